@@ -1,0 +1,78 @@
+# `make demo` and `make test` need python3 >= 3.11 with venv, make and git; the rest goes into .venv.
+
+# Interpreters to try, in this order; the first that is 3.11 or newer makes .venv.
+PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
+ARGS ?=
+
+PLUGINS := consumequeue
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python --constraints constraints.txt --build-constraints constraints.txt
+
+# Folders of the interpreters for the matrix, before those on PATH: that of .venv first, then every
+# CPython >= 3.11 of pyenv, whose shims answer for one version only.
+INTERPRETERS = $(shell \
+  $(BIN)/python -c 'import os, sys; print(os.path.join(sys.base_prefix, "bin"), end=":")'; \
+  command -v pyenv >/dev/null && for python in "$$(pyenv root)"/versions/3.*/bin/python3; do \
+    "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+      && printf '%s:' "$$(dirname "$$python")"; \
+  done)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export UV_PYTHON_DOWNLOADS := never
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format dev bench constraints clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(BIN)/tox ## open, fill, dispatch and read a store, with rates
+	@UV_NO_SOURCES=1 $(INSTALL) './core[cli]' $(PLUGINS:%=./plugins/%)
+	@$(BIN)/reput demo $(ARGS)
+
+test: $(BIN)/tox ## run the whole matrix: lint, types, every plugin alone and together, on every CPython >= 3.11
+	@PATH="$(INTERPRETERS)$$PATH" $(BIN)/tox run-parallel --parallel auto --parallel-no-spinner $(ARGS)
+
+lint: $(BIN)/tox ## ruff and mypy only
+	@$(BIN)/tox run -e lint,types
+
+format: $(BIN)/tox ## let ruff mend what it can
+	@$(INSTALL) --group lint
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
+	@$(INSTALL) --group test --group lint --group types --group docs \
+	  --editable './core[cli,testing]' $(PLUGINS:%=--editable ./plugins/%)
+	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
+
+bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others; ARGS="..." for python -m benchmarks
+	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[cli]' $(PLUGINS:%=./plugins/%)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+constraints: $(BIN)/tox ## pin the newest versions of everything CI installs in constraints.txt
+	@printf '%s\n' editables hatchling tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \
+	  --python-version 3.11 --no-annotate --custom-compile-command 'make constraints' \
+	  --output-file constraints.txt - core/pyproject.toml --extra cli --extra testing \
+	  --group test --group lint --group types --group docs --group bench
+
+clean: ## remove environments, caches and builds
+	rm -rf $(VENV) .tox .hypothesis .mypy_cache .pytest_cache .ruff_cache core/dist plugins/*/dist examples/*/dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@for python in $(PYTHON); do \
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "making $(VENV) with $$python: $$("$$python" --version)"; \
+	    exec "$$python" -m venv --clear $(VENV); \
+	  fi; \
+	done; \
+	echo 'no CPython >= 3.11 among: $(PYTHON). Name one: make PYTHON=/path/to/python3.12' >&2; exit 1
+
+$(BIN)/tox: $(BIN)/python constraints.txt
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
+	@$(INSTALL) tox tox-uv
+	@touch $@

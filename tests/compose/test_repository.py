@@ -1,0 +1,228 @@
+"""What holds for the repository as a whole: the matrix, versions, imports, pins."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
+EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
+DISTRIBUTIONS = [ROOT / "core", *(ROOT / "plugins" / name for name in PLUGINS)]
+
+
+def pyproject(directory: Path) -> dict[str, Any]:
+    return tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def tox_section(name: str) -> configparser.SectionProxy:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(ROOT / "tox.ini", encoding="utf-8")
+    return parser[name]
+
+
+def factors_of(setting: str) -> dict[str, str]:
+    """Lines of a tox setting by factor: ``core,all: pytest tests`` gives two entries."""
+    lines = {}
+    for line in setting.splitlines():
+        factors, colon, value = line.partition(": ")
+        if colon and not line.startswith("#"):
+            lines.update(dict.fromkeys(factors.split(","), value))
+    return lines
+
+
+def imports_of(path: Path) -> set[str]:
+    """Full dotted names that a file imports, ``from a import b`` as ``a.b``."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return names
+
+
+def pinned() -> dict[str, list[str]]:
+    """Versions by name in constraints.txt."""
+    pins: dict[str, list[str]] = {}
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            name, _, version = line.partition(";")[0].strip().partition("==")
+            pins.setdefault(name, []).append(version)
+    return pins
+
+
+def name_of(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower()
+
+
+def test_every_plugin_has_its_factor_and_its_lines_in_the_matrix() -> None:
+    env_list = tox_section("tox")["env_list"]
+    install = factors_of(tox_section("testenv")["commands_pre"])
+    run = factors_of(tox_section("testenv")["commands"])
+
+    matrix = next(line for line in env_list.splitlines() if line.endswith(",all}"))
+    factors = re.fullmatch(r"py3\{[\d,]+\}-\{core,(.+),all\}", matrix)
+
+    assert factors is not None
+    assert sorted(factors[1].split(",")) == PLUGINS
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"\nPLUGINS := {' '.join(PLUGINS)}\n" in makefile
+    for name in PLUGINS:
+        assert f"./plugins/{name}" in install[name]
+        assert f"./plugins/{name}" in install["all"]
+        assert f"./plugins/{name}" in install["lowest"]
+        assert run[name] == f"pytest {{posargs:tests/{name}}}"
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_directory_distribution_import_name_and_entry_point_are_one_word(name: str) -> None:
+    project = pyproject(ROOT / "plugins" / name)["project"]
+
+    entry_points = project["entry-points"]["reput.plugins"]
+
+    assert project["name"] == f"reput-{name}"
+    assert list(entry_points) == [name]
+    assert entry_points[name].startswith(f"reput_{name}:")
+    assert (ROOT / "plugins" / name / "src" / f"reput_{name}" / "__init__.py").is_file()
+
+
+def test_the_extra_all_is_every_plugin() -> None:
+    extras = pyproject(ROOT / "core")["project"]["optional-dependencies"]
+
+    assert sorted(map(name_of, extras["all"])) == [f"reput-{name}" for name in PLUGINS]
+
+
+def test_the_core_depends_on_pluggy_attrs_and_numpy_only() -> None:
+    dependencies = pyproject(ROOT / "core")["project"]["dependencies"]
+
+    assert sorted(map(name_of, dependencies)) == ["attrs", "numpy", "pluggy"]
+
+
+def test_all_distributions_share_one_version_and_ask_for_its_series() -> None:
+    projects = [pyproject(directory)["project"] for directory in [*DISTRIBUTIONS, *EXAMPLES]]
+    major, minor, _ = (int(part) for part in projects[0]["version"].split("."))
+    series = f">={major}.{minor},<{major}.{minor + 1}"
+
+    requirements = [
+        requirement
+        for project in projects
+        for requirements in [
+            project["dependencies"],
+            *project.get("optional-dependencies", {}).values(),
+        ]
+        for requirement in requirements
+        if name_of(requirement).startswith("reput")
+    ]
+
+    assert {project["version"] for project in projects} == {projects[0]["version"]}
+    assert {requirement.removeprefix(name_of(requirement)) for requirement in requirements} == {
+        series
+    }
+
+
+@pytest.mark.parametrize("directory", [*DISTRIBUTIONS, *EXAMPLES], ids=lambda path: path.name)
+def test_every_distribution_has_a_readme_and_says_that_it_is_typed(directory: Path) -> None:
+    packages = [path.parent for path in directory.glob("src/*/__init__.py")]
+
+    assert (directory / "README.md").is_file()
+    assert packages
+    assert all((package / "py.typed").is_file() for package in packages)
+
+
+@pytest.mark.parametrize("directory", DISTRIBUTIONS, ids=lambda path: path.name)
+@pytest.mark.parametrize("name", ["LICENSE", "NOTICE"])
+def test_every_wheel_carries_the_licence(directory: Path, name: str) -> None:
+    assert (directory / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "directory",
+    [*DISTRIBUTIONS[1:], *EXAMPLES],
+    ids=lambda path: path.name,
+)
+def test_plugins_and_examples_import_only_what_a_stranger_may(directory: Path) -> None:
+    own = {path.parent.name for path in directory.glob("src/*/__init__.py")}
+
+    names = {
+        name
+        for path in directory.rglob("*.py")
+        for name in imports_of(path)
+        if name.split(".")[0].startswith("reput") and name.split(".")[0] not in own
+    }
+
+    assert {name.split(".")[0] for name in names} == {"reput"}
+    assert [name for name in sorted(names) if re.search(r"\._(?!_)", name)] == []
+
+
+def test_the_core_imports_no_plugin() -> None:
+    names = {
+        name.split(".")[0]
+        for path in (ROOT / "core" / "src").rglob("*.py")
+        for name in imports_of(path)
+    }
+
+    assert [name for name in sorted(names) if name.startswith("reput_")] == []
+
+
+def test_every_requirement_has_its_pin() -> None:
+    core = pyproject(ROOT / "core")
+    groups = pyproject(ROOT)["dependency-groups"]
+    asked = [
+        *core["build-system"]["requires"],
+        *core["project"]["dependencies"],
+        *(item for items in core["project"]["optional-dependencies"].values() for item in items),
+        *(item for items in groups.values() for item in items),
+        *tox_section("tox")["requires"].split(),
+    ]
+
+    missing = {name_of(item) for item in asked} - set(pinned())
+
+    assert sorted(name for name in missing if not name.startswith("reput")) == []
+
+
+def test_pins_are_names_and_versions_and_nothing_else() -> None:
+    pin = re.compile(r"[a-z0-9-]+==[0-9][0-9a-z.]*( ; python_\w+ [<>=!]+ '[\d.]+')*")
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+
+    other = [line for line in lines if not line.startswith("#") and not pin.match(line)]
+
+    assert other == []
+    assert not any("://" in line or "--hash" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *(d / "README.md" for d in EXAMPLES)],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+
+    dead = [
+        target for target in targets if "://" not in target and not (page.parent / target).exists()
+    ]
+
+    assert dead == []
+
+
+def test_changelog_fragments_have_a_distribution_and_a_known_type() -> None:
+    towncrier = pyproject(ROOT)["tool"]["towncrier"]
+    types = "|".join(kind["directory"] for kind in towncrier["type"])
+    fragment = re.compile(rf"\+[a-z0-9-]+\.({types})\.md")
+
+    files = [path for path in (ROOT / "changes").rglob("*") if path.is_file()]
+
+    assert sorted(section["path"] for section in towncrier["section"]) == sorted(
+        directory.name for directory in DISTRIBUTIONS
+    )
+    assert {path.parent.relative_to(ROOT / "changes").as_posix() for path in files} <= {
+        section["path"] for section in towncrier["section"]
+    }
+    assert [path.name for path in files if not fragment.fullmatch(path.name)] == []
