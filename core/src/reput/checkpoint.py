@@ -1,0 +1,153 @@
+"""The small files in a store's root that say how it was left: ``lock``, ``abort``, ``checkpoint``.
+
+``checkpoint`` is 4096 bytes of which 40 are used, integers big-endian:
+
+    0          8          16        24              32               40
+    +----------+----------+---------+---------------+----------------+---- zeros
+    | log ms   | queues ms| index ms| replica offset| confirm offset |
+    +----------+----------+---------+---------------+----------------+----
+
+Source: RocketMQ ``StoreCheckpoint``, ``DefaultMessageStore#createTempFile`` and ``lock``.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import threading
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.errors import StoreLockedError
+
+if TYPE_CHECKING:
+    from reput.disk import Disk
+
+__all__ = ["AbortFile", "Checkpoint", "StoreLock"]
+
+CHECKPOINT_SIZE: Final = 4096
+_FIELDS: Final = struct.Struct(">qqqqq")
+_MARGIN_MS: Final = 3_000  # what was stored this long before a flush may not be part of it
+_LOCK_TEXT: Final = b"lock"
+_FLOCK: Final = struct.Struct("hhqqi")  # struct flock of 64-bit Linux: type, whence, start, len, pid
+
+
+@attrs.frozen
+class Checkpoint:
+    """Times until which things were flushed, ms; 0 where unknown."""
+
+    log_timestamp: int = 0
+    """Store time of the last message known to be flushed in the log."""
+    queues_timestamp: int = 0
+    """Store time of the last message whose queue entry is flushed."""
+    index_timestamp: int = 0
+    """End of the last full, flushed index file."""
+    replica_offset: int = 0
+    confirm_offset: int = 0
+
+    @classmethod
+    def load(cls, path: str, disk: Disk) -> Checkpoint:
+        """Read the file; all zero where it is missing or too short (4.8 wrote three values)."""
+        if not disk.exists(path):
+            return cls()
+        data = disk.read_file(path, CHECKPOINT_SIZE)
+        if len(data) < 24:
+            return cls()
+        return cls(*_FIELDS.unpack(data[: _FIELDS.size].ljust(_FIELDS.size, b"\0")))
+
+    def save(self, path: str, disk: Disk) -> None:
+        """Replace the file, at once and durably."""
+        disk.replace(path, _FIELDS.pack(*attrs.astuple(self)).ljust(CHECKPOINT_SIZE, b"\0"))
+
+    @property
+    def replay_timestamp(self) -> int:
+        """Messages stored later than this may be missing from what is derived."""
+        return max(0, min(self.log_timestamp, self.queues_timestamp) - _MARGIN_MS)
+
+
+@attrs.frozen
+class AbortFile:
+    """Exists while a store is open for writing; found at opening, it tells of a crash."""
+
+    path: str
+    disk: Disk
+
+    @property
+    def present(self) -> bool:
+        """Whether the last writer never closed the store."""
+        return self.disk.exists(self.path)
+
+    def create(self) -> None:
+        """Say that the store is being written, and by whom."""
+        self.disk.replace(self.path, str(os.getpid()).encode())
+
+    def remove(self) -> None:
+        """Say that everything is flushed and dispatched; only then."""
+        self.disk.remove(self.path)
+        self.disk.flush_directory(os.path.dirname(self.path))
+
+
+# The operating system's lock belongs to the process: a second opener in the same one would get it,
+# too, so those are counted here. The one piece of state that all stores of a process share.
+_held_here: set[tuple[int, int]] = set()
+_held_lock = threading.Lock()
+
+
+@attrs.define(eq=False)
+class StoreLock:
+    """The writer's lock on a store: a lock on the first byte of ``lock``, as RocketMQ takes it."""
+
+    path: str
+    root: str
+    disk: Disk
+    _descriptor: int = -1
+    _identity: tuple[int, int] | None = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            StoreLockedError: somebody writes this store, in this process or another.
+        """
+        stat = os.stat(self.root)
+        identity = stat.st_dev, stat.st_ino
+        with _held_lock:
+            # First of all: closing any descriptor of the file would give up the lock of a store
+            # that is open in this process.
+            if identity in _held_here:
+                raise StoreLockedError(self.root, os.getpid())
+            descriptor = self.disk.open(self.path, create=True)
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            except OSError as error:
+                holder = _holder(descriptor)
+                self.disk.close(descriptor)
+                if error.errno in (errno.EACCES, errno.EAGAIN):
+                    raise StoreLockedError(self.root, holder) from None
+                raise
+            self.disk.write(descriptor, _LOCK_TEXT, 0)
+            _held_here.add(identity)
+            self._descriptor, self._identity = descriptor, identity
+
+    def release(self) -> None:
+        """Give the lock up; nothing happens when it is not held."""
+        if self._identity is None:
+            return
+        with _held_lock:
+            _held_here.discard(self._identity)
+            self.disk.close(self._descriptor)
+            self._descriptor, self._identity = -1, None
+
+
+def _holder(descriptor: int) -> int | None:
+    """Process that holds the lock, where the system tells."""
+    try:
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
+        kind, _, _, _, pid = _FLOCK.unpack(answer)
+    except (OSError, struct.error):
+        return None
+    return pid if kind != fcntl.F_UNLCK and pid > 0 else None

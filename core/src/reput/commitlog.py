@@ -1,0 +1,323 @@
+"""`CommitLog`: appends records, rolls from file to file, reads them back.
+
+One lock orders all appends. Inside it a message gets its place, its queue offset and its store time;
+everything else of it was encoded before. Readers take no lock: `max_physical_offset` grows only
+when a record is whole in the map.
+
+Source: RocketMQ ``CommitLog``. The size word of a record is written behind all its other bytes, so
+that whoever reads the file at that moment, another process too, finds no record rather than half of one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from reput.encode import Encoder, Prepared
+from reput.errors import (
+    CreateMappedFileError,
+    MessageTooLargeError,
+    PutError,
+    ReadOnlyStoreError,
+    ServiceNotAvailableError,
+)
+from reput.layout import (
+    BLANK_MAGIC,
+    BLANK_MIN_SIZE,
+    INNER_BATCH,
+    SIZE_AND_MAGIC,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+)
+from reput.logreader import CommitLogReader
+from reput.mappedfile import MappedFile
+from reput.multidispatch import inner_message_count, with_light_queue_offsets
+from reput.results import BatchReceipt, Receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reput.allocate import FileAllocator
+    from reput.columns import PreparedMany
+    from reput.config import CommitLogConfig
+    from reput.disk import Disk, FilePool
+    from reput.flush import LogFlusher
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["CommitLog"]
+
+_SPECIAL = b"INNER_"  # light queues and inner batches; their names begin with it
+_new_receipt = tuple.__new__
+
+
+class CommitLog(CommitLogReader):
+    """The log of one store, open for reading and, once `start_writing` was called, for writing."""
+
+    def __init__(
+        self,
+        directory: str,
+        config: CommitLogConfig,
+        encoder: Encoder,
+        disk: Disk,
+        pool: FilePool,
+        allocator: FileAllocator | None,
+        clock: Callable[[], int] | None,
+    ) -> None:
+        super().__init__(directory, config.file_size, disk, pool, config.window_size)
+        self.config = config
+        self.encoder = encoder
+        self.store_host = encoder.store_host
+        self.flusher: LogFlusher
+        """Set by the store before anything is appended."""
+        self.queue_offsets: dict[tuple[str, int], int] = {}
+        """Next queue offset of every (topic, queue id)."""
+        self.wake: Callable[[], None] | None = None
+        """Called under the lock by the append that finds it set, which then takes it away: how an
+        idle reader asks to be woken without every append paying for it."""
+        self._allocator = allocator
+        self._lock = threading.Lock()
+        # Nanoseconds: the system's own function is called without a Python frame in between.
+        self._now: Callable[[], int] = (
+            time.time_ns if clock is None else lambda: clock() * 1_000_000
+        )
+        self._file: MappedFile | None = None
+        self._map: Any = None
+        self.last_store_timestamp = 0
+        """Store time of the newest message, ms."""
+        self._base = 0
+        self._record_limit = -1
+        """No record may end behind this; -1 sends every append to `_roll`, which knows why."""
+        self._refusal: PutError | None = ReadOnlyStoreError(
+            "store", None, None, 'it was opened with mode="r"; open it with mode="w" to put'
+        )
+        self.unflushed: list[MappedFile] = []
+        """Files that hold bytes which are not on disk yet, oldest first; the last is the active."""
+
+    # ------------------------------------------------------------------ life cycle
+
+    def use_allocator(self, allocator: FileAllocator) -> None:
+        """Take new files from ``allocator``."""
+        self._allocator = allocator
+
+    def start_writing(self, end_offset: int) -> None:
+        """Make ``end_offset`` the end of the log and take appends from now on."""
+        self._end_offset = end_offset
+        self._refusal = None
+        base = self.files.base_of(end_offset)
+        if base is not None:
+            path = self.files.path(base)
+            self._use(MappedFile.open(path, base, self.file_size, self._disk))
+        if self._allocator is not None:
+            self._allocator.prepare()
+
+    def refuse(self, refusal: PutError) -> None:
+        """Take no appends any more; every one of them raises ``refusal``."""
+        with self._lock:
+            if self._refusal is None:
+                self._refusal = refusal
+            self._record_limit = -1
+
+    @property
+    def refusal(self) -> PutError | None:
+        """Why the log takes no appends; None while it does."""
+        return self._refusal
+
+    def close(self) -> None:
+        """Close files; what was not flushed is not flushed by this."""
+        with self._lock:
+            self._record_limit = -1
+            for file in self.unflushed:
+                file.close()
+            self.unflushed = []
+            self._file = self._map = None
+
+    @property
+    def flushed_offset(self) -> int:
+        """Physical offset below which everything is on disk."""
+        return self.flusher.flushed_offset
+
+    def ask_to_wake(self, wake: Callable[[], None]) -> None:
+        """Have ``wake`` called by the next append, once."""
+        self.wake = wake
+
+    def wait_flushed(self, physical_offset: int, timeout: float | None) -> bool:
+        """See `reput.results.FlushProgress`."""
+        return self.flusher.wait(physical_offset, timeout)
+
+    def release_flushed(self, flushed_offset: int) -> None:
+        """Close the files that end at or below ``flushed_offset``: nothing writes them any more."""
+        with self._lock:
+            done = [
+                file for file in self.unflushed if file.base_offset + file.size <= flushed_offset
+            ]
+            self.unflushed = [file for file in self.unflushed if file not in done]
+        for file in done:
+            if file is not self._file:
+                file.close()
+
+    # ------------------------------------------------------------------ one message
+
+    def append(self, prepared: Prepared) -> Receipt:
+        """Append one message and return where it stands.
+
+        Raises:
+            PutError: the log takes no appends, or there is no room for another file.
+        """
+        if _SPECIAL in prepared[7]:
+            return self._append_special(prepared)
+        message = prepared[4]
+        flag = prepared[9] & TRANSACTION_MASK
+        topic, queue_id = key = message.topic, message.queue_id
+        size = prepared[0]
+        with self._lock:
+            offset = self._end_offset
+            if offset + size > self._record_limit:
+                offset = self._roll(size)
+            # Prepared and rollback records are no messages of their queue: they take no offset.
+            counts = flag == 0 or flag == TRANSACTION_COMMIT
+            queue_offset = self.queue_offsets.get(key, 0) if counts else 0
+            timestamp = self._now() // 1_000_000
+            rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
+            position = offset - self._base
+            target = self._map
+            target[position + 4 : position + size] = rest
+            target[position : position + 4] = size.to_bytes(4, "big")
+            if counts:
+                self.queue_offsets[key] = queue_offset + 1
+            self._end_offset = offset + size
+            self.last_store_timestamp = timestamp
+            if self.wake is not None:
+                self._call_wake()
+        return _new_receipt(Receipt, (self, topic, queue_id, queue_offset, offset, size, timestamp))
+
+    def _append_special(self, prepared: Prepared) -> Receipt:
+        """Messages that are listed in light queues, or that count as several."""
+        message = prepared.message
+        count = inner_message_count(prepared)
+        with self._lock:
+            light: dict[tuple[str, int], int] = {}
+            if self.config.light_queues:
+                message, light = with_light_queue_offsets(
+                    message, prepared.properties, self.queue_offsets, self.config.max_light_queues
+                )
+                prepared = self.encoder.prepare(message)
+            key = message.topic, message.queue_id
+            flag = prepared.sys_flag & TRANSACTION_MASK
+            counts = flag in (0, TRANSACTION_COMMIT)
+            queue_offset = self.queue_offsets.get(key, 0) if counts else 0
+            if prepared.sys_flag & INNER_BATCH:
+                prepared = self.encoder.with_inner_base(prepared, queue_offset)
+            offset = self._place(prepared.size)
+            timestamp = self._now() // 1_000_000
+            rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
+            self._write(offset, prepared.size, rest)
+            if counts:
+                self.queue_offsets[key] = queue_offset + count
+            for light_key, light_offset in light.items():
+                self.queue_offsets[light_key] = light_offset + 1
+            self._end_offset = offset + prepared.size
+            self.last_store_timestamp = timestamp
+            self._call_wake()
+        return Receipt(
+            self, message.topic, message.queue_id, queue_offset, offset, prepared.size, timestamp
+        )
+
+    # ------------------------------------------------------------------ many messages
+
+    def append_many(self, prepared: PreparedMany) -> BatchReceipt:
+        """Append messages in their order, as one stretch of bytes per file."""
+        count = len(prepared)
+        with self._lock:
+            timestamp = self._now() // 1_000_000
+            queue_offsets = prepared.assign_queue_offsets(self.queue_offsets)
+            ends = prepared.size.cumsum()
+            offsets = ends - prepared.size
+            done = 0
+            while done < count:
+                start = self._place(int(prepared.size[done]))
+                written = int(ends[done - 1]) if done else 0
+                fits = int(ends.searchsorted(self._record_limit - start + written, "right"))
+                fits = min(fits, done + prepared.chunk_count)
+                offsets[done:fits] += start - written
+                data = prepared.encode(slice(done, fits), queue_offsets, offsets, timestamp)
+                self._write(start, len(data), memoryview(data)[4:], data[:4])
+                prepared.advance_queue_offsets(self.queue_offsets, slice(done, fits), queue_offsets)
+                self._end_offset = start + len(data)
+                self.last_store_timestamp = timestamp
+                self._call_wake()
+                done = fits
+        return BatchReceipt(
+            progress=self,
+            topics=prepared.topics,
+            queue_ids=prepared.queue_id,
+            queue_offsets=queue_offsets,
+            physical_offsets=offsets,
+            sizes=prepared.size,
+            store_timestamp=timestamp,
+        )
+
+    # ------------------------------------------------------------------ under the lock
+
+    def _call_wake(self) -> None:
+        wake, self.wake = self.wake, None
+        if wake is not None:
+            wake()
+
+    def _place(self, size: int) -> int:
+        offset = self._end_offset
+        return offset if offset + size <= self._record_limit else self._roll(size)
+
+    def _write(self, offset: int, size: int, rest: Any, size_word: bytes | None = None) -> None:
+        position = offset - self._base
+        self._map[position + 4 : position + size] = rest
+        self._map[position : position + 4] = size_word or size.to_bytes(4, "big")
+
+    def _roll(self, size: int) -> int:
+        """Close the active file with a blank and begin the next one; the offset to write at."""
+        if self._refusal is not None:
+            # A fresh error each time: one object raised by many threads would mix their traces.
+            refusal = self._refusal
+            raise type(refusal)(*refusal.args) from refusal.__cause__
+        if size + BLANK_MIN_SIZE > self.file_size:
+            limit = self.file_size - BLANK_MIN_SIZE
+            raise MessageTooLargeError("record", size, limit, "bytes, in files of this size")
+        base = self._end_offset
+        if self._file is not None:
+            base = self._base + self.file_size
+        elif base % self.file_size:
+            base -= base % self.file_size
+        try:
+            # The new file first: where there is no room, the old one stays open and smaller
+            # messages may still fit into it.
+            fresh = self._new_file(base)
+        except OSError as error:
+            raise CreateMappedFileError(
+                "commit log", self.files.path(base), None, f"no next file: {error}"
+            ) from error
+        if self._file is not None:
+            position = self._end_offset - self._base
+            left = self.file_size - position
+            blank = SIZE_AND_MAGIC.pack(left, BLANK_MAGIC)
+            self._map[position + 4 : position + 8] = blank[4:]
+            self._map[position : position + 4] = blank[:4]
+        self._use(fresh)
+        self._end_offset = base
+        logger.info("rolled file=%s", fresh.path)
+        if self._allocator is not None:
+            self._allocator.prepare()
+        return base
+
+    def _new_file(self, base: int) -> MappedFile:
+        if self._allocator is None:
+            raise ServiceNotAvailableError("store", None, None, "it is not open for writing")
+        self._disk.make_directory(self.files.directory)
+        path = self.files.add(base, self._allocator.take())
+        return MappedFile.open(path, base, self.file_size, self._disk)
+
+    def _use(self, file: MappedFile) -> None:
+        self.unflushed = [*self.unflushed, file]
+        self._file, self._map, self._base = file, file.map, file.base_offset
+        self._record_limit = file.base_offset + self.file_size - BLANK_MIN_SIZE

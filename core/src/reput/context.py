@@ -1,0 +1,104 @@
+"""`StoreContext`: what a plugin may know of the store that it works for."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from reput.disk import Disk
+from reput.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from reput.batch import DispatchBatch
+    from reput.view import MessageView
+
+__all__ = ["LogReader", "StoreContext"]
+
+
+class LogReader(Protocol):
+    """The commit log as plugins see it: everything by physical offset, nothing to change.
+
+    Thread-safe.
+    """
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of one commit-log file."""
+        ...
+
+    @property
+    def min_physical_offset(self) -> int:
+        """Where the log begins."""
+        ...
+
+    @property
+    def max_physical_offset(self) -> int:
+        """Where the log ends: behind the last whole record."""
+        ...
+
+    def read(self, physical_offset: int, size: int) -> bytes:
+        """Bytes of the log; fewer than ``size``, or none, where it does not hold them."""
+        ...
+
+    def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
+        """The record at an offset that is known to be a record's; None when there is no such one.
+
+        Args:
+            physical_offset: where it begins.
+            size: its size where known; anything else found there is then no record.
+        """
+        ...
+
+    def store_timestamp_at(self, physical_offset: int) -> int:
+        """Store time of the record at that offset, ms; -1 when there is none."""
+        ...
+
+    def scan(
+        self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
+    ) -> Iterator[DispatchBatch]:
+        """Batches over ``[start, end)``; ``start`` must be a record's or a file's beginning.
+
+        A batch is valid until the next one is taken. Ends in front of damage, which the last
+        batch's ``finding`` tells.
+        """
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class StoreContext:
+    """The store as its plugins see it; one object per plugin and opening."""
+
+    plugin: str
+    """Name of the plugin that this context was made for."""
+    root: str
+    """The store's directory."""
+    writable: bool
+    """False: another process may be writing; write nothing."""
+    clean: bool
+    """Whether the last writer closed the store; after a crash files may be half-written."""
+    log: LogReader
+    disk: Disk
+    clock: Callable[[], int]
+    """Now, in ms since the epoch. Never ask the system instead: tests pass clocks of their own."""
+
+    def directory(self, *names: str) -> str:
+        """Path under the store's root; names that would leave it are refused.
+
+        Raises:
+            ConfigError: a name that is empty, ``.`` or ``..``, or holds a separator or NUL.
+        """
+        for name in names:
+            if not is_safe_name(name):
+                raise ConfigError(self.plugin, "directory", f"{name!r} would leave the store")
+        return os.path.join(self.root, *names)
+
+
+def is_safe_name(name: str) -> bool:
+    """Whether ``name`` can be one step of a path and nothing else."""
+    if not name or name in (".", "..") or "\0" in name or "/" in name:
+        return False
+    return os.sep not in name and (os.altsep is None or os.altsep not in name)

@@ -1,0 +1,236 @@
+"""The one door to the operating system's files, for the core and for plugins.
+
+Everything that changes or reads a file of a store goes through a `Disk`. That keeps three promises
+in one place: what is created is created at full size, a short write is finished or an error, and
+nothing is reported flushed that was not. Tests put a disk of their own in its stead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Buffer = bytes | bytearray | memoryview
+
+__all__ = ["Disk", "FilePool"]
+
+
+class Disk:
+    """File operations of a store; every method raises `OSError` when the system does."""
+
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
+        """Open ``path`` and return its descriptor; ``create`` implies ``write``."""
+        flags = os.O_RDWR if write or create else os.O_RDONLY
+        if create:
+            flags |= os.O_CREAT
+        return os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o644)
+
+    def close(self, descriptor: int) -> None:
+        """Close a descriptor of `open`."""
+        os.close(descriptor)
+
+    def size(self, descriptor: int) -> int:
+        """Size of the open file in bytes."""
+        return os.fstat(descriptor).st_size
+
+    def read(self, descriptor: int, size: int, position: int) -> bytes:
+        """Up to ``size`` bytes from file position ``position``; fewer only at the end of the file."""
+        return os.pread(descriptor, size, position)
+
+    def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
+        """Fill ``buffer`` from file position ``position``; the number of bytes that were there."""
+        filled = 0
+        while filled < len(buffer):
+            count = os.preadv(descriptor, [buffer[filled:]], position + filled)
+            if count == 0:
+                break
+            filled += count
+        return filled
+
+    def write(self, descriptor: int, data: Buffer, position: int) -> None:
+        """Write all of ``data`` at file position ``position``."""
+        written = os.pwrite(descriptor, data, position)
+        view = memoryview(data)
+        while written < len(view):  # a signal or a nearly full disk cut it short
+            written += os.pwrite(descriptor, view[written:], position + written)
+
+    def allocate(self, descriptor: int, size: int) -> None:
+        """Give the file ``size`` bytes of real space, so that writing it cannot run out of it."""
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, size)
+        else:
+            os.ftruncate(descriptor, size)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Set the size of the file; what is added reads as zero and takes no space yet."""
+        os.ftruncate(descriptor, size)
+
+    def flush(self, descriptor: int) -> None:
+        """Return when the file's bytes are on disk, those written through a map included."""
+        if hasattr(os, "fdatasync"):
+            os.fdatasync(descriptor)
+        else:
+            os.fsync(descriptor)
+
+    def map(self, descriptor: int, size: int) -> mmap.mmap:
+        """Map the first ``size`` bytes for writing; only for files that `allocate` made."""
+        return mmap.mmap(descriptor, size)
+
+    def rename(self, source: str, target: str) -> None:
+        """Put ``source`` in the place of ``target``, at once."""
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        os.unlink(path)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything under that name."""
+        return os.path.lexists(path)
+
+    def list(self, path: str) -> list[os.DirEntry[str]]:
+        """Entries of a directory sorted by name; empty where there is no such directory."""
+        try:
+            with os.scandir(path) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return []
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; nothing happens where it is already there."""
+        os.makedirs(path, exist_ok=True)
+
+    def flush_directory(self, path: str) -> None:
+        """Return when names made, renamed or removed in that directory are on disk."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Replace a small file so that a crash leaves the whole old or the whole new one.
+
+        The new bytes are on disk before the name points to them, and the name is on disk before
+        this returns.
+        """
+        fresh = f"{path}.new"
+        descriptor = self.open(fresh, create=True)
+        try:
+            self.truncate(descriptor, 0)
+            self.write(descriptor, data, 0)
+            self.flush(descriptor)
+        finally:
+            self.close(descriptor)
+        self.rename(fresh, path)
+        self.flush_directory(os.path.dirname(path))
+
+    def read_file(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes:
+        """All of a small file, at most ``limit`` bytes of it."""
+        descriptor = self.open(path)
+        try:
+            return self.read(descriptor, min(self.size(descriptor), limit), 0)
+        finally:
+            self.close(descriptor)
+
+
+class FilePool:
+    """Open descriptors of many files, at most ``max_open`` at a time, least recently used out.
+
+    A descriptor that somebody is using is pinned and never closed under them, so the number open
+    can pass ``max_open`` by the number of threads. Thread-safe.
+    """
+
+    def __init__(self, disk: Disk, max_open: int = 256, *, write: bool = False) -> None:
+        self._disk = disk
+        self._max_open = max_open
+        self._write = write
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[str, int] = OrderedDict()
+        self._pinned: dict[str, tuple[int, int]] = {}  # path -> (descriptor, users)
+        self._doomed: set[str] = set()
+
+    @contextlib.contextmanager
+    def descriptor(self, path: str) -> Iterator[int]:
+        """The file's descriptor, open for the time of the ``with`` block."""
+        descriptor = self._pin(path)
+        try:
+            yield descriptor
+        finally:
+            self._unpin(path)
+
+    def read(self, path: str, size: int, position: int) -> bytes:
+        """`Disk.read` of a pooled file."""
+        descriptor = self._pin(path)
+        try:
+            return self._disk.read(descriptor, size, position)
+        finally:
+            self._unpin(path)
+
+    def write(self, path: str, data: Buffer, position: int) -> None:
+        """`Disk.write` of a pooled file."""
+        descriptor = self._pin(path)
+        try:
+            self._disk.write(descriptor, data, position)
+        finally:
+            self._unpin(path)
+
+    def flush(self, paths: Sequence[str]) -> None:
+        """`Disk.flush` of each path."""
+        for path in paths:
+            with self.descriptor(path) as descriptor:
+                self._disk.flush(descriptor)
+
+    def forget(self, path: str) -> None:
+        """Close the file's descriptor, now or as soon as nobody uses it; call before removing it."""
+        with self._lock:
+            descriptor = self._idle.pop(path, None)
+            if path in self._pinned:
+                self._doomed.add(path)
+        if descriptor is not None:
+            self._disk.close(descriptor)
+
+    def close(self) -> None:
+        """Close every idle descriptor; those in use close when their user is done."""
+        with self._lock:
+            idle, self._idle = list(self._idle.values()), OrderedDict()
+            self._doomed.update(self._pinned)
+        for descriptor in idle:
+            self._disk.close(descriptor)
+
+    def _pin(self, path: str) -> int:
+        with self._lock:
+            held = self._pinned.get(path)
+            if held is not None:
+                self._pinned[path] = (held[0], held[1] + 1)
+                return held[0]
+            descriptor = self._idle.pop(path, -1)
+            if descriptor < 0:
+                descriptor = self._disk.open(path, write=self._write)
+            self._pinned[path] = (descriptor, 1)
+            return descriptor
+
+    def _unpin(self, path: str) -> None:
+        surplus = []
+        with self._lock:
+            descriptor, users = self._pinned.pop(path)
+            if users > 1:
+                self._pinned[path] = (descriptor, users - 1)
+                return
+            if path in self._doomed:
+                self._doomed.discard(path)
+                surplus.append(descriptor)
+            else:
+                self._idle[path] = descriptor
+                while len(self._idle) > self._max_open:
+                    surplus.append(self._idle.popitem(last=False)[1])
+        for descriptor in surplus:
+            self._disk.close(descriptor)

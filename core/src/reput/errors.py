@@ -1,0 +1,243 @@
+"""Every error that reput raises on purpose.
+
+An error carries its facts as attributes, in the order of its positional arguments, so that it
+pickles and a program can act on it; the text is built in one place from those facts. Where an error
+also is one of Python's own kinds (`ValueError`, `LookupError`), existing ``except`` clauses work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from reput.status import PutStatus
+
+__all__ = [
+    "ConfigError",
+    "CorruptFileError",
+    "CreateMappedFileError",
+    "FlushDiskTimeoutError",
+    "LightQueueCountError",
+    "MessageIllegalError",
+    "MessageTooLargeError",
+    "NoReaderError",
+    "OffsetOutOfRangeError",
+    "PluginError",
+    "PluginNotFoundError",
+    "PluginOrderError",
+    "PropertiesSizeError",
+    "PutError",
+    "ReadOnlyStoreError",
+    "ReputError",
+    "ServiceNotAvailableError",
+    "StoreClosedError",
+    "StoreLockedError",
+    "StoreNotFoundError",
+]
+
+
+class ReputError(Exception):
+    """Base of every error raised by reput and its plugins.
+
+    No slots: several errors are also built-in ones, whose memory layouts do not combine with slots.
+    """
+
+
+# --------------------------------------------------------------------------- configuration
+
+
+@attrs.define(eq=False, slots=False)
+class ConfigError(ReputError, ValueError):
+    """An option that nobody knows, or a value that its option does not take."""
+
+    section: str
+    option: str
+    reason: str
+    known: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        text = f"[{self.section}] {self.option}: {self.reason}"
+        return f"{text}; known: {', '.join(self.known)}" if self.known else text
+
+
+@attrs.define(eq=False, slots=False)
+class PluginError(ReputError):
+    """A plugin that cannot be used as it is."""
+
+    plugin: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"plugin {self.plugin!r}: {self.reason}"
+
+
+@attrs.define(eq=False, slots=False)
+class PluginNotFoundError(PluginError):
+    """A plugin that a store names and that is not installed."""
+
+
+@attrs.define(eq=False, slots=False)
+class PluginOrderError(PluginError):
+    """Plugins whose declared order has a cycle, or one whose requirement is not active."""
+
+
+# --------------------------------------------------------------------------- files and life cycle
+
+
+@attrs.define(eq=False, slots=False)
+class StoreNotFoundError(ReputError, FileNotFoundError):
+    """A directory that holds no store, opened for reading only."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+@attrs.define(eq=False, slots=False)
+class StoreLockedError(ReputError):
+    """A second writer; one store has one writer at a time."""
+
+    path: str
+    holder_pid: int | None
+
+    def __str__(self) -> str:
+        holder = "another process" if self.holder_pid is None else f"process {self.holder_pid}"
+        return (
+            f"{self.path}: the store is being written by {holder}; "
+            'close that one, or open this one with mode="r"'
+        )
+
+
+@attrs.define(eq=False, slots=False)
+class StoreClosedError(ReputError):
+    """A call on a store that was closed."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: the store is closed; open it again"
+
+
+@attrs.define(eq=False, slots=False)
+class CorruptFileError(ReputError):
+    """Bytes on disk contradict the format; reading on would return wrong messages."""
+
+    path: str
+    position: int  # file position, bytes
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}, byte {self.position}: {self.reason}"
+
+
+@attrs.define(eq=False, slots=False)
+class OffsetOutOfRangeError(ReputError, LookupError):
+    """A physical offset that the log does not hold (trimmed, or not written yet)."""
+
+    physical_offset: int
+    min_physical_offset: int
+    max_physical_offset: int
+    reason: str = "the log does not hold it"
+
+    def __str__(self) -> str:
+        return (
+            f"physical offset {self.physical_offset}: {self.reason}; the log holds "
+            f"[{self.min_physical_offset}, {self.max_physical_offset})"
+        )
+
+
+@attrs.define(eq=False, slots=False)
+class NoReaderError(ReputError):
+    """A read that no active plugin answers."""
+
+    operation: str
+    distribution: str
+
+    def __str__(self) -> str:
+        return (
+            f"no active plugin answers {self.operation}; install {self.distribution} "
+            f"(pip install {self.distribution}) and open the store with that plugin"
+        )
+
+
+# --------------------------------------------------------------------------- puts, one per status
+
+
+@attrs.define(eq=False, slots=False)
+class PutError(ReputError):
+    """A message that was not stored; `status` is RocketMQ's word for why."""
+
+    field: str
+    value: object
+    limit: object
+    reason: str
+
+    status = PutStatus.UNKNOWN_ERROR
+
+    def __str__(self) -> str:
+        text = f"{self.status.name}: {self.field}: {self.reason}"
+        if self.limit is not None:
+            text += f" (limit {self.limit}, found {self.value})"
+        elif self.value is not None:
+            text += f" (found {self.value!r})"
+        return text
+
+
+@attrs.define(eq=False, slots=False)
+class MessageIllegalError(PutError, ValueError):
+    """A field that the format or RocketMQ's rules do not allow."""
+
+    status = PutStatus.MESSAGE_ILLEGAL
+
+
+@attrs.define(eq=False, slots=False)
+class MessageTooLargeError(MessageIllegalError):
+    """A body or whole record over its limit (append status ``MESSAGE_SIZE_EXCEEDED``)."""
+
+
+@attrs.define(eq=False, slots=False)
+class PropertiesSizeError(PutError, ValueError):
+    """Encoded properties over 32,767 bytes, the most their length field can say."""
+
+    status = PutStatus.PROPERTIES_SIZE_EXCEEDED
+
+
+@attrs.define(eq=False, slots=False)
+class ServiceNotAvailableError(PutError):
+    """The store takes no puts now: shut down, or writing failed before."""
+
+    status = PutStatus.SERVICE_NOT_AVAILABLE
+
+
+@attrs.define(eq=False, slots=False)
+class ReadOnlyStoreError(ServiceNotAvailableError):
+    """A put into a store that was opened with ``mode="r"``."""
+
+
+@attrs.define(eq=False, slots=False)
+class CreateMappedFileError(PutError, OSError):
+    """The next commit-log file could not be made, most often for want of space."""
+
+    status = PutStatus.CREATE_MAPPED_FILE_FAILED
+
+
+@attrs.define(eq=False, slots=False)
+class FlushDiskTimeoutError(PutError, TimeoutError):
+    """Stored, but not known to be on disk within the time allowed."""
+
+    status = PutStatus.FLUSH_DISK_TIMEOUT
+
+
+@attrs.define(eq=False, slots=False)
+class LightQueueCountError(PutError):
+    """One more light queue (``%LMQ%…``) than the store is configured for."""
+
+    status = PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+
+
+def known_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Sort ``names`` for an error text, so that the text is the same everywhere."""
+    return tuple(sorted(names))

@@ -1,0 +1,116 @@
+"""Brings the log to disk: group commit for those who wait, a timer for those who do not.
+
+Whoever waits first flushes for everybody: all bytes appended until then go to disk with one
+``fdatasync`` per file, and all who wait for some of them go on. No thread of its own stands
+between a waiting put and its flush.
+
+A flush that failed is final. The system may have dropped the pages that it could not write, and a
+second try would report success without them; so the log takes no more appends, and everybody who
+waits is told.
+
+Source: RocketMQ ``GroupCommitService``, ``FlushRealTimeService``; the rule for failures is ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from reput.errors import PutError, ServiceNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reput.commitlog import CommitLog
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["LogFlusher"]
+
+
+class LogFlusher:
+    """Flushes one log. Thread-safe."""
+
+    def __init__(self, log: CommitLog, flushed_offset: int) -> None:
+        self.flushed_offset = flushed_offset
+        """Physical offset below which everything is on disk."""
+        self.after_flush: Callable[[], None] | None = None
+        """Called when `flushed_offset` has grown."""
+        self._log = log
+        self._condition = threading.Condition()
+        self._busy = False
+        self._failure: OSError | None = None
+
+    @property
+    def failure(self) -> OSError | None:
+        """What made a flush fail, if one did."""
+        return self._failure
+
+    def flush(self) -> None:
+        """Bring everything appended so far to disk.
+
+        Raises:
+            ServiceNotAvailableError: this or an earlier flush failed.
+        """
+        self.wait(self._log.max_physical_offset, None)
+
+    def wait(self, physical_offset: int, timeout: float | None) -> bool:
+        """Return whether everything below ``physical_offset`` is on disk, flushing if need be.
+
+        Raises:
+            ServiceNotAvailableError: a flush failed before those bytes were on disk.
+        """
+        if self.flushed_offset >= physical_offset:
+            return True
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._condition:
+                while self._busy and self.flushed_offset < physical_offset:
+                    left = None if deadline is None else deadline - time.monotonic()
+                    if left is not None and left <= 0:
+                        return False
+                    self._condition.wait(left)
+                if self.flushed_offset >= physical_offset:
+                    return True
+                if self._failure is not None:
+                    raise self._refusal() from self._failure
+                self._busy = True
+            try:
+                self._flush_now()
+            finally:
+                with self._condition:
+                    self._busy = False
+                    self._condition.notify_all()
+
+    def _flush_now(self) -> None:
+        # The end first: bytes appended while the flush runs may or may not be part of it.
+        target = self._log.max_physical_offset
+        files = self._log.unflushed
+        try:
+            for file in files:
+                file.flush()
+        except OSError as error:
+            self._failure = error
+            logger.error("flush failed, the store takes no more puts error=%s", error)
+            self._log.refuse(self._refusal_with_cause())
+            return
+        self.flushed_offset = target
+        self._log.release_flushed(target)
+        if self.after_flush is not None:
+            self.after_flush()
+
+    def _refusal(self) -> PutError:
+        return ServiceNotAvailableError(
+            "store",
+            None,
+            None,
+            f"flushing the commit log failed: {self._failure}; what was put since offset "
+            f"{self.flushed_offset} may be lost. Close the store, look after the disk, open it again",
+        )
+
+    def _refusal_with_cause(self) -> PutError:
+        refusal = self._refusal()
+        refusal.__cause__ = self._failure
+        return refusal

@@ -1,0 +1,211 @@
+"""The whole contract between the store and any plugin: its hooks, in life-cycle order.
+
+A hook is a method of the plugin's class, marked ``@reput.hookimpl``, that takes those of the listed
+arguments which it needs, by name. All hooks are called per batch or per operation, never per message.
+
+Threads: `reput_dispatch` and `reput_enrich` run on the reput thread, never twice at once.
+`reput_flush` runs on the flush thread and may overlap a dispatch. Reads come from any thread.
+`reput_open`, `reput_recover` and `reput_close` run alone.
+
+What a hook raises stops this plugin only: it is suspended, its progress stays where it was, and the
+store and the other plugins go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.batch import DispatchBatch
+    from reput.context import StoreContext
+    from reput.message import Message
+    from reput.results import QueueInfo, ReadResult
+
+__all__ = ["PROJECT", "hookimpl"]
+
+PROJECT = "reput"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+"""Marks a method of a plugin as the implementation of the hook of that name."""
+
+
+# --------------------------------------------------------------------------- opening
+
+
+@hookspec
+def reput_open(context: StoreContext) -> None:
+    """Learn about the store and load what the plugin has on disk.
+
+    Called once, before any other hook. Write nothing here, and nothing anywhere when
+    ``context.writable`` is false.
+
+    Args:
+        context: the store's directory, clock, disk and log; keep it.
+    """
+
+
+@hookspec
+def reput_recover(max_physical_offset: int, progress: int) -> int:  # type: ignore[empty-body]
+    """Bring the plugin's files in line with a log that ends at ``max_physical_offset``.
+
+    Cut what was derived from bytes beyond it, mend what a crash left half-written, and return the
+    physical offset from which on messages are needed again: ``progress``, or less where the files
+    do not hold what ``progress`` promises; 0 when there are none. Returning less is always right
+    and costs only time. Called once at opening, behind `reput_open`, in read-only stores too
+    (then change only what is in memory).
+
+    Args:
+        max_physical_offset: end of the valid log.
+        progress: physical offset below which the plugin's files were complete and flushed, as far
+            as the store knows; never beyond ``max_physical_offset``.
+    """
+
+
+@hookspec(firstresult=True)
+def reput_queue_offsets() -> Mapping[tuple[str, int], int] | None:
+    """Next queue offset of every (topic, queue id), once all of the log is dispatched.
+
+    The first plugin that answers anything but None decides; without one the store reads the log.
+    """
+
+
+# --------------------------------------------------------------------------- writing
+
+
+@hookspec
+def reput_put(messages: Sequence[Message]) -> Sequence[Message] | None:
+    """Look at, refuse or rewrite messages that are about to be stored.
+
+    Plugins are asked in dispatch order, each with what the one before it made of the messages.
+    Return as many messages, or None to leave them as they are; raise a
+    `reput.errors.PutError` to refuse them all. This is the one hook whose exceptions reach
+    the caller of the store instead of suspending the plugin.
+
+    Args:
+        messages: one put's messages; make changed copies (``attrs.evolve``), never change these.
+    """
+
+
+# --------------------------------------------------------------------------- dispatching
+
+
+@hookspec
+def reput_enrich(batch: DispatchBatch) -> Mapping[str, npt.NDArray[Any]] | None:
+    """Compute columns that other plugins will find in the batch, before anyone dispatches it.
+
+    Return ``(len(batch),)`` arrays by column name, or None. ``tags_code`` may be replaced this way.
+
+    Args:
+        batch: one message or more; read-only, valid until the call returns.
+    """
+
+
+@hookspec
+def reput_dispatch(batch: DispatchBatch) -> None:
+    """Index ``batch``, the next messages in commit-log order.
+
+    Called on the reput thread, never twice at once. Delivery is at least once: after a crash the
+    same messages come again, so skip what is already there (`DispatchBatch.after`). Where the log
+    is cut into batches means nothing. An exception stops this plugin only: its progress stays where
+    it was.
+
+    Args:
+        batch: one message or more; read-only, valid until the call returns.
+    """
+
+
+@hookspec
+def reput_arrive(batch: DispatchBatch) -> None:
+    """Wake whoever waits for messages: all running plugins have dispatched ``batch``.
+
+    Args:
+        batch: read-only, valid until the call returns.
+    """
+
+
+@hookspec
+def reput_flush() -> None:
+    """Make durable everything that was dispatched before this call.
+
+    Called on the flush thread after the log itself was flushed, and perhaps during a dispatch. The
+    plugin's progress is recorded only when this has returned.
+    """
+
+
+# --------------------------------------------------------------------------- reading
+
+
+@hookspec(firstresult=True)
+def reput_read(
+    topic: str, queue_id: int, queue_offset: int, max_count: int, max_bytes: int
+) -> ReadResult | None:
+    """Read messages of one queue from ``queue_offset`` on.
+
+    The first plugin that answers anything but None decides. May be called from any thread.
+
+    Args:
+        topic: the topic's name, as the caller gave it: check it before it becomes a path.
+        queue_id: the queue.
+        queue_offset: where to begin.
+        max_count: most messages to return, 1 or more.
+        max_bytes: stop before this many bytes of records, but return one message at least.
+    """
+
+
+@hookspec(firstresult=True)
+def reput_offset_by_time(topic: str, queue_id: int, timestamp: int, boundary: str) -> int | None:
+    """Queue offset of the first message stored at ``timestamp`` or later, or of the last until then.
+
+    Args:
+        topic: the topic's name.
+        queue_id: the queue.
+        timestamp: ms.
+        boundary: ``"lower"`` (first at or after) or ``"upper"`` (last at or before).
+    """
+
+
+@hookspec
+def reput_queues() -> Sequence[QueueInfo] | None:
+    """Every queue that the plugin can read; the store shows those of all plugins together."""
+
+
+# --------------------------------------------------------------------------- maintaining
+
+
+@hookspec
+def reput_trim(min_physical_offset: int) -> None:
+    """Forget what was derived from bytes below ``min_physical_offset``: the log lost its head.
+
+    Args:
+        min_physical_offset: where the log begins now.
+    """
+
+
+@hookspec
+def reput_report() -> Mapping[str, object] | None:
+    """Facts about the plugin for ``reput info``: JSON-like values by name."""
+
+
+@hookspec
+def reput_commands(group: Any) -> None:
+    """Add commands to the command line.
+
+    Called on an object of the plugin's class made with default configuration, with no store open.
+    Import what the commands need inside of them: this runs at every start of ``reput``.
+
+    Args:
+        group: the ``click.Group`` of ``reput``.
+    """
+
+
+# --------------------------------------------------------------------------- closing
+
+
+@hookspec
+def reput_close() -> None:
+    """Close files. Everything was dispatched and flushed before, unless something failed."""

@@ -1,0 +1,55 @@
+"""Offset message ids: where a message was stored, as upper-case hex.
+
+Source: RocketMQ ``MessageDecoder#createMessageId`` and ``#decodeMessageId``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from reput.errors import MessageIllegalError
+from reput.layout import HOST_SIZE, HOST_SIZE_V6
+
+__all__ = ["offset_message_id", "pack_host", "parse_message_id"]
+
+_ID_SIZES = (HOST_SIZE + 8, HOST_SIZE_V6 + 8)  # bytes; two hex digits each
+
+
+@lru_cache(maxsize=4096)
+def pack_host(address: str, port: int) -> bytes:
+    """Host field of a record: 8 bytes for an IPv4 address, 20 for an IPv6 one.
+
+    Raises:
+        MessageIllegalError: not an address, or no port.
+    """
+    import ipaddress
+
+    try:
+        packed = ipaddress.ip_address(address).packed
+    except ValueError as error:
+        raise MessageIllegalError("host", address, None, str(error)) from None
+    if not 0 <= port <= 65_535:
+        raise MessageIllegalError("port", port, 65_535, "no port")
+    return packed + port.to_bytes(4, "big")
+
+
+def offset_message_id(host: bytes, physical_offset: int) -> str:
+    """Id of the message at ``physical_offset`` of the store whose packed host is ``host``."""
+    return (host + physical_offset.to_bytes(8, "big", signed=True)).hex().upper()
+
+
+def parse_message_id(msg_id: str) -> tuple[bytes, int]:
+    """Packed store host and physical offset of an offset message id.
+
+    Raises:
+        ValueError: not 32 or 56 hex digits.
+    """
+    try:
+        raw = bytes.fromhex(msg_id)
+    except ValueError:
+        raw = b""
+    if len(raw) not in _ID_SIZES or len(msg_id) != 2 * len(raw):
+        raise ValueError(
+            f"{msg_id!r} is no offset message id: 32 hex digits (IPv4) or 56 (IPv6) expected"
+        )
+    return raw[:-8], int.from_bytes(raw[-8:], "big", signed=True)

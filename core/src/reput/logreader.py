@@ -1,0 +1,283 @@
+"""Reading the commit log: bytes, single records, and scans of decoded windows.
+
+`CommitLogReader` serves a store of ours that is being written and one that another process writes: the
+latter's end is found by looking behind the last record known, each time somebody asks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput.batch import Finding, FindingReason
+from reput.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End, magic_places
+from reput.errors import CorruptFileError
+from reput.gather import words_at
+from reput.layout import (
+    BORN_HOST_POSITION,
+    BORN_HOST_V6,
+    HEADER,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_MIN_SIZE,
+    SIZE_AND_MAGIC,
+    host_size,
+)
+from reput.mappedfile import MappedFileQueue
+from reput.view import MessageView
+
+if TYPE_CHECKING:
+    from reput.batch import DispatchBatch
+    from reput.disk import Disk, FilePool
+
+__all__ = ["CommitLogReader", "WindowReader"]
+
+_OWN_OFFSET_POSITION = 28  # of a record's own physical offset
+_HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
+
+
+class WindowReader:
+    """Reads and decodes windows into one buffer that is used again and again.
+
+    Not thread-safe; the batch of one call is gone with the next.
+    """
+
+    def __init__(
+        self, files: MappedFileQueue, decoder: Decoder, window_size: int
+    ) -> None:
+        self._files = files
+        self._decoder = decoder
+        self._window_size = window_size
+        self._buffer = np.zeros(0, np.uint8)
+
+    def read(self, start: int, end: int | None = None) -> DecodeResult:
+        """Decode from ``start``, a record's beginning, to the window's end or ``end``.
+
+        ``end`` must be the end of a record. A record that is larger than a window is read whole.
+        The result's end is `End.WINDOW` with no record in it only where the files end.
+        """
+        size = self._window_size
+        while True:
+            base = self._files.base_of(start)
+            file_end = None if base is None else base + self._files.file_size
+            if end is not None:
+                size = min(size, end - start)
+            window = self._window(start, size)
+            result = self._decoder.decode(window, start, file_end)
+            cut = result.end == End.WINDOW and len(result.batch) == 0
+            if not cut or len(window) < size or (end is not None and start + size >= end):
+                return result
+            if size >= RECORD_SIZE_MAX:
+                return result
+            size = max(result.needed_size, size + 1)
+
+    def _window(self, start: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        if len(self._buffer) < size:
+            self._buffer = np.empty(size, np.uint8)
+        count = self._files.read_into(start, memoryview(self._buffer)[:size])
+        return self._buffer[:count]
+
+
+class CommitLogReader:
+    """The commit log for whoever only reads; see `reput.context.LogReader`. Thread-safe."""
+
+    def __init__(
+        self, directory: str, file_size: int, disk: Disk, pool: FilePool, window_size: int
+    ) -> None:
+        self.files = MappedFileQueue(directory, file_size, disk, pool)
+        self.follows = False
+        """Whether another process may be writing, so that the end must be looked for."""
+        self._disk = disk
+        self._window_size = window_size
+        self._end_offset = 0
+        self._follow_lock = threading.Lock()
+
+    # ------------------------------------------------------------------ extent
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of one file."""
+        return self.files.file_size
+
+    @property
+    def file_count(self) -> int:
+        """Files of the log."""
+        return len(self.files.bases)
+
+    @property
+    def min_physical_offset(self) -> int:
+        """Where the log begins: at its first file."""
+        return self.files.min_offset
+
+    @property
+    def max_physical_offset(self) -> int:
+        """Where the log ends: behind the last whole record."""
+        if self.follows:
+            self._follow()
+        return self._end_offset
+
+    def set_end(self, end_offset: int) -> None:
+        """Make ``end_offset`` the known end of the log."""
+        self._end_offset = end_offset
+
+    def _follow(self) -> None:
+        """Look for records that another process wrote behind the end that is known."""
+        if not self._anything_at(self._end_offset):
+            return
+        with self._follow_lock:
+            reader = self.window_reader(check_crc=True)
+            while True:
+                result = reader.read(self._end_offset)
+                end_offset = result.batch.end_offset
+                if result.end == End.BLANK and self.files.base_of(end_offset) is None:
+                    self.files.refresh()
+                    if self.files.base_of(end_offset) is None:
+                        # The next file is not there yet: the log ends in front of the blank.
+                        self._end_offset = max(self._end_offset, _last_end(result.batch))
+                        return
+                if end_offset == self._end_offset:
+                    return
+                self._end_offset = end_offset
+                if result.end in (End.BAD, End.EMPTY):
+                    return
+
+    def _anything_at(self, offset: int) -> bool:
+        if self.files.base_of(offset) is None:
+            self.files.refresh()
+        head = self.files.read(offset, 4)
+        return len(head) == 4 and head != b"\0\0\0\0"
+
+    # ------------------------------------------------------------------ reading
+
+    def read(self, physical_offset: int, size: int) -> bytes:
+        """Bytes of the log; fewer than ``size``, or none, where it does not hold them.
+
+        Never crosses the end of a file, as no record does.
+        """
+        left = self._end_offset - physical_offset
+        if left < size:
+            left = self.max_physical_offset - physical_offset
+        return self.files.read(physical_offset, min(size, left)) if left > 0 else b""
+
+    def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
+        """The record at an offset that is known to be a record's; None when there is no such one.
+
+        What stands there must have the size that is asked for, a record's magic, and the offset
+        as its own; the checksum is not verified (`MessageView.body_matches`).
+        """
+        if size <= 0:
+            head = self.read(physical_offset, SIZE_AND_MAGIC.size)
+            if len(head) < SIZE_AND_MAGIC.size:
+                return None
+            size, _ = SIZE_AND_MAGIC.unpack(head)
+        if not RECORD_MIN_SIZE <= size <= RECORD_SIZE_MAX:
+            return None
+        record = self.read(physical_offset, size)
+        return message_at(record, physical_offset) if len(record) == size else None
+
+    def store_timestamp_at(self, physical_offset: int) -> int:
+        """Store time of the record at that offset, ms; -1 when there is none."""
+        return _store_timestamp(self.read(physical_offset, _HEAD_READ_SIZE))
+
+    def store_timestamp_in_files(self, physical_offset: int) -> int:
+        """Like `store_timestamp_at`, before anybody knows where the log ends."""
+        return _store_timestamp(self.files.read(physical_offset, _HEAD_READ_SIZE))
+
+    def scan(
+        self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
+    ) -> Iterator[DispatchBatch]:
+        """See `reput.context.LogReader.scan`."""
+        reader = self.window_reader(check_crc=check_crc)
+        position = self.min_physical_offset if start is None else start
+        stop = self.max_physical_offset if end is None else min(end, self.max_physical_offset)
+        while position < stop:
+            result = reader.read(position, stop)
+            batch = result.batch
+            if len(batch) or batch.finding is not None:
+                yield batch
+            if batch.end_offset <= position or result.end in (End.BAD, End.EMPTY):
+                if batch.finding is None and batch.end_offset < stop:
+                    yield _with_gap(batch, stop)
+                return
+            position = batch.end_offset
+
+    def window_reader(self, *, check_crc: bool = False) -> WindowReader:
+        """A reader of decoded windows, for one thread."""
+        return WindowReader(self.files, Decoder(check_crc=check_crc), self._window_size)
+
+    def next_record(self, start: int, end: int) -> int:
+        """Offset of the first sound record at ``start`` or behind it; ``end`` when there is none.
+
+        Behind damage there is no border to go by: what counts as a record has the magic, states
+        its own offset, and is consistent.
+        """
+        while start < end:
+            base = self.files.base_of(start)
+            if base is None:
+                return end
+            file_end = min(base + self.file_size, end)
+            size = min(self._window_size + RECORD_SIZE_MAX, file_end - start)
+            window = np.frombuffer(self.files.read(start, size), np.uint8)
+            decoder = Decoder()
+            places = magic_places(window)
+            stated = words_at(window, places + _OWN_OFFSET_POSITION, np.dtype(">i8"))
+            for place in places[stated == places + start].tolist():
+                size, _ = SIZE_AND_MAGIC.unpack_from(window, place)
+                record = window[place : place + max(size, 0)]
+                if len(decoder.decode(record, start + place).batch) == 1:
+                    return start + place
+            start += max(len(window), 1)
+        return end
+
+    def ask_to_wake(self, wake: Callable[[], None]) -> None:
+        """Have ``wake`` called at the next append; a log that is only read has none."""
+
+    def path_of(self, physical_offset: int) -> tuple[str, int]:
+        """File and file position of a physical offset, for error texts."""
+        base = self.files.base_of(physical_offset)
+        if base is None:
+            return self.files.directory, 0
+        return self.files.path(base), physical_offset - base
+
+
+def message_at(record: bytes, physical_offset: int) -> MessageView | None:
+    """``record`` as the message at ``physical_offset``; None when it is not a record of that place."""
+    if len(record) < RECORD_MIN_SIZE:
+        return None
+    head = HEADER.unpack_from(record)
+    if head[0] != len(record) or head[1] not in (MAGIC_V1, MAGIC_V2) or head[6] != physical_offset:
+        return None
+    view = MessageView(record, physical_offset)
+    try:
+        view.properties_text  # noqa: B018 (the lengths inside are checked when first used)
+    except CorruptFileError:
+        return None
+    return view
+
+
+def _store_timestamp(head: bytes) -> int:
+    if len(head) < _HEAD_READ_SIZE:
+        return -1
+    _, magic = SIZE_AND_MAGIC.unpack_from(head)
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        return -1
+    at = BORN_HOST_POSITION + host_size(int.from_bytes(head[36:40], "big"), BORN_HOST_V6)
+    return int.from_bytes(head[at : at + 8], "big", signed=True)
+
+
+def _last_end(batch: DispatchBatch) -> int:
+    """Physical offset behind the last record, whatever followed it."""
+    if len(batch) == 0:
+        return 0
+    return batch.base_offset + int(batch.start[-1] + batch.size[-1])
+
+
+def _with_gap(batch: DispatchBatch, stop: int) -> DispatchBatch:
+    """``batch`` without rows, saying that the log should go on to ``stop`` and does not."""
+    empty = batch[len(batch) :]
+    detail = f"zeros, where the log goes on to {stop}"
+    empty.finding = Finding(batch.end_offset, FindingReason.BAD_MAGIC, detail)
+    return empty

@@ -1,0 +1,286 @@
+"""`MappedFile`, one file of fixed size, and `MappedFileQueue`, a run of them.
+
+Files are named by the offset of their first byte, in 20 digits, and lie end to end. The last one may
+be mapped for writing; everything is read through ``pread``, so that a file that somebody cuts
+short gives fewer bytes and never a signal.
+
+Source: RocketMQ ``DefaultMappedFile``, ``MappedFileQueue``. Different on purpose: truncating clears
+the bytes that it cuts, as records left behind the end are read as good ones once the log has
+grown up to them again; a new file is made elsewhere and renamed into place, so that a crash never
+leaves one of a wrong size, which RocketMQ refuses to open.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import mmap
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput.layout import FILE_NAME_DIGITS, file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reput.disk import Disk, FilePool
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["MappedFile", "MappedFileQueue"]
+
+_CLEAR_SIZE = 1 << 20
+
+
+@attrs.define(eq=False)
+class MappedFile:
+    """A file that is open for writing through a map of its bytes."""
+
+    path: str
+    base_offset: int
+    size: int
+    disk: Disk
+    descriptor: int
+    map: mmap.mmap
+
+    @classmethod
+    def open(cls, path: str, base_offset: int, size: int, disk: Disk) -> MappedFile:
+        """Open and map a file that exists at its full size."""
+        descriptor = disk.open(path, write=True)
+        try:
+            found = disk.size(descriptor)
+            if found != size:
+                raise CorruptFileError(path, found, f"the file should have {size} bytes")
+            # A file copied sparsely has holes; with space behind them a store through the map
+            # cannot run out of it.
+            disk.allocate(descriptor, size)
+            return cls(path, base_offset, size, disk, descriptor, disk.map(descriptor, size))
+        except BaseException:
+            disk.close(descriptor)
+            raise
+
+    def flush(self) -> None:
+        """Return when all bytes written so far are on disk."""
+        self.disk.flush(self.descriptor)
+
+    def close(self) -> None:
+        """Unmap and close; what was written stays written."""
+        if not self.map.closed:
+            self.map.close()
+            self.disk.close(self.descriptor)
+
+
+class MappedFileQueue:
+    """The files of one directory: which there are, how to read them, how to cut them.
+
+    Knows sizes, names and positions, and nothing of what the bytes mean. Reading is thread-safe;
+    `add`, `truncate` and `trim` belong to one writer.
+    """
+
+    def __init__(self, directory: str, file_size: int, disk: Disk, pool: FilePool) -> None:
+        self.directory = directory
+        self.file_size = file_size
+        self._disk = disk
+        self._pool = pool
+        self._bases: tuple[int, ...] = ()  # replaced whole, so that readers need no lock
+        self._lock = threading.Lock()
+
+    # ------------------------------------------------------------------ which files there are
+
+    def load(self, *, writable: bool) -> None:
+        """Read the directory.
+
+        An empty last file, which a crash may leave, is removed (or passed over in a read-only
+        store). Names that are no offsets are passed over with a warning.
+
+        Raises:
+            CorruptFileError: a file of another size than the rest, or a gap between two files.
+        """
+        found = _sized_files(self._disk, self.directory)
+        if found and found[-1][1] == 0:
+            base, _ = found.pop()
+            path = self.path(base)
+            logger.warning("empty last file file=%s removed=%s", path, writable)
+            if writable:
+                self._disk.remove(path)
+        if found and self.file_size <= 0:
+            self.file_size = found[0][1]
+        for index, (base, size) in enumerate(found):
+            if size != self.file_size:
+                raise CorruptFileError(
+                    self.path(base),
+                    size,
+                    f"the file has {size} bytes where {self.file_size} are expected; put back the "
+                    "whole file, or move it away if it is not part of the store",
+                )
+            if index and base != found[index - 1][0] + self.file_size:
+                missing = found[index - 1][0] + self.file_size
+                raise CorruptFileError(
+                    self.path(base),
+                    0,
+                    f"the file before it is missing: {file_name(missing)}; put it back, or move the "
+                    "files before the gap away",
+                )
+        self._bases = tuple(base for base, _ in found)
+
+    def refresh(self) -> None:
+        """Notice files that another process added at the end or removed at the head."""
+        found = _sized_files(self._disk, self.directory)
+        self._bases = tuple(base for base, size in found if size == self.file_size)
+
+    @property
+    def bases(self) -> tuple[int, ...]:
+        """Base offsets of all files, ascending."""
+        return self._bases
+
+    @property
+    def min_offset(self) -> int:
+        """Base of the first file; 0 when there is none."""
+        bases = self._bases
+        return bases[0] if bases else 0
+
+    @property
+    def capacity_end(self) -> int:
+        """Offset behind the last file; 0 when there is none."""
+        bases = self._bases
+        return bases[-1] + self.file_size if bases else 0
+
+    def path(self, base_offset: int) -> str:
+        """Path of the file with that base."""
+        return os.path.join(self.directory, file_name(base_offset))
+
+    def base_of(self, offset: int) -> int | None:
+        """Base of the file that holds ``offset``; None when no file does."""
+        bases = self._bases
+        index = bisect.bisect_right(bases, offset) - 1
+        if index < 0 or offset >= bases[index] + self.file_size:
+            return None
+        return bases[index]
+
+    def base_by_time(self, timestamp: int) -> int | None:
+        """First file last modified at ``timestamp`` (ms) or later, else the last; None when empty."""
+        for base in self._bases:
+            try:
+                modified = os.stat(self.path(base)).st_mtime_ns // 1_000_000
+            except FileNotFoundError:
+                continue
+            if modified >= timestamp:
+                return base
+        return self._bases[-1] if self._bases else None
+
+    # ------------------------------------------------------------------ reading
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes of one file from ``offset`` on; fewer at its end, none where there is no file."""
+        base = self.base_of(offset)
+        if base is None or size <= 0:
+            return b""
+        try:
+            return self._pool.read(self.path(base), min(size, base + self.file_size - offset), offset - base)
+        except FileNotFoundError:  # trimmed in the meantime
+            return b""
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer`` from ``offset`` on, up to the file's end; the number of bytes read."""
+        base = self.base_of(offset)
+        if base is None:
+            return 0
+        size = min(len(buffer), base + self.file_size - offset)
+        try:
+            with self._pool.descriptor(self.path(base)) as descriptor:
+                return self._disk.read_into(descriptor, buffer[:size], offset - base)
+        except FileNotFoundError:
+            return 0
+
+    # ------------------------------------------------------------------ changing
+
+    def add(self, base_offset: int, source: str) -> str:
+        """Make the finished file ``source`` the next one; its new path.
+
+        The name is on disk before this returns: a record in it may be acknowledged next.
+        """
+        path = self.path(base_offset)
+        self._disk.rename(source, path)
+        self._disk.flush_directory(self.directory)
+        with self._lock:
+            self._bases = (*self._bases, base_offset)
+        return path
+
+    def truncate(self, offset: int) -> int:
+        """Cut everything from ``offset`` on; the number of files removed.
+
+        The file that holds ``offset`` stays, its bytes behind it cleared. Later files go first, the
+        last one first, so that a crash in between leaves a log without gaps.
+        """
+        removed = 0
+        for base in reversed(self._bases):
+            if base <= offset:
+                break
+            self._remove(base)
+            removed += 1
+        if removed:
+            self._disk.flush_directory(self.directory)
+        base_holding = self.base_of(offset)
+        if base_holding is not None:
+            self._clear(self.path(base_holding), offset - base_holding)
+        return removed
+
+    def trim(self, min_offset: int, before_remove: Callable[[str], None] | None = None) -> int:
+        """Remove whole files below ``min_offset``, never the last; the number removed."""
+        removed = 0
+        while len(self._bases) > 1 and self._bases[0] + self.file_size <= min_offset:
+            if before_remove is not None:
+                before_remove(self.path(self._bases[0]))
+            self._remove(self._bases[0])
+            removed += 1
+        if removed:
+            self._disk.flush_directory(self.directory)
+        return removed
+
+    def _remove(self, base: int) -> None:
+        path = self.path(base)
+        with self._lock:
+            self._bases = tuple(other for other in self._bases if other != base)
+        self._pool.forget(path)
+        self._disk.remove(path)
+        logger.info("removed file=%s", path)
+
+    def _clear(self, path: str, position: int) -> None:
+        """Zero whatever is not zero in the file from ``position`` on."""
+        descriptor = self._disk.open(path, write=True)
+        try:
+            cleared = 0
+            while position < self.file_size:
+                size = min(_CLEAR_SIZE, self.file_size - position)
+                data = self._disk.read(descriptor, size, position)
+                if data.count(0) != len(data):
+                    self._disk.write(descriptor, bytes(len(data)), position)
+                    cleared += len(data)
+                if len(data) < size:
+                    break
+                position += size
+            if cleared:
+                self._disk.flush(descriptor)
+                logger.warning("cleared stale tail file=%s size=%d", path, cleared)
+        finally:
+            self._disk.close(descriptor)
+
+
+def _sized_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
+    """``(base offset, size)`` of every file that is named by an offset, ascending."""
+    found = []
+    for entry in disk.list(directory):
+        name = entry.name
+        if not (len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit()):
+            logger.warning("passed over: no offset for a name file=%s", entry.path)
+            continue
+        try:
+            if entry.is_file():
+                found.append((int(name), entry.stat().st_size))
+        except FileNotFoundError:
+            continue  # another process removed it between the listing and now
+    return found

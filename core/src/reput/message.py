@@ -1,0 +1,92 @@
+"""`Message`: what a producer hands in. What the store hands out is a `reput.view.MessageView`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from reput.errors import MessageIllegalError
+from reput.layout import PROPERTY_KEYS, PROPERTY_TAGS
+
+__all__ = ["Host", "Message", "encode_property_text"]
+
+Host = tuple[str, int]
+"""Address (IPv4 or IPv6, as text) and port."""
+
+_SEPARATORS = ("\x01", "\x02")
+
+
+# Not frozen, against the rule for values: a frozen class takes three times as long to make, and
+# producers make one for every put.
+@attrs.define
+class Message:
+    """One message to be stored.
+
+    ``tags``, ``keys`` and ``properties`` become one property text in the record. A message must not
+    be changed while a put of it is going on.
+    """
+
+    topic: str
+    """Letters, digits and ``% | _ -``, at most 127; longer only with ``%RETRY%`` in front."""
+    body: bytes = b""
+    queue_id: int = 0
+    """The queue of the topic, 0 or more."""
+    tags: str | None = None
+    keys: str | Sequence[str] | None = None
+    """Keys to find the message by: a sequence of words, or one text of words with spaces between."""
+    properties: Mapping[str, str | None] | bytes | None = None
+    """Further properties; as ``bytes`` they are a whole encoded property text, used as it is."""
+    flag: int = 0
+    """32 bits of the application's own."""
+    sys_flag: int = 0
+    """Compression and transaction bits; those of the hosts are set by the store."""
+    born_timestamp: int | None = None
+    """ms; the store timestamp when left out."""
+    born_host: Host | None = None
+    """The store's own host when left out."""
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+
+
+def encode_property_text(message: Message) -> bytes:
+    """The property text of ``message``: keys, tags, then its properties in their order.
+
+    Raises:
+        MessageIllegalError: a name or value that would be read back as something else.
+    """
+    properties = message.properties
+    keys, tags = message.keys, message.tags
+    if type(properties) is bytes:
+        if keys is not None or tags is not None:
+            raise MessageIllegalError(
+                "properties", None, None, "encoded properties hold keys and tags; give no others"
+            )
+        return properties
+    text, count = "", 0
+    if keys is not None:
+        if type(keys) is not str:
+            joined = " ".join(keys)
+            if joined.count(" ") != max(len(keys) - 1, 0):
+                raise MessageIllegalError("keys", joined, None, "a space inside a key would split it")
+            keys = joined
+        if keys:
+            text, count = f"{PROPERTY_KEYS}\x01{keys}\x02", 1
+    if tags is not None:
+        text += f"{PROPERTY_TAGS}\x01{tags}\x02"
+        count += 1
+    if properties:
+        for name, value in properties.items():  # type: ignore[union-attr]
+            if value is not None:
+                if not name:
+                    raise MessageIllegalError("properties", value, None, "a property without a name")
+                text += f"{name}\x01{value}\x02"
+                count += 1
+    if text.count("\x01") != count or text.count("\x02") != count:
+        raise MessageIllegalError(
+            "properties", text, None, "the characters 0x01 and 0x02 separate properties"
+        )
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise MessageIllegalError("properties", text, None, f"not UTF-8: {error}") from None

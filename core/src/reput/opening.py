@@ -1,0 +1,432 @@
+"""Opens a store: finds the log's end, brings the plugins in line with it, starts the threads.
+
+The order of a writer's opening, and why:
+
+1. the lock, before anything is looked at: a store has one writer;
+2. the plugins' classes and options, before anything is changed: a wrong option costs nothing;
+3. ``abort``, before the first change: a crash from here on is noticed next time;
+4. the log's valid end, everything behind it cut;
+5. plugins load, cut what lies beyond that end, and say from where they need messages;
+6. those that know queue offsets catch up, for a put needs the next ones;
+7. the threads, and puts.
+
+Source: RocketMQ ``DefaultMessageStore#load`` and ``#start``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from reput.allocate import FileAllocator
+from reput.checkpoint import AbortFile, Checkpoint, StoreLock
+from reput.commitlog import CommitLog
+from reput.config import CommitLogConfig
+from reput.context import StoreContext
+from reput.disk import Disk, FilePool
+from reput.encode import Encoder
+from reput.errors import ConfigError, PluginError, StoreNotFoundError
+from reput.flush import LogFlusher
+from reput.housekeeping import Housekeeping, fingerprint_of
+from reput.ids import pack_host
+from reput.manifest import OWN_DIRECTORY, Manifest
+from reput.plugin import Plugin, build_config
+from reput.pluginset import PluginSet, default_plugins, installed, plugin_name
+from reput.progress import ProgressFile
+from reput.queueoffsets import count_queue_offsets
+from reput.recovery import Recovery, find_end
+from reput.reputloop import ReputLoop
+
+if TYPE_CHECKING:
+    from reput.store import Store
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["open_store"]
+
+_LOG_FILES_OPEN = 64
+_CONFIG_SECTION = "commitlog"
+
+
+def open_store(
+    path: str | os.PathLike[str],
+    mode: Literal["w", "r"] = "w",
+    *,
+    plugins: Iterable[str | Plugin] | None = None,
+    config: Mapping[str, Mapping[str, Any]] | str | os.PathLike[str] | None = None,
+    clock: Callable[[], int] | None = None,
+    disk: Disk | None = None,
+    forget: Collection[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> Store:
+    """Open a store of ours or of RocketMQ's.
+
+    Args:
+        path: the store's directory; made when there is none and ``mode`` is ``"w"``.
+        mode: ``"w"`` to put and read; one writer at a time. ``"r"`` to read only, beside a writer or
+            not; never writes a byte.
+        plugins: names of installed plugins, or plugin objects. None: those that the store used last,
+            or, for one that has no record of it, the installed plugins that are default ones.
+        config: options by section (``commitlog``, and one per plugin), or the path of a TOML file of
+            such sections. What a store was given is recorded, and counts until given anew.
+        clock: now, in ms; the system's when left out.
+        disk: file operations; the system's when left out.
+        forget: names of plugins that the store used and shall not use any more.
+        progress: called while the log's end is looked for, with bytes done and bytes in all.
+
+    Raises:
+        StoreNotFoundError: no store there, and ``mode`` is ``"r"``.
+        StoreLockedError: another writer has it open.
+        ConfigError: an unknown section or option, or a wrong value.
+        PluginError: a plugin that is missing, broken, or left out though the store uses it.
+        CorruptFileError: files that contradict the format.
+    """
+    if mode not in ("w", "r"):
+        raise ValueError(f'mode must be "w" or "r", not {mode!r}')
+    opening = _Opening(os.path.abspath(os.fspath(path)), mode == "w", disk or Disk(), clock)
+    try:
+        return opening.run(plugins, _sections(config), frozenset(forget), progress)
+    except BaseException:
+        opening.undo()
+        raise
+
+
+def _sections(
+    config: Mapping[str, Mapping[str, Any]] | str | os.PathLike[str] | None,
+) -> Mapping[str, Mapping[str, Any]]:
+    if config is None:
+        return {}
+    if isinstance(config, Mapping):
+        return config
+    try:
+        with open(config, "rb") as file:
+            return tomllib.load(file)
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(os.fspath(config), "(file)", str(error)) from error
+
+
+class _Opening:
+    """One opening under way; knows what to undo when it fails."""
+
+    def __init__(
+        self, root: str, writable: bool, disk: Disk, clock: Callable[[], int] | None
+    ) -> None:
+        self.root = root
+        self.writable = writable
+        self.disk = disk
+        self.clock = clock
+        self.pool = FilePool(disk, _LOG_FILES_OPEN)
+        self.lock: StoreLock | None = None
+        self.allocator: FileAllocator | None = None
+        self.log: CommitLog | None = None
+        self.abort = AbortFile(os.path.join(root, "abort"), disk)
+        self.made_abort = False
+        self.changed = False
+        self.plugins: PluginSet | None = None
+
+    # ------------------------------------------------------------------ the steps
+
+    def run(
+        self,
+        wanted: Iterable[str | Plugin] | None,
+        given: Mapping[str, Mapping[str, Any]],
+        forget: frozenset[str],
+        progress: Callable[[int, int], None] | None,
+    ) -> Store:
+        log_directory = os.path.join(self.root, "commitlog")
+        if self.writable:
+            self.disk.make_directory(self.root)
+            self.lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
+            self.lock.acquire()
+        elif not self.disk.exists(log_directory):
+            raise StoreNotFoundError(
+                self.root, 'no store: a directory that holds "commitlog" is expected'
+            )
+        clean = not self.abort.present
+
+        manifest = Manifest.load(self.root, self.disk)
+        names, sections = _decide(manifest, wanted, given, forget, self.writable)
+        plugins = self.plugins = PluginSet(names, sections)
+        config = build_config(CommitLogConfig, _CONFIG_SECTION, sections.get(_CONFIG_SECTION, {}))
+        log = self.log = self._make_log(log_directory, config)
+        log.files.load(writable=self.writable)
+        config = _with_file_size(config, log, given)
+
+        checkpoint_path = os.path.join(self.root, "checkpoint")
+        checkpoint = Checkpoint.load(checkpoint_path, self.disk)
+        if self.writable:
+            self._begin_changes(manifest, plugins, sections)
+        recovery = find_end(log, checkpoint, clean=clean, progress=progress)
+        if self.writable:
+            recovery = self._cut(log, recovery, clean)
+        log.set_end(recovery.end_offset)
+        log.last_store_timestamp = recovery.last_store_timestamp
+        log.follows = not self.writable
+
+        files = self._progress_files(plugins)
+        positions = self._recover_plugins(plugins, log, files, clean, recovery, manifest)
+        loop = housekeeping = None
+        if self.writable:
+            log.config = config
+            log.flusher = LogFlusher(log, recovery.end_offset)
+            if not clean:
+                # What recovery read may be in the page cache only; it counts as flushed from here.
+                self._flush_recovered(log, recovery)
+            loop = ReputLoop(log, plugins, positions, _dispatch_limit(log, config))
+            log.flusher.after_flush = loop.wake
+            self._queue_offsets(log, loop, plugins)
+            log.start_writing(recovery.end_offset)
+            housekeeping = Housekeeping(
+                log,
+                loop,
+                plugins.implementing("reput_flush"),
+                files,
+                checkpoint,
+                checkpoint_path,
+                self.disk,
+            )
+            loop.start()
+            housekeeping.start(config.flush_interval_ms, config.plugin_flush_interval_ms)
+        logger.info(
+            "opened root=%s writable=%s clean=%s max_physical_offset=%d",
+            self.root,
+            self.writable,
+            clean,
+            recovery.end_offset,
+        )
+        from reput.store import Store
+
+        return Store(
+            root=self.root,
+            writable=self.writable,
+            clean=clean,
+            log=log,
+            config=config,
+            plugins=plugins,
+            versions={found.name: found.version for found in installed()},
+            loop=loop,
+            housekeeping=housekeeping,
+            recovery=recovery,
+            pool=self.pool,
+            lock=self.lock,
+            abort=self.abort,
+            release=self.release,
+        )
+
+    def _make_log(self, directory: str, config: CommitLogConfig) -> CommitLog:
+        encoder = Encoder(
+            pack_host(config.store_address, config.store_port),
+            config.max_message_size,
+            record_crc=config.record_crc,
+        )
+        log = CommitLog(directory, config, encoder, self.disk, self.pool, None, self.clock)
+        log.files.file_size = 0  # the files say
+        return log
+
+    def _begin_changes(
+        self,
+        manifest: Manifest | None,
+        plugins: PluginSet,
+        sections: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        assert self.log is not None
+        own = os.path.join(self.root, OWN_DIRECTORY)
+        self.disk.make_directory(os.path.join(own, "progress"))
+        self.disk.make_directory(self.log.files.directory)
+        if not self.abort.present:
+            self.made_abort = True
+        self.abort.create()
+        fresh = Manifest(tuple(sorted(plugins.plugins)), sections)
+        if fresh != manifest:
+            fresh.save(self.root, self.disk)
+        self.allocator = FileAllocator(
+            own, self.log.files.file_size, self.disk, ahead=self.log.config.preallocate
+        )
+        self.allocator.discard_leftovers()
+        self.log.use_allocator(self.allocator)
+
+    def _cut(self, log: CommitLog, recovery: Recovery, clean: bool) -> Recovery:
+        end = recovery.end_offset
+        behind = log.files.capacity_end - end
+        has_next_file = log.files.base_of(end) not in (None, *log.files.bases[-1:])
+        if clean and recovery.finding is None and not has_next_file:
+            return recovery
+        self.changed = True
+        if recovery.finding is not None:
+            logger.warning("truncated damaged tail position=%d %s", end, recovery.finding)
+        log.files.truncate(end)
+        return attrs.evolve(recovery, truncated_size=behind)
+
+    def _progress_files(self, plugins: PluginSet) -> dict[str, ProgressFile]:
+        directory = os.path.join(self.root, OWN_DIRECTORY, "progress")
+        return {
+            name: ProgressFile(os.path.join(directory, name), self.disk)
+            for name, _ in plugins.implementing("reput_dispatch")
+        }
+
+    def _recover_plugins(
+        self,
+        plugins: PluginSet,
+        log: CommitLog,
+        files: Mapping[str, ProgressFile],
+        clean: bool,
+        recovery: Recovery,
+        manifest: Manifest | None,
+    ) -> dict[str, int]:
+        """Open and recover every plugin; the place from which each needs messages."""
+        for name, hook in plugins.implementing("reput_open"):
+            hook(context=self._context(name, log, clean))
+        recover = dict(plugins.implementing("reput_recover"))
+        positions = {}
+        for name in plugins.plugins:
+            progress = log.min_physical_offset
+            if name in files:
+                progress = _known_progress(log, files[name], clean, recovery, manifest)
+            position = progress
+            if name in recover:
+                answer = recover[name](max_physical_offset=recovery.end_offset, progress=progress)
+                if not isinstance(answer, int):
+                    raise PluginError(name, f"reput_recover returned {answer!r}, not an offset")
+                position = min(progress, answer)
+            positions[name] = max(position, log.min_physical_offset)
+        return positions
+
+    def _context(self, name: str, log: CommitLog, clean: bool) -> StoreContext:
+        from reput.clock import system_clock
+
+        return StoreContext(
+            plugin=name,
+            root=self.root,
+            writable=self.writable,
+            clean=clean,
+            log=log,
+            disk=self.disk,
+            clock=self.clock or system_clock,
+        )
+
+    def _flush_recovered(self, log: CommitLog, recovery: Recovery) -> None:
+        for base in log.files.bases:
+            if base + log.file_size > recovery.start_offset:
+                with self.pool.descriptor(log.files.path(base)) as descriptor:
+                    self.disk.flush(descriptor)
+
+    def _queue_offsets(self, log: CommitLog, loop: ReputLoop, plugins: PluginSet) -> None:
+        knowing = {name for name, _ in plugins.implementing("reput_queue_offsets")}
+        loop.catch_up(knowing)
+        failed = sorted(name for name in knowing if loop.failure_of(name) is not None)
+        offsets = None if failed else plugins.first("reput_queue_offsets")
+        if offsets is None:
+            # Reads all of the log; without a plugin that knows, nobody else does.
+            offsets = count_queue_offsets(log)
+        log.queue_offsets = dict(offsets)
+
+    # ------------------------------------------------------------------ undoing
+
+    def release(self) -> None:
+        """Close files and give up the lock."""
+        if self.log is not None:
+            self.log.close()
+        if self.allocator is not None:
+            self.allocator.close()
+        self.pool.close()
+        if self.lock is not None:
+            self.lock.release()
+
+    def undo(self) -> None:
+        """Close what was opened; take ``abort`` back where nothing was changed yet."""
+        if self.plugins is not None:
+            for name, hook in self.plugins.implementing("reput_close"):
+                try:
+                    hook()
+                except Exception as error:
+                    logger.warning("could not close plugin=%s error=%s", name, error)
+        if self.made_abort and not self.changed:
+            self.abort.remove()
+        self.release()
+
+
+def _decide(
+    manifest: Manifest | None,
+    wanted: Iterable[str | Plugin] | None,
+    given: Mapping[str, Mapping[str, Any]],
+    forget: frozenset[str],
+    writable: bool,
+) -> tuple[list[str | Plugin], Mapping[str, Mapping[str, Any]]]:
+    """Plugins and configuration: what the caller says, on top of what the store remembers."""
+    remembered = [] if manifest is None else [n for n in manifest.plugins if n not in forget]
+    if wanted is None:
+        names: list[str | Plugin] = list(default_plugins() if manifest is None else remembered)
+    else:
+        names = list(wanted)
+        have = {item if isinstance(item, str) else plugin_name(item) for item in names}
+        left_out = sorted(set(remembered) - have)
+        if left_out and writable:
+            raise PluginError(
+                left_out[0],
+                "the store uses it, and its files would fall behind without it; add it to "
+                f"plugins, or give it up with forget={left_out!r}",
+            )
+    sections: dict[str, dict[str, Any]] = {}
+    active = {item if isinstance(item, str) else plugin_name(item) for item in names}
+    for name, options in (manifest.config if manifest is not None else {}).items():
+        if name == _CONFIG_SECTION or name in active:
+            sections[name] = dict(options)
+    for name, options in given.items():
+        if not isinstance(options, Mapping):
+            raise ConfigError(name, "(section)", f"a table of options expected, not {options!r}")
+        sections[name] = {**sections.get(name, {}), **options}
+    return names, sections
+
+
+def _with_file_size(
+    config: CommitLogConfig, log: CommitLog, given: Mapping[str, Mapping[str, Any]]
+) -> CommitLogConfig:
+    """The files of a store have one size; an option that contradicts them is an error."""
+    if not log.files.bases:
+        log.files.file_size = config.file_size
+        return config
+    found = log.files.file_size
+    asked = given.get(_CONFIG_SECTION, {}).get("file_size", found)
+    if asked != found:
+        raise ConfigError(
+            _CONFIG_SECTION,
+            "file_size",
+            f"the store's files have {found} bytes; leave the option out, or give that size",
+        )
+    return attrs.evolve(config, file_size=found)
+
+
+def _known_progress(
+    log: CommitLog,
+    file: ProgressFile,
+    clean: bool,
+    recovery: Recovery,
+    manifest: Manifest | None,
+) -> int:
+    """Physical offset below which a plugin's files are known to be complete and flushed."""
+    progress = file.load()
+    if progress is None:
+        if manifest is not None:
+            return log.min_physical_offset  # new in this store: from the beginning
+        # RocketMQ wrote it: a closed store is dispatched to its end; after a crash everything is
+        # dispatched again from the file that the checkpoint vouches for.
+        return recovery.end_offset if clean else recovery.start_offset
+    if progress.physical_offset > recovery.end_offset:
+        return min(recovery.start_offset, recovery.end_offset)
+    record = progress.record_offset
+    if record >= log.min_physical_offset and fingerprint_of(log, record) != progress.fingerprint:
+        logger.warning("the log was rewritten below a plugin's progress file=%s", file.path)
+        return log.min_physical_offset
+    return progress.physical_offset
+
+
+def _dispatch_limit(log: CommitLog, config: CommitLogConfig) -> Callable[[], int]:
+    """How far messages may be dispatched: with ``flush="sync"`` no further than they are on disk."""
+    if config.flush == "sync":
+        return lambda: min(log.flushed_offset, log.max_physical_offset)
+    return lambda: log.max_physical_offset

@@ -1,0 +1,72 @@
+"""`Plugin`, the base class of every plugin, and how its configuration is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import attrs
+
+from reput.errors import ConfigError, known_names
+
+__all__ = ["NoConfig", "Plugin", "build_config"]
+
+
+@attrs.frozen(kw_only=True)
+class NoConfig:
+    """A plugin without options."""
+
+
+# The base has no fields of its own: a subclass declares `config` and its state with attrs.
+class Plugin:
+    """Base of all plugins: one object per store, its hooks are methods marked ``@hookimpl``.
+
+    A subclass is an ``attrs.define(eq=False)`` class whose first field is ``config``.
+    """
+
+    name: ClassVar[str] = ""
+    """Name of a plugin that is handed to a store as an object; an entry point's name wins."""
+    default: ClassVar[bool] = False
+    """Whether a new store whose maker names no plugins uses this one."""
+    config_type: ClassVar[type] = NoConfig
+    """Frozen, keyword-only attrs class of the plugin's options."""
+    runs_after: ClassVar[frozenset[str]] = frozenset()
+    """Plugins that, where they are active, see each batch before this one."""
+    requires: ClassVar[frozenset[str]] = frozenset()
+    """Plugins without which this one cannot work; they run before it, too."""
+
+    def __init__(self, config: Any = None) -> None:
+        self.config = config
+
+    @classmethod
+    def from_section(cls, name: str, section: Mapping[str, Any]) -> Self:
+        """Make the plugin from its section of the store's configuration.
+
+        Raises:
+            ConfigError: an unknown option, or a value that its option does not take.
+        """
+        return cls(build_config(cls.config_type, name, section))
+
+
+def build_config(config_type: type, section: str, options: Mapping[str, Any]) -> Any:
+    """Make an object of ``config_type`` from a mapping, as TOML gives it.
+
+    Raises:
+        ConfigError: an unknown option (the known ones are named), or a value refused by the class.
+    """
+    known = known_names(field.name for field in attrs.fields(config_type))
+    if not isinstance(options, Mapping):
+        raise ConfigError(section, "(section)", f"a table of options expected, not {options!r}")
+    for option in options:
+        if option not in known:
+            raise ConfigError(section, str(option), "no such option", known)
+    made: dict[str, Any] = {}
+    for option, value in options.items():
+        # One at a time first, so that the error can name the option.
+        try:
+            config_type(**{option: value})
+        except (ValueError, TypeError) as error:
+            reason = str(error.args[0]) if error.args else str(error)
+            raise ConfigError(section, option, reason) from error
+        made[option] = value
+    return config_type(**made)

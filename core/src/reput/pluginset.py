@@ -1,0 +1,214 @@
+"""Which plugins there are, which a store uses, and in what order they see its messages.
+
+Installed is not active: plugins are found through the entry-point group ``reput.plugins`` without
+importing any; only those that a store names are loaded. Each store has a plugin manager and plugin
+objects of its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from typing import Any
+
+import attrs
+import pluggy
+
+from reput import hookspecs
+from reput.errors import (
+    ConfigError,
+    PluginError,
+    PluginNotFoundError,
+    PluginOrderError,
+    known_names,
+)
+from reput.plugin import Plugin
+
+__all__ = ["ENTRY_POINT_GROUP", "InstalledPlugin", "PluginSet", "installed", "plugin_name"]
+
+ENTRY_POINT_GROUP = "reput.plugins"
+_PREFIX = "reput_"
+
+
+@attrs.frozen
+class InstalledPlugin:
+    """A plugin that some installed distribution offers; not imported."""
+
+    name: str
+    distribution: str
+    version: str
+    value: str
+    """Module and class, as the entry point says."""
+    entry_point: metadata.EntryPoint = attrs.field(repr=False)
+
+    def load(self) -> type[Plugin]:
+        """Import the plugin's class.
+
+        Raises:
+            PluginError: it cannot be imported, or is no plugin.
+        """
+        try:
+            found = self.entry_point.load()
+        except Exception as error:
+            reason = f"{self.value} of {self.distribution} {self.version} cannot be imported: {error}"
+            raise PluginError(self.name, reason) from error
+        if not (isinstance(found, type) and issubclass(found, Plugin)):
+            raise PluginError(self.name, f"{self.value} is no subclass of reput.Plugin")
+        return found
+
+
+def installed() -> list[InstalledPlugin]:
+    """All installed plugins, by name. Of two with one name, the first on the path counts."""
+    found: dict[str, InstalledPlugin] = {}
+    for entry_point in metadata.entry_points(group=ENTRY_POINT_GROUP):
+        distribution = entry_point.dist
+        found.setdefault(
+            entry_point.name,
+            InstalledPlugin(
+                entry_point.name,
+                distribution.name if distribution is not None else "?",
+                distribution.version if distribution is not None else "?",
+                entry_point.value,
+                entry_point,
+            ),
+        )
+    return [found[name] for name in sorted(found)]
+
+
+def plugin_name(plugin: Plugin | type[Plugin]) -> str:
+    """Name of a plugin that was handed over as an object: its ``name``, or its class's, shortened."""
+    kind = plugin if isinstance(plugin, type) else type(plugin)
+    return getattr(kind, "name", "") or kind.__name__.removesuffix("Plugin").lower()
+
+
+def default_plugins() -> list[str]:
+    """Names of installed plugins that are part of a new store whose maker names none."""
+    return [found.name for found in installed() if found.load().default]
+
+
+class PluginSet:
+    """The active plugins of one store, checked and in dispatch order."""
+
+    def __init__(
+        self, wanted: Iterable[str | Plugin], config: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Load, configure, check and order the plugins.
+
+        Raises:
+            PluginNotFoundError: one is not installed.
+            PluginError: a hook that is not marked, unknown, or has unknown arguments.
+            PluginOrderError: a cycle, or a requirement that is not active.
+            ConfigError: a section for no active plugin, or a wrong option.
+        """
+        plugins = dict(_load(item, config) for item in wanted)
+        for section in config:
+            if section not in plugins and section != "commitlog":
+                known = known_names([*plugins, "commitlog"])
+                raise ConfigError(section, "(section)", "no such section", known)
+        self.manager = pluggy.PluginManager(hookspecs.PROJECT)
+        self.manager.add_hookspecs(hookspecs)
+        self.plugins: dict[str, Plugin] = {}
+        """Plugin objects by name, in dispatch order."""
+        for name in dispatch_order(plugins):
+            _check_hooks(name, plugins[name])
+            try:
+                self.manager.register(plugins[name], name)
+            except pluggy.PluginValidationError as error:
+                raise PluginError(name, str(error)) from error
+            self.plugins[name] = plugins[name]
+
+    def implementing(self, hook: str) -> list[tuple[str, Any]]:
+        """``(name, bound method)`` of the plugins that implement ``hook``, in dispatch order."""
+        functions = {
+            implementation.plugin_name: implementation
+            for implementation in getattr(self.manager.hook, hook).get_hookimpls()
+        }
+        return [
+            (name, _by_accepted_arguments(functions[name]))
+            for name in self.plugins
+            if name in functions
+        ]
+
+    def first(self, hook: str, **arguments: Any) -> Any:
+        """Answer of the first plugin in dispatch order that gives one; None without."""
+        for _, function in self.implementing(hook):
+            answer = function(**arguments)
+            if answer is not None:
+                return answer
+        return None
+
+
+def _by_accepted_arguments(implementation: Any) -> Any:
+    """A function that takes all of the hook's arguments and passes those that are asked for."""
+    accepted = frozenset(implementation.argnames)
+    function = implementation.function
+
+    def call(**arguments: Any) -> Any:
+        return function(**{name: arguments[name] for name in accepted})
+
+    return call
+
+
+def _load(
+    item: str | Plugin, config: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, Plugin]:
+    if isinstance(item, Plugin):
+        return plugin_name(item), item
+    if not isinstance(item, str):
+        raise PluginError(str(item), "a plugin's name, or a reput.Plugin object expected")
+    known = {found.name: found for found in installed()}
+    if item not in known:
+        raise PluginNotFoundError(
+            item,
+            f"not installed; installed are: {', '.join(known) or 'none'} "
+            f"(a first-party one comes with: pip install reput-{item})",
+        )
+    return item, known[item].load().from_section(item, config.get(item, {}))
+
+
+def dispatch_order(plugins: Mapping[str, Plugin]) -> list[str]:
+    """Names in the order in which batches go to them: declared order first, then by name.
+
+    Raises:
+        PluginOrderError: a cycle, or a requirement that is not active.
+    """
+    before: dict[str, set[str]] = {}
+    for name, plugin in plugins.items():
+        missing = plugin.requires - plugins.keys()
+        if missing:
+            raise PluginOrderError(
+                name, f"needs {', '.join(sorted(missing))}, which this store does not use"
+            )
+        before[name] = (set(plugin.runs_after) | set(plugin.requires)) & plugins.keys()
+    order: list[str] = []
+    while len(order) < len(plugins):
+        ready = sorted(
+            name for name in plugins if name not in order and before[name] <= set(order)
+        )
+        if not ready:
+            stuck = sorted(set(plugins) - set(order))
+            raise PluginOrderError(stuck[0], f"each waits for another: {', '.join(stuck)}")
+        order.append(ready[0])
+    return order
+
+
+def _check_hooks(name: str, plugin: Plugin) -> None:
+    """Every public ``reput_`` method is a known hook, marked, with arguments that the hook has."""
+    known = {hook for hook in vars(hookspecs) if hook.startswith(_PREFIX)}
+    for attribute in dir(type(plugin)):
+        method = getattr(type(plugin), attribute)
+        if not attribute.startswith(_PREFIX) or not callable(method):
+            continue
+        if attribute not in known:
+            raise PluginError(name, f"{attribute} is no hook; known: {', '.join(sorted(known))}")
+        if not hasattr(method, f"{hookspecs.PROJECT}_impl"):
+            raise PluginError(name, f"{attribute} is not marked with @reput.hookimpl")
+        accepted = set(inspect.signature(getattr(hookspecs, attribute)).parameters)
+        unknown = set(list(inspect.signature(method).parameters)[1:]) - accepted
+        if unknown:
+            raise PluginError(
+                name,
+                f"{attribute} takes {', '.join(sorted(unknown))}; the hook has "
+                f"{', '.join(sorted(accepted)) or 'no arguments'}",
+            )

@@ -1,0 +1,59 @@
+"""Next queue offsets, counted from the log itself: for a store whose plugins do not know them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput.layout import (
+    LIGHT_QUEUE_PREFIX,
+    PROPERTY_INNER_NUM,
+    PROPERTY_LIGHT_QUEUE_OFFSETS,
+    PROPERTY_LIGHT_QUEUES,
+    TRANSACTION_COMMIT,
+)
+
+if TYPE_CHECKING:
+    from reput.batch import DispatchBatch
+    from reput.logreader import CommitLogReader
+
+__all__ = ["count_queue_offsets"]
+
+
+def count_queue_offsets(log: CommitLogReader) -> dict[tuple[str, int], int]:
+    """Read the whole log; next queue offset by (topic, queue id)."""
+    found: dict[tuple[str, int], int] = {}
+    for batch in log.scan():
+        if len(batch):
+            _count(batch, found)
+    return found
+
+
+def _count(batch: DispatchBatch, found: dict[tuple[str, int], int]) -> None:
+    counted = np.flatnonzero((batch.transaction == 0) | (batch.transaction == TRANSACTION_COMMIT))
+    if len(counted) == 0:
+        return
+    queue = batch.topic_code[counted].astype(np.int64) << 32 | batch.queue_id[counted]
+    following = batch.queue_offset[counted] + _inner_counts(batch)[counted]
+    distinct, group = np.unique(queue, return_inverse=True)
+    highest = np.zeros(len(distinct), np.int64)
+    np.maximum.at(highest, group, following)
+    for value, offset in zip(distinct.tolist(), highest.tolist(), strict=True):
+        key = batch.topics[value >> 32], value & 0xFFFFFFFF
+        found[key] = max(found.get(key, 0), offset)
+    listed = batch.text(PROPERTY_LIGHT_QUEUE_OFFSETS)
+    for row in np.flatnonzero(listed.present).tolist():  # light queues: few stores have any
+        names = (batch.text(PROPERTY_LIGHT_QUEUES)[row] or "").split(",")
+        for name, text in zip(names, (listed[row] or "").split(","), strict=False):
+            if name.startswith(LIGHT_QUEUE_PREFIX) and text.isdigit():
+                found[name, 0] = max(found.get((name, 0), 0), int(text) + 1)
+
+
+def _inner_counts(batch: DispatchBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    counts = np.ones(len(batch), np.int64)
+    stated = batch.text(PROPERTY_INNER_NUM)
+    for row in np.flatnonzero(stated.present).tolist():
+        text = stated[row] or ""
+        counts[row] = max(int(text), 1) if text.isdigit() else 1
+    return counts

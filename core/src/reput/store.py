@@ -1,0 +1,481 @@
+"""`Store`: the log, its plugins and the threads between them, as one object.
+
+Composition only: what a record is, how a queue is written, when a flush is due, all that is decided
+elsewhere. How a store is put together stands in `reput.opening`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from reput.batchbody import expand_batch
+from reput.columns import Columns, prepare_columns, prepare_messages
+from reput.errors import (
+    FlushDiskTimeoutError,
+    NoReaderError,
+    OffsetOutOfRangeError,
+    PluginError,
+    ReputError,
+    ServiceNotAvailableError,
+    StoreClosedError,
+)
+from reput.ids import parse_message_id
+from reput.message import Message
+from reput.opening import open_store
+from reput.reputloop import PluginState
+from reput.results import BatchReceipt, QueueInfo, ReadResult, Receipt
+
+if TYPE_CHECKING:
+    from reput.batch import DispatchBatch
+    from reput.checkpoint import AbortFile, StoreLock
+    from reput.commitlog import CommitLog
+    from reput.config import CommitLogConfig
+    from reput.disk import FilePool
+    from reput.housekeeping import Housekeeping
+    from reput.pluginset import PluginSet
+    from reput.recovery import Recovery
+    from reput.reputloop import ReputLoop
+    from reput.view import MessageView
+
+__all__ = ["Columns", "Store", "open_store"]
+
+_NO_WAIT = b"WAIT\x01false\x02"
+_READER = "reput-consumequeue"  # what to install where nothing can read; a name for an error text
+
+
+class Store:
+    """An open store. Made by `reput.open`; thread-safe; a context manager that closes itself."""
+
+    def __init__(
+        self,
+        *,
+        root: str,
+        writable: bool,
+        clean: bool,
+        log: CommitLog,
+        config: CommitLogConfig,
+        plugins: PluginSet,
+        versions: Mapping[str, str],
+        loop: ReputLoop | None,
+        housekeeping: Housekeeping | None,
+        recovery: Recovery,
+        pool: FilePool,
+        lock: StoreLock | None,
+        abort: AbortFile,
+        release: Callable[[], None],
+    ) -> None:
+        self.root = root
+        """The store's directory."""
+        self.writable = writable
+        """Whether it was opened with ``mode="w"``."""
+        self.clean = clean
+        """Whether its last writer had closed it (a store that is being written has not)."""
+        self.log = log
+        """The commit log; see `reput.context.LogReader`."""
+        self.config = config
+        """Options of the commit log."""
+        self.recovery = recovery
+        """What opening found at the end of the log."""
+        self._plugins = plugins
+        self._versions = versions
+        self._loop = loop
+        self._housekeeping = housekeeping
+        self._pool = pool
+        self._lock = lock
+        self._abort = abort
+        self._release = release
+        self._sync = config.flush == "sync"
+        self._put_hooks = plugins.implementing("reput_put")
+        self._readers = plugins.implementing("reput_read")
+        self._append = log.append
+        self._prepare = log.encoder.prepare
+        self._closed = False
+        self._close_lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "writable" if self.writable else "read-only"
+        return f"<Store {self.root!r} {state} plugins={sorted(self._plugins.plugins)}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ writing
+
+    def put(self, message: Message) -> Receipt:
+        """Store one message.
+
+        With ``flush="sync"`` returns when it is on disk, unless its property ``WAIT`` is ``false``.
+
+        Raises:
+            MessageIllegalError: a field that cannot be stored (`MessageTooLargeError` for sizes).
+            PropertiesSizeError: the encoded properties are over 32,767 bytes.
+            CreateMappedFileError: no room for another file; nothing was stored.
+            ServiceNotAvailableError: the store is closed, read-only, or its disk failed.
+            FlushDiskTimeoutError: stored, but not on disk within ``flush_timeout_ms``.
+        """
+        if self._put_hooks:
+            message = self._hooked([message])[0]
+        receipt = self._append(self._prepare(message))
+        if self._sync:
+            self._wait_durable(receipt, self._prepare(message).properties)
+        return receipt
+
+    def put_many(self, messages: Sequence[Message] | Columns) -> BatchReceipt:
+        """Store many messages in their order, much faster than one by one.
+
+        All checks come first: when one message is refused, none is stored. Where the disk fills up
+        on the way, those before stay stored, as `CreateMappedFileError` then says.
+
+        Raises:
+            PutError: as for `put`.
+        """
+        if self._put_hooks:
+            listed = messages.to_messages() if isinstance(messages, Columns) else messages
+            messages = self._hooked(listed)
+        encoder = self.log.encoder
+        if isinstance(messages, Columns):
+            prepared = prepare_columns(messages, encoder)
+            if prepared is None:
+                messages = messages.to_messages()
+        else:
+            prepared = prepare_messages(messages, encoder)
+        if prepared is None:
+            receipt = self._put_each(messages)  # type: ignore[arg-type]
+        else:
+            receipt = self.log.append_many(prepared)
+        if self._sync and len(receipt):
+            self._wait_durable(receipt, b"")
+        return receipt
+
+    def put_batch(self, batch: Message, messages: Sequence[Message] | None = None) -> BatchReceipt:
+        """Store a RocketMQ message batch: one queue's messages, expanded from one body.
+
+        Args:
+            batch: topic, queue, host and shared properties; its body is the batch's wire body.
+            messages: the messages, where the body is not encoded yet.
+
+        Raises:
+            MessageIllegalError: the body is no batch, or the batch has a transaction flag or a delay.
+            PutError: as for `put`.
+        """
+        if messages is not None:
+            import attrs
+
+            from reput.batchbody import encode_batch
+
+            batch = attrs.evolve(batch, body=encode_batch(messages))
+        limit = self.config.max_message_size
+        if len(batch.body) > limit:
+            from reput.errors import MessageTooLargeError
+
+            raise MessageTooLargeError("body", len(batch.body), limit, "bytes of a batch")
+        return self.put_many(expand_batch(batch))
+
+    def _hooked(self, messages: Sequence[Message]) -> Sequence[Message]:
+        for name, hook in self._put_hooks:
+            changed = hook(messages=messages)
+            if changed is not None:
+                if len(changed) != len(messages):
+                    raise PluginError(
+                        name,
+                        f"reput_put returned {len(changed)} messages for {len(messages)}",
+                    )
+                messages = changed
+        return messages
+
+    def _put_each(self, messages: Sequence[Message]) -> BatchReceipt:
+        """The way for rows that columns do not hold: IPv6 hosts, light queues, record checksums."""
+        import numpy as np
+
+        prepared = [self._prepare(message) for message in messages]
+        receipts = [self._append(each) for each in prepared]
+        return BatchReceipt(
+            progress=self.log,
+            topics=[receipt.topic for receipt in receipts],
+            queue_ids=np.array([receipt.queue_id for receipt in receipts], np.int64),
+            queue_offsets=np.array([receipt.queue_offset for receipt in receipts], np.int64),
+            physical_offsets=np.array([receipt.physical_offset for receipt in receipts], np.int64),
+            sizes=np.array([receipt.size for receipt in receipts], np.int64),
+            store_timestamp=receipts[-1].store_timestamp if receipts else 0,
+        )
+
+    def _wait_durable(self, receipt: Receipt | BatchReceipt, properties: bytes) -> None:
+        if _NO_WAIT in properties:
+            return
+        timeout = self.config.flush_timeout_ms
+        if not self.log.wait_flushed(receipt.end_offset, timeout / 1000):
+            raise FlushDiskTimeoutError(
+                "msg_id", receipt.msg_id, None, f"stored, but not on disk after {timeout} ms"
+            )
+
+    def flush(self) -> None:
+        """Bring everything to disk: log, plugins' files, their progress, the checkpoint.
+
+        Raises:
+            ServiceNotAvailableError: the log cannot be flushed.
+        """
+        self._check_open()
+        if self._housekeeping is not None:
+            self._housekeeping.flush()
+
+    # ------------------------------------------------------------------ reading
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int = 32,
+        max_bytes: int = 4 << 20,
+    ) -> ReadResult:
+        """Read messages of one queue from ``queue_offset`` on.
+
+        Args:
+            topic: the topic's name.
+            queue_id: the queue.
+            queue_offset: where to begin; ``next_queue_offset`` of the result is where to go on.
+            max_count: most messages to return.
+            max_bytes: stop before this many bytes of records; one message is returned even so.
+
+        Raises:
+            NoReaderError: no active plugin can read queues.
+            MessageIllegalError: ``topic`` cannot be a topic's name.
+        """
+        self._check_open()
+        for _, read in self._readers:
+            answer = read(
+                topic=topic,
+                queue_id=queue_id,
+                queue_offset=queue_offset,
+                max_count=max(max_count, 1),
+                max_bytes=max_bytes,
+            )
+            if answer is not None:
+                return answer  # type: ignore[no-any-return]
+        raise NoReaderError("read", _READER)
+
+    def offset_by_time(
+        self,
+        topic: str,
+        queue_id: int,
+        timestamp: int,
+        boundary: Literal["lower", "upper"] = "lower",
+    ) -> int:
+        """Queue offset by store time.
+
+        Args:
+            topic: the topic's name.
+            queue_id: the queue.
+            timestamp: ms.
+            boundary: ``"lower"``: the first message at that time or later; ``"upper"``: the last
+                at that time or earlier.
+
+        Raises:
+            NoReaderError: no active plugin can read queues.
+        """
+        self._check_open()
+        if boundary not in ("lower", "upper"):
+            raise ValueError(f'boundary must be "lower" or "upper", not {boundary!r}')
+        answer = self._plugins.first(
+            "reput_offset_by_time",
+            topic=topic,
+            queue_id=queue_id,
+            timestamp=timestamp,
+            boundary=boundary,
+        )
+        if answer is None:
+            raise NoReaderError("offset_by_time", _READER)
+        return int(answer)
+
+    def queues(self) -> list[QueueInfo]:
+        """Every queue there is, by topic and queue id.
+
+        Raises:
+            NoReaderError: no active plugin can read queues.
+        """
+        self._check_open()
+        hooks = self._plugins.implementing("reput_queues")
+        if not hooks:
+            raise NoReaderError("queues", _READER)
+        found = [info for _, hook in hooks for info in hook() or ()]
+        return sorted(found, key=lambda info: (info.topic, info.queue_id))
+
+    def get(self, where: str | int) -> MessageView:
+        """One message by its offset message id, or by the physical offset at which it begins.
+
+        Raises:
+            ValueError: no message id.
+            OffsetOutOfRangeError: the log holds no message there.
+        """
+        self._check_open()
+        offset = where if isinstance(where, int) else parse_message_id(where)[1]
+        message = self.log.read_message(offset)
+        if message is None:
+            low, high = self.log.min_physical_offset, self.log.max_physical_offset
+            inside = low <= offset < high
+            reason = "no message begins there" if inside else "the log does not hold it"
+            raise OffsetOutOfRangeError(offset, low, high, reason)
+        return message
+
+    def scan(
+        self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
+    ) -> Iterator[DispatchBatch]:
+        """Batches over the log, in the order of storing; see `reput.context.LogReader.scan`."""
+        self._check_open()
+        return self.log.scan(start, end, check_crc=check_crc)
+
+    # ------------------------------------------------------------------ plugins
+
+    @property
+    def plugin_objects(self) -> Mapping[str, Any]:
+        """The active plugins' objects by name, in dispatch order."""
+        return dict(self._plugins.plugins)
+
+    def plugins(self) -> list[PluginState]:
+        """State, progress and lag of the active plugins, in dispatch order."""
+        states = []
+        end = self.log.max_physical_offset
+        dispatchers = {each.name: each for each in self._loop.dispatchers} if self._loop else {}
+        for name in self._plugins.plugins:
+            dispatcher = dispatchers.get(name)
+            failure = self._loop.failure_of(name) if self._loop else None
+            position = end if dispatcher is None else dispatcher.position
+            states.append(
+                PluginState(
+                    name,
+                    self._versions.get(name, ""),
+                    "running" if failure is None else "suspended",
+                    position,
+                    max(end - position, 0),
+                    failure,
+                )
+            )
+        return states
+
+    def wait_dispatched(
+        self,
+        timeout: float | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> bool:
+        """Wait until every running plugin has seen all that is in the log now.
+
+        Args:
+            timeout: seconds; None waits as long as it takes.
+            progress: called now and then with bytes dispatched and bytes in all.
+
+        Returns:
+            Whether they have; False after ``timeout``.
+        """
+        self._check_open()
+        if self._loop is None:
+            return True
+        end = self.log.max_physical_offset
+        first = self.log.min_physical_offset
+        report = None
+        if progress is not None:
+            total = progress
+
+            def report(offset: int) -> None:
+                total(max(offset - first, 0), end - first)
+
+        return self._loop.wait(end, timeout, report)
+
+    def report(self) -> dict[str, Any]:
+        """Facts about the store, JSON-like: log, recovery, plugins."""
+        self._check_open()
+        log, recovery = self.log, self.recovery
+        facts: dict[str, Any] = {
+            "root": self.root,
+            "writable": self.writable,
+            "clean": self.clean,
+            "log": {
+                "min_physical_offset": log.min_physical_offset,
+                "max_physical_offset": log.max_physical_offset,
+                "file_size": log.file_size,
+                "file_count": log.file_count,
+            },
+            "recovery": {
+                "start_offset": recovery.start_offset,
+                "end_offset": recovery.end_offset,
+                "message_count": recovery.message_count,
+                "finding": None if recovery.finding is None else str(recovery.finding),
+                "truncated_size": recovery.truncated_size,
+            },
+            "plugins": {},
+        }
+        reports = dict(self._plugins.implementing("reput_report"))
+        for state in self.plugins():
+            more = reports[state.name]() if state.name in reports else None
+            facts["plugins"][state.name] = {
+                "state": state.state,
+                "dispatched_to": state.dispatched_to,
+                "lag_size": state.lag_size,
+                "last_error": state.last_error,
+                **(more or {}),
+            }
+        return facts
+
+    # ------------------------------------------------------------------ closing
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Dispatch and flush everything, then give up files, threads and the lock.
+
+        A second call does nothing. Where something could not be flushed or dispatched, the next
+        opening recovers as after a crash.
+
+        Raises:
+            ServiceNotAvailableError: flushing failed; everything is closed all the same.
+        """
+        with self._close_lock:
+            if self._closed:
+                return
+            self._closed = True
+        refusal = ServiceNotAvailableError("store", None, None, "it is closed; open it again")
+        self.log.refuse(refusal)
+        try:
+            if self._loop is not None and self._housekeeping is not None:
+                self._loop.wait(self.log.max_physical_offset, None)
+                self._loop.stop()
+                self._housekeeping.stop()
+                self._housekeeping.flush()
+                if self._everything_done():
+                    self._abort.remove()
+        finally:
+            self._close_plugins()
+            self._release()
+
+    def _everything_done(self) -> bool:
+        # `abort` may go only when nothing is left to dispatch: RocketMQ does not look again.
+        assert self._loop is not None
+        dispatched = self._loop.dispatched_offset >= self.log.max_physical_offset
+        return self._loop.all_running and dispatched
+
+    def _close_plugins(self) -> None:
+        for name, hook in self._plugins.implementing("reput_close"):
+            try:
+                hook()
+            except BaseException as error:
+                if self._loop is not None:
+                    self._loop.suspend(name, error)
+                elif not isinstance(error, ReputError | OSError):
+                    raise
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError(self.root)

@@ -1,0 +1,108 @@
+"""Dictionary-encodes topics: a column of names in a window becomes codes and a table of names.
+
+The table lives as long as its decoder, so that the topics of one window are recognised in the next
+by one search over a few hashes. Every recognised row is compared with the name it stands for: a
+hash only selects the candidate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput.gather import rows_by_width
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["TopicTable"]
+
+_NAMES_MAX = 1 << 16  # a hostile log may hold a new topic in every record; then start over
+_MULTIPLIERS = np.array(
+    [(0x9E3779B97F4A7C15 * (2 * index + 1) | 1) & (2**64 - 1) for index in range(64)], np.uint64
+)
+
+
+class TopicTable:
+    """Names seen so far, in order of appearance; a code is a position among them."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self.names: list[str] = []
+        self._code_of: dict[bytes, int] = {}
+        self._hashes = np.zeros(0, np.uint64)  # sorted
+        self._codes = np.zeros(0, np.int32)  # of the names in the order of `_hashes`
+        self._words = np.zeros((0, 0), np.uint64)  # padded names in the order of `_hashes`
+
+    def encode(
+        self,
+        window: npt.NDArray[np.uint8],
+        starts: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.int32]:
+        """Return ``(n,)`` int32 codes of the names ``window[start : start + size]``."""
+        if len(self.names) > _NAMES_MAX:
+            self._clear()
+        codes = np.full(len(starts), -1, np.int32)
+        for rows, matrix in rows_by_width(window, starts, sizes):
+            within = np.arange(matrix.shape[1], dtype=np.int16) < sizes[rows].astype(np.int16)[:, None]
+            matrix *= within  # what stands behind a name is no part of it
+            codes[rows] = self._recognise(matrix.view(np.uint64))
+        unknown = np.flatnonzero(codes < 0)
+        if len(unknown):
+            self._learn(window, starts, sizes, codes, unknown)
+        return codes
+
+    def _recognise(self, words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
+        unknown = np.full(len(words), -1, np.int32)
+        if len(self._hashes) == 0:
+            return unknown
+        place = np.searchsorted(self._hashes, _hash(words))
+        place[place == len(self._hashes)] = 0
+        shared = min(words.shape[1], self._words.shape[1])
+        candidates = self._words[place]
+        same = (candidates[:, :shared] == words[:, :shared]).all(axis=1)
+        same &= ~candidates[:, shared:].any(axis=1)
+        same &= ~words[:, shared:].any(axis=1)
+        return np.where(same, self._codes[place], unknown)
+
+    def _learn(
+        self,
+        window: npt.NDArray[np.uint8],
+        starts: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+        codes: npt.NDArray[np.int32],
+        rows: npt.NDArray[np.int64],
+    ) -> None:
+        # Row by row: a topic is new once in the life of a table, or its hash is another's.
+        learned = len(self.names)
+        for row in rows.tolist():
+            name = window[starts[row] : starts[row] + max(int(sizes[row]), 0)].tobytes()
+            code = self._code_of.get(name)
+            if code is None:
+                code = self._code_of[name] = len(self.names)
+                self.names.append(name.decode("utf-8", "replace"))
+            codes[row] = code
+        if len(self.names) > learned:
+            self._index()
+
+    def _index(self) -> None:
+        names = list(self._code_of)
+        width = max(max(map(len, names)), 1)
+        width += -width % 8
+        words = np.frombuffer(b"".join(name.ljust(width, b"\0") for name in names), np.uint64)
+        words = words.reshape(len(names), width // 8)
+        hashes = _hash(words)
+        order = np.argsort(hashes, kind="stable").astype(np.int32)
+        self._hashes, self._codes, self._words = hashes[order], order, words[order]
+
+
+def _hash(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    # Words of zero add nothing, so that padding to any width gives the same hash.
+    mixed = words * _MULTIPLIERS[: words.shape[1]]
+    mixed ^= mixed >> np.uint64(29)
+    total: npt.NDArray[np.uint64] = mixed.sum(axis=1, dtype=np.uint64)
+    return total

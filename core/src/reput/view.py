@@ -1,0 +1,245 @@
+"""`MessageView`: a stored message as a lazy view of its record.
+
+Nothing is parsed until it is asked for; a view holds one copy of the record's bytes and outlives
+the store that it came from.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import zlib
+
+from reput.errors import CorruptFileError
+from reput.hashing import java_string_hash
+from reput.ids import offset_message_id
+from reput.layout import (
+    BORN_HOST_POSITION,
+    BORN_HOST_V6,
+    COMPRESSED,
+    COMPRESSION_MASK,
+    HEADER,
+    HEADER_SIZE,
+    MAGIC_V1,
+    MAGIC_V2,
+    PROPERTY_KEYS,
+    PROPERTY_TAGS,
+    PROPERTY_UNIQ_KEY,
+    RECORD_MIN_SIZE,
+    STORE_HOST_V6,
+    TRANSACTION_MASK,
+    host_size,
+)
+from reput.message import Host, Message
+from reput.properties import parse_properties
+
+__all__ = ["MessageView", "host_of"]
+
+_from_bytes = int.from_bytes
+_MASK_NAME = {0: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
+
+
+def host_of(packed: bytes) -> Host:
+    """Address and port of a host field (8 bytes IPv4, 20 bytes IPv6)."""
+    return str(ipaddress.ip_address(packed[:-4])), _from_bytes(packed[-4:], "big", signed=True)
+
+
+class MessageView:
+    """One stored message.
+
+    Args:
+        record: the record's bytes.
+        physical_offset: where it stands in the log; what the record itself says when left out.
+
+    Raises:
+        CorruptFileError: ``record`` is no whole record.
+    """
+
+    # No __slots__: cached_property keeps what was parsed in the instance.
+
+    def __init__(self, record: bytes, physical_offset: int | None = None) -> None:
+        if len(record) < RECORD_MIN_SIZE:
+            raise _corrupt(physical_offset, f"{len(record)} bytes are no record")
+        self.record = record
+        head = HEADER.unpack_from(record)
+        self.size: int = head[0]
+        self.queue_id: int = head[3]
+        self.queue_offset: int = head[5]
+        self.physical_offset: int = head[6] if physical_offset is None else physical_offset
+        self.sys_flag: int = head[7]
+        if head[0] != len(record) or head[1] not in (MAGIC_V1, MAGIC_V2):
+            raise _corrupt(self.physical_offset, "size or magic of a record expected")
+        self._head = head
+
+    def __repr__(self) -> str:
+        return (
+            f"<MessageView {self.topic}/{self.queue_id} queue_offset={self.queue_offset} "
+            f"physical_offset={self.physical_offset} body={len(self.body)} bytes>"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MessageView):
+            return NotImplemented
+        return self.record == other.record and self.physical_offset == other.physical_offset
+
+    def __hash__(self) -> int:
+        return hash(self.record)
+
+    # ------------------------------------------------------------------ header
+
+    @property
+    def body_crc(self) -> int:
+        """CRC-32 & 0x7FFFFFFF that the record states for its body."""
+        return self._head[2]  # type: ignore[no-any-return]
+
+    @property
+    def flag(self) -> int:
+        """The application's 32 bits."""
+        return self._head[4]  # type: ignore[no-any-return]
+
+    @property
+    def born_timestamp(self) -> int:
+        """When the producer made it, ms."""
+        return self._head[8]  # type: ignore[no-any-return]
+
+    @functools.cached_property
+    def store_timestamp(self) -> int:
+        """When the log took it, ms."""
+        at = BORN_HOST_POSITION + host_size(self.sys_flag, BORN_HOST_V6)
+        return _from_bytes(self.record[at : at + 8], "big", signed=True)
+
+    @property
+    def born_host(self) -> Host:
+        """Where the producer was."""
+        at = BORN_HOST_POSITION
+        return host_of(self.record[at : at + host_size(self.sys_flag, BORN_HOST_V6)])
+
+    @property
+    def store_host(self) -> Host:
+        """Where the store was."""
+        at = BORN_HOST_POSITION + host_size(self.sys_flag, BORN_HOST_V6) + 8
+        return host_of(self.record[at : at + host_size(self.sys_flag, STORE_HOST_V6)])
+
+    @property
+    def reconsume_times(self) -> int:
+        """How often consumers sent it back."""
+        at = self._body_size_at - 12
+        return _from_bytes(self.record[at : at + 4], "big", signed=True)
+
+    @property
+    def prepared_transaction_offset(self) -> int:
+        """Physical offset of the half message that a commit or rollback belongs to."""
+        at = self._body_size_at - 8
+        return _from_bytes(self.record[at : at + 8], "big", signed=True)
+
+    @property
+    def transaction(self) -> int:
+        """The transaction bits of `sys_flag`."""
+        return self.sys_flag & TRANSACTION_MASK
+
+    @property
+    def compression(self) -> str | None:
+        """Name of the algorithm that the producer compressed the body with, None without.
+
+        The store neither compresses nor unpacks; `body` is as the producer sent it.
+        """
+        if not self.sys_flag & COMPRESSED:
+            return None
+        return _MASK_NAME.get(self.sys_flag & COMPRESSION_MASK, "unknown")
+
+    @property
+    def msg_id(self) -> str:
+        """Offset message id: store host and physical offset in upper-case hex."""
+        at = BORN_HOST_POSITION + host_size(self.sys_flag, BORN_HOST_V6) + 8
+        host = self.record[at : at + host_size(self.sys_flag, STORE_HOST_V6)]
+        return offset_message_id(host, self.physical_offset)
+
+    # ------------------------------------------------------------------ parts
+
+    @functools.cached_property
+    def _body_size_at(self) -> int:
+        hosts = host_size(self.sys_flag, BORN_HOST_V6) + host_size(self.sys_flag, STORE_HOST_V6)
+        return HEADER_SIZE - 4 - 16 + hosts
+
+    @functools.cached_property
+    def _places(self) -> tuple[int, int, int, int, int]:
+        """Body start, body end, topic start, topic end, properties start."""
+        record, at = self.record, self._body_size_at
+        body_start = at + 4
+        body_end = body_start + max(_from_bytes(record[at:body_start], "big", signed=True), 0)
+        width = 1 if self._head[1] == MAGIC_V1 else 2
+        topic_start = body_end + width
+        if topic_start + 2 > len(record):
+            raise _corrupt(self.physical_offset, "the body ends behind the record")
+        topic_size = _from_bytes(record[body_end:topic_start], "big", signed=True)
+        topic_end = topic_start + topic_size
+        if topic_size < 0 or topic_end + 2 > len(record):
+            raise _corrupt(self.physical_offset, "the topic ends behind the record")
+        return body_start, body_end, topic_start, topic_end, topic_end + 2
+
+    @property
+    def body(self) -> bytes:
+        """The body as stored."""
+        start, end, *_ = self._places
+        return self.record[start:end]
+
+    @functools.cached_property
+    def topic(self) -> str:
+        """The topic's name."""
+        _, _, start, end, _ = self._places
+        return self.record[start:end].decode("utf-8", "replace")
+
+    @property
+    def properties_text(self) -> bytes:
+        """The property text as stored."""
+        return self.record[self._places[4] :]
+
+    @functools.cached_property
+    def properties(self) -> dict[str, str]:
+        """All properties, tags and keys among them."""
+        return parse_properties(self.properties_text)
+
+    @property
+    def tags(self) -> str | None:
+        """The ``TAGS`` property."""
+        return self.properties.get(PROPERTY_TAGS)
+
+    @property
+    def tags_code(self) -> int:
+        """Java string hash of the tags, 0 without tags."""
+        tags = self.tags
+        return java_string_hash(tags) if tags else 0
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The words of the ``KEYS`` property."""
+        return tuple(self.properties.get(PROPERTY_KEYS, "").split())
+
+    @property
+    def unique_key(self) -> str | None:
+        """The producer's own id of the message (``UNIQ_KEY``)."""
+        return self.properties.get(PROPERTY_UNIQ_KEY)
+
+    def body_matches(self) -> bool:
+        """Whether the body matches its checksum; an empty one always does."""
+        body = self.body
+        return not body or zlib.crc32(body) & 0x7FFFFFFF == self.body_crc
+
+    def to_message(self) -> Message:
+        """A message to put again; position, store time and store host are the next store's."""
+        return Message(
+            topic=self.topic,
+            body=self.body,
+            queue_id=self.queue_id,
+            properties=self.properties_text,
+            flag=self.flag,
+            sys_flag=self.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6),
+            born_timestamp=self.born_timestamp,
+            born_host=self.born_host,
+            reconsume_times=self.reconsume_times,
+            prepared_transaction_offset=self.prepared_transaction_offset,
+        )
+
+
+def _corrupt(physical_offset: int | None, reason: str) -> CorruptFileError:
+    return CorruptFileError("commitlog", physical_offset or 0, reason)
