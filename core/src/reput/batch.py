@@ -35,6 +35,7 @@ class FindingReason(enum.Enum):
     PHYSICAL_OFFSET = "the record says that it stands elsewhere"
     BODY_CRC = "the body does not match its checksum"
     RECORD_CRC = "the record does not match its whole-record checksum"
+    TORN = "the record was not written to its end"
     TRUNCATED = "the file ends inside the record"
     NO_BLANK = "the file ends without the blank that closes it"
 

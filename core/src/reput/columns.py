@@ -307,7 +307,7 @@ def _property_texts(columns: Columns, count: int) -> list[bytes]:
         texts = _words("TAGS", tags, _words("KEYS", keys, [""] * count, count), count)
         expected = (keys is not None) + (tags is not None)
         joined = "".join(texts)
-        if None not in (keys or ()) and None not in (tags or ()):
+        if not _has_none(keys) and not _has_none(tags):
             if joined.count("\x01") == joined.count("\x02") == expected * count:
                 try:
                     return [f"{text}{tail}".encode() for text in texts]
@@ -382,3 +382,7 @@ def _refuse_above(
     if len(sizes) and int(sizes.max()) > limit:
         row = int(sizes.argmax())
         raise error(field, int(sizes[row]), limit, f"row {row}: bytes")
+
+
+def _has_none(column: Any) -> bool:
+    return column is not None and not isinstance(column, str) and None in column

@@ -34,6 +34,7 @@ from reput.layout import (
 from reput.logreader import CommitLogReader
 from reput.mappedfile import MappedFile
 from reput.multidispatch import inner_message_count, with_light_queue_offsets
+from reput.prefault import PREFAULT_STEP, Prefaulter
 from reput.results import BatchReceipt, Receipt
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["CommitLog"]
 
-_SPECIAL = b"INNER_"  # light queues and inner batches; their names begin with it
 _new_receipt = tuple.__new__
 
 
@@ -85,11 +85,14 @@ class CommitLog(CommitLogReader):
         )
         self._file: MappedFile | None = None
         self._map: Any = None
-        self.last_store_timestamp = 0
-        """Store time of the newest message, ms."""
+        self.last_record_offset = -1
+        """Where the newest record begins; -1 in an empty log."""
         self._base = 0
         self._record_limit = -1
-        """No record may end behind this; -1 sends every append to `_roll`, which knows why."""
+        """An append that ends behind this looks closer, in `_make_room`; -1 makes every one do so."""
+        self._file_limit = -1
+        """No record of the active file may end behind this."""
+        self._prefaulter = Prefaulter()
         self._refusal: PutError | None = ReadOnlyStoreError(
             "store", None, None, 'it was opened with mode="r"; open it with mode="w" to put'
         )
@@ -118,7 +121,7 @@ class CommitLog(CommitLogReader):
         with self._lock:
             if self._refusal is None:
                 self._refusal = refusal
-            self._record_limit = -1
+            self._record_limit = self._file_limit = -1
 
     @property
     def refusal(self) -> PutError | None:
@@ -127,8 +130,9 @@ class CommitLog(CommitLogReader):
 
     def close(self) -> None:
         """Close files; what was not flushed is not flushed by this."""
+        self._prefaulter.stop()
         with self._lock:
-            self._record_limit = -1
+            self._record_limit = self._file_limit = -1
             for file in self.unflushed:
                 file.close()
             self.unflushed = []
@@ -166,16 +170,15 @@ class CommitLog(CommitLogReader):
         Raises:
             PutError: the log takes no appends, or there is no room for another file.
         """
-        if _SPECIAL in prepared[7]:
+        size, _, _, _, message, _, _, _, _, sys_flag, special = prepared
+        if special:
             return self._append_special(prepared)
-        message = prepared[4]
-        flag = prepared[9] & TRANSACTION_MASK
+        flag = sys_flag & TRANSACTION_MASK
         topic, queue_id = key = message.topic, message.queue_id
-        size = prepared[0]
         with self._lock:
             offset = self._end_offset
             if offset + size > self._record_limit:
-                offset = self._roll(size)
+                offset = self._make_room(size)
             # Prepared and rollback records are no messages of their queue: they take no offset.
             counts = flag == 0 or flag == TRANSACTION_COMMIT
             queue_offset = self.queue_offsets.get(key, 0) if counts else 0
@@ -188,41 +191,44 @@ class CommitLog(CommitLogReader):
             if counts:
                 self.queue_offsets[key] = queue_offset + 1
             self._end_offset = offset + size
-            self.last_store_timestamp = timestamp
+            self.last_record_offset = offset
             if self.wake is not None:
                 self._call_wake()
         return _new_receipt(Receipt, (self, topic, queue_id, queue_offset, offset, size, timestamp))
 
     def _append_special(self, prepared: Prepared) -> Receipt:
         """Messages that are listed in light queues, or that count as several."""
-        message = prepared.message
+        message = prepared[4]
         count = inner_message_count(prepared)
         with self._lock:
             light: dict[tuple[str, int], int] = {}
             if self.config.light_queues:
                 message, light = with_light_queue_offsets(
-                    message, prepared.properties, self.queue_offsets, self.config.max_light_queues
+                    message, prepared[7], self.queue_offsets, self.config.max_light_queues
                 )
                 prepared = self.encoder.prepare(message)
             key = message.topic, message.queue_id
-            flag = prepared.sys_flag & TRANSACTION_MASK
+            flag = prepared[9] & TRANSACTION_MASK
             counts = flag in (0, TRANSACTION_COMMIT)
             queue_offset = self.queue_offsets.get(key, 0) if counts else 0
-            if prepared.sys_flag & INNER_BATCH:
+            if prepared[9] & INNER_BATCH:
                 prepared = self.encoder.with_inner_base(prepared, queue_offset)
-            offset = self._place(prepared.size)
+            size = prepared[0]
+            offset = self._place(size)
             timestamp = self._now() // 1_000_000
             rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
-            self._write(offset, prepared.size, rest)
+            position = offset - self._base
+            self._map[position + 4 : position + size] = rest
+            self._map[position : position + 4] = size.to_bytes(4, "big")
             if counts:
                 self.queue_offsets[key] = queue_offset + count
             for light_key, light_offset in light.items():
                 self.queue_offsets[light_key] = light_offset + 1
-            self._end_offset = offset + prepared.size
-            self.last_store_timestamp = timestamp
+            self._end_offset = offset + size
+            self.last_record_offset = offset
             self._call_wake()
         return Receipt(
-            self, message.topic, message.queue_id, queue_offset, offset, prepared.size, timestamp
+            self, message.topic, message.queue_id, queue_offset, offset, size, timestamp
         )
 
     # ------------------------------------------------------------------ many messages
@@ -239,14 +245,14 @@ class CommitLog(CommitLogReader):
             while done < count:
                 start = self._place(int(prepared.size[done]))
                 written = int(ends[done - 1]) if done else 0
-                fits = int(ends.searchsorted(self._record_limit - start + written, "right"))
+                fits = int(ends.searchsorted(self._file_limit - start + written, "right"))
                 fits = min(fits, done + prepared.chunk_count)
                 offsets[done:fits] += start - written
                 data = prepared.encode(slice(done, fits), queue_offsets, offsets, timestamp)
-                self._write(start, len(data), memoryview(data)[4:], data[:4])
+                self._write(start, data)
                 prepared.advance_queue_offsets(self.queue_offsets, slice(done, fits), queue_offsets)
                 self._end_offset = start + len(data)
-                self.last_store_timestamp = timestamp
+                self.last_record_offset = int(offsets[fits - 1])
                 self._call_wake()
                 done = fits
         return BatchReceipt(
@@ -268,12 +274,30 @@ class CommitLog(CommitLogReader):
 
     def _place(self, size: int) -> int:
         offset = self._end_offset
-        return offset if offset + size <= self._record_limit else self._roll(size)
+        return offset if offset + size <= self._file_limit else self._roll(size)
 
-    def _write(self, offset: int, size: int, rest: Any, size_word: bytes | None = None) -> None:
+    def _write(self, offset: int, data: bytes) -> None:
+        """Write whole records, so that none is there before all are.
+
+        Through the file and not the map: into fresh pages that takes a third of the time, and the
+        two show the same bytes.
+        """
+        assert self._file is not None
         position = offset - self._base
-        self._map[position + 4 : position + size] = rest
-        self._map[position : position + 4] = size_word or size.to_bytes(4, "big")
+        self._disk.write(self._file.descriptor, memoryview(data)[4:], position + 4)
+        self._map[position : position + 4] = data[:4]
+
+    def _make_room(self, size: int) -> int:
+        """Called when a record passes `_record_limit`: more pages are due, or another file."""
+        offset = self._end_offset
+        if offset + size > self._file_limit:
+            return self._roll(size)
+        # Two steps are kept present, and the next one is asked for when the first is used up.
+        self._record_limit = min(offset + size + PREFAULT_STEP, self._file_limit)
+        position = offset - self._base
+        end = min(position + size + 2 * PREFAULT_STEP, self.file_size)
+        self._prefaulter.ask(self._map, position, end)
+        return offset
 
     def _roll(self, size: int) -> int:
         """Close the active file with a blank and begin the next one; the offset to write at."""
@@ -289,6 +313,8 @@ class CommitLog(CommitLogReader):
             base = self._base + self.file_size
         elif base % self.file_size:
             base -= base % self.file_size
+        if self._file is not None:
+            self._prefaulter.forget(self._map)
         try:
             # The new file first: where there is no room, the old one stays open and smaller
             # messages may still fit into it.
@@ -320,4 +346,5 @@ class CommitLog(CommitLogReader):
     def _use(self, file: MappedFile) -> None:
         self.unflushed = [*self.unflushed, file]
         self._file, self._map, self._base = file, file.map, file.base_offset
-        self._record_limit = file.base_offset + self.file_size - BLANK_MIN_SIZE
+        self._file_limit = file.base_offset + self.file_size - BLANK_MIN_SIZE
+        self._record_limit = -1

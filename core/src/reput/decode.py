@@ -6,7 +6,7 @@ bad one are returned, with a `Finding` that says what stands there.
 
 How record borders are found. All places that hold a record's magic number are candidates; the
 records are the chain of candidates in which each one's size leads to the next, beginning at the
-window's first byte. Where no body contains the magic, the candidates are the chain, which one
+window's first byte. Large records are walked from one to the next. Where no body contains the magic, the candidates are the chain, which one
 comparison of two columns proves. Otherwise the chain is walked through the candidates; and where
 those are so many that bodies must be full of magic, through the bytes themselves.
 
@@ -52,6 +52,7 @@ __all__ = ["RECORD_SIZE_MAX", "DecodeResult", "Decoder", "End", "magic_places"]
 RECORD_SIZE_MAX = 64 * 1024 * 1024
 """No record is believed to be larger (RocketMQ's default limit is 4 MiB of body)."""
 
+_WALK_ABOVE = 600  # bytes of a mean record; below, looking for the magic is cheaper
 _MAGIC_BYTES = MAGIC_V1.to_bytes(4, "big")
 _BE_U4 = np.dtype(">u4")
 _BE_I2 = np.dtype(">i2")
@@ -102,6 +103,9 @@ class Decoder:
     check_record_crc: bool = False
     """Also verify the whole-record checksum of records that carry one."""
     topics: TopicTable = attrs.field(factory=TopicTable)
+    _walks: bool = False
+    """Whether the records of the last window were so large that walking from one to the next is
+    cheaper than looking at all their bytes."""
 
     def decode(
         self, window: npt.NDArray[np.uint8], base_offset: int, file_end: int | None = None
@@ -117,7 +121,9 @@ class Decoder:
         Returns:
             The batch of all whole, sound records from the start of the window on.
         """
-        borders = _find_borders(window)
+        borders = _walk_bytes(window) if self._walks else _find_borders(window)
+        if len(borders.start):
+            self._walks = borders.end_position > _WALK_ABOVE * len(borders.start)
         header = _cut_headers(window, borders.start)
         parts, structural = _cut_parts(window, borders, header)
         finding = self._first_finding(window, base_offset, borders, header, parts, structural)
@@ -252,19 +258,20 @@ def _walk_candidates(
 
 
 def _walk_bytes(window: npt.NDArray[np.uint8]) -> _Borders:
-    starts, sizes = [], []
-    view = memoryview(window)
-    position, last = 0, len(window) - RECORD_MIN_SIZE
+    starts = []
+    view, unpack = memoryview(window), SIZE_AND_MAGIC.unpack_from
+    position, end = 0, len(window)
+    last = end - RECORD_MIN_SIZE
     while position <= last:
-        size, magic = SIZE_AND_MAGIC.unpack_from(view, position)
-        if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_MIN_SIZE:
+        size, magic = unpack(view, position)
+        if (magic != MAGIC_V1 and magic != MAGIC_V2) or size < RECORD_MIN_SIZE:
             break
-        if position + size > len(window):
+        if position + size > end:
             break
         starts.append(position)
-        sizes.append(size)
         position += size
-    return _Borders(np.array(starts, np.int64), np.array(sizes, np.int64), position)
+    start = np.array(starts, np.int64)
+    return _Borders(start, np.diff(start, append=position), position)
 
 
 def _what_follows(

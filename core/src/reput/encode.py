@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import NamedTuple
 from zlib import crc32
 
 import attrs
@@ -32,6 +31,8 @@ from reput.layout import (
     PROPERTIES_SIZE_MAX,
     PROPERTY_CRC,
     PROPERTY_INNER_BASE,
+    PROPERTY_INNER_NUM,
+    PROPERTY_LIGHT_QUEUES,
     RECORD_OVERHEAD_MAX,
     RETRY_PREFIX,
     STORE_HOST_V6,
@@ -53,6 +54,7 @@ _HEADS = {
     for born in (HOST_SIZE, HOST_SIZE_V6)
     for store in (HOST_SIZE, HOST_SIZE_V6)
 }
+_SPECIAL_TEXT = b"INNER_"  # with which the names of the special properties begin
 _CRC_NAME = PROPERTY_CRC.encode() + b"\x01"
 
 
@@ -71,21 +73,13 @@ def check_topic(topic: str) -> None:
         raise MessageIllegalError("topic", len(topic), limit, "too many characters")
 
 
-class Prepared(NamedTuple):
-    """A message as far as it can be encoded without its place in the log."""
+Prepared = tuple[int, struct.Struct, int, int, Message, bytes, bytes, bytes, bytes, int, bool]
+"""A message as far as it can be encoded without its place in the log.
 
-    size: int
-    """Bytes of the whole record."""
-    head: struct.Struct
-    magic: int
-    crc: int
-    message: Message
-    body: bytes
-    topic: bytes
-    """With its length in front."""
-    properties: bytes
-    born_host: bytes
-    sys_flag: int
+A plain tuple, since one is made for every put: size of the whole record, struct of its head, magic,
+body's checksum, message, body, topic with its length in front, properties, packed birth host,
+system flag, and whether it is special (light queues, inner batch).
+"""
 
 
 class Encoder:
@@ -125,6 +119,12 @@ class Encoder:
         if type(body) is not bytes:
             body = _as_bytes(body)
         properties = encode_property_text(message)
+        given = message.properties
+        special = given is not None and (
+            _SPECIAL_TEXT in given
+            if type(given) is bytes
+            else (PROPERTY_LIGHT_QUEUES in given or PROPERTY_INNER_NUM in given)
+        )
         if self.record_crc:
             properties = _without_crc(properties)
         if len(properties) > self._properties_max:
@@ -146,24 +146,13 @@ class Encoder:
             head = _HEADS[len(born_host), len(self.store_host)]
         if size > self._record_max:
             raise MessageTooLargeError("record", size, self._record_max, "bytes")
-        if message.queue_id < 0:
-            raise MessageIllegalError("queue_id", message.queue_id, None, "0 or more expected")
-        # A plain tuple first: the class's own constructor takes three times as long.
-        return tuple.__new__(
-            Prepared,
-            (
-                size,
-                head,
-                magic,
-                crc32(body) & 0x7FFFFFFF,
-                message,
-                body,
-                topic,
-                properties,
-                born_host,
-                sys_flag,
-            ),
-        )
+        try:
+            if message.queue_id < 0:
+                raise MessageIllegalError("queue_id", message.queue_id, None, "0 or more expected")
+        except TypeError as error:
+            raise _unpackable(message, str(error)) from None
+        crc = crc32(body) & 0x7FFFFFFF
+        return size, head, magic, crc, message, body, topic, properties, born_host, sys_flag, special
 
     def finish(
         self, prepared: Prepared, queue_offset: int, physical_offset: int, store_timestamp: int
@@ -173,7 +162,7 @@ class Encoder:
         Raises:
             MessageIllegalError: a number that its field cannot hold.
         """
-        size, head, magic, crc, message, body, topic, properties, born_host, sys_flag = prepared
+        size, head, magic, crc, message, body, topic, properties, born_host, sys_flag, _ = prepared
         born = message.born_timestamp
         try:
             packed = head.pack(
@@ -204,7 +193,7 @@ class Encoder:
         """Return the whole record of ``message`` at that place of the log; errors as in `prepare`."""
         prepared = self.prepare(message)
         rest = self.finish(prepared, queue_offset, physical_offset, store_timestamp)
-        return seal_record(prepared.size, rest)
+        return seal_record(prepared[0], rest)
 
     def encode_topic(self, topic: str) -> tuple[int, bytes]:
         """Magic of the record version that ``topic`` needs, and the name with its length in front."""
@@ -223,10 +212,10 @@ class Encoder:
 
     def with_inner_base(self, prepared: Prepared, queue_offset: int) -> Prepared:
         """An inner batch with its first queue offset as a property (``INNER_BASE``)."""
-        properties = parse_properties(prepared.properties)
+        properties = parse_properties(prepared[7])
         properties[PROPERTY_INNER_BASE] = str(queue_offset)
         text = encode_properties(properties).encode()
-        message = attrs.evolve(prepared.message, keys=None, tags=None, properties=text)
+        message = attrs.evolve(prepared[4], keys=None, tags=None, properties=text)
         return self.prepare(message)
 
 

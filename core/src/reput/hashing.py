@@ -16,6 +16,8 @@ from reput.gather import rows_by_width
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+_HIGH_BITS = np.uint64(0x8080808080808080)
+
 __all__ = ["java_string_hash", "java_string_hash_column"]
 
 
@@ -64,8 +66,10 @@ def java_string_hash_column(
             more = value * np.uint32(31) + columns[index]
             value = np.where(row_sizes > index, more, value)
         hashes[rows] = value
+        if not (matrix.view(np.uint64) & _HIGH_BITS).any():
+            continue  # all ASCII, and so is what stands behind the rows
         inside = np.arange(matrix.shape[1]) < row_sizes[:, None]
-        for at in np.flatnonzero(((matrix & 0x80).astype(bool) & inside).any(axis=1)).tolist():
+        for at in np.flatnonzero(((matrix >= 0x80) & inside).any(axis=1)).tolist():
             row = rows[at]
             text = window[starts[row] : starts[row] + sizes[row]].tobytes()
             hashes[row] = _seeded(text, 0 if seeds is None else int(seeds[row]))

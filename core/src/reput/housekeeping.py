@@ -71,7 +71,7 @@ class Housekeeping:
         """
         with self._lock:
             # What is sampled here is what the flushes below cover; more may come meanwhile.
-            timestamp = self._log.last_store_timestamp
+            last_record = self._log.last_record_offset
             sampled = [
                 (each, each.position, each.last_record_offset, each.store_timestamp)
                 for each in self._loop.dispatchers
@@ -81,6 +81,7 @@ class Housekeeping:
             for each, position, record_offset, store_timestamp in sampled:
                 if self._flush_plugin(each, position, record_offset):
                     times.append(store_timestamp)
+            timestamp = max(self._log.store_timestamp_at(last_record), 0)
             self._save_checkpoint(timestamp, min(times, default=timestamp))
 
     def _flush_plugin(self, each: Dispatcher, position: int, record_offset: int) -> bool:

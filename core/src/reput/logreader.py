@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["CommitLogReader", "WindowReader"]
 
 _OWN_OFFSET_POSITION = 28  # of a record's own physical offset
+_DAMAGE_SIZE = 65_536
 _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
 
 
@@ -93,6 +94,8 @@ class CommitLogReader:
         self._disk = disk
         self._window_size = window_size
         self._end_offset = 0
+        self._damage = b""
+        """What stood at the end when it was set, if that was damage: no record as long as it stays."""
         self._follow_lock = threading.Lock()
 
     # ------------------------------------------------------------------ extent
@@ -119,13 +122,21 @@ class CommitLogReader:
             self._follow()
         return self._end_offset
 
-    def set_end(self, end_offset: int) -> None:
-        """Make ``end_offset`` the known end of the log."""
+    def set_end(self, end_offset: int, *, damaged: bool = False) -> None:
+        """Make ``end_offset`` the known end of the log.
+
+        Args:
+            end_offset: the end.
+            damaged: something stands behind it that is not to be taken for a record.
+        """
         self._end_offset = end_offset
+        self._damage = self.files.read(end_offset, _DAMAGE_SIZE) if damaged else b""
 
     def _follow(self) -> None:
         """Look for records that another process wrote behind the end that is known."""
         if not self._anything_at(self._end_offset):
+            return
+        if self._damage and self.files.read(self._end_offset, _DAMAGE_SIZE) == self._damage:
             return
         with self._follow_lock:
             reader = self.window_reader(check_crc=True)
@@ -204,9 +215,12 @@ class CommitLogReader:
                 return
             position = batch.end_offset
 
-    def window_reader(self, *, check_crc: bool = False) -> WindowReader:
+    def window_reader(
+        self, *, check_crc: bool = False, check_record_crc: bool = False
+    ) -> WindowReader:
         """A reader of decoded windows, for one thread."""
-        return WindowReader(self.files, Decoder(check_crc=check_crc), self._window_size)
+        decoder = Decoder(check_crc=check_crc, check_record_crc=check_record_crc)
+        return WindowReader(self.files, decoder, self._window_size)
 
     def next_record(self, start: int, end: int) -> int:
         """Offset of the first sound record at ``start`` or behind it; ``end`` when there is none.

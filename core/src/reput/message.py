@@ -14,9 +14,6 @@ __all__ = ["Host", "Message", "encode_property_text"]
 Host = tuple[str, int]
 """Address (IPv4 or IPv6, as text) and port."""
 
-_SEPARATORS = ("\x01", "\x02")
-
-
 # Not frozen, against the rule for values: a frozen class takes three times as long to make, and
 # producers make one for every put.
 @attrs.define
@@ -64,29 +61,50 @@ def encode_property_text(message: Message) -> bytes:
             )
         return properties
     text, count = "", 0
-    if keys is not None:
+    if keys:
         if type(keys) is not str:
-            joined = " ".join(keys)
-            if joined.count(" ") != max(len(keys) - 1, 0):
-                raise MessageIllegalError("keys", joined, None, "a space inside a key would split it")
-            keys = joined
-        if keys:
-            text, count = f"{PROPERTY_KEYS}\x01{keys}\x02", 1
+            keys = _joined(keys)
+        text, count = f"{PROPERTY_KEYS}\x01{keys}\x02", 1
     if tags is not None:
-        text += f"{PROPERTY_TAGS}\x01{tags}\x02"
+        text = f"{text}{PROPERTY_TAGS}\x01{tags}\x02"
         count += 1
     if properties:
+        names = _checked_names
         for name, value in properties.items():  # type: ignore[union-attr]
+            if name not in names:
+                _check_name(name)
             if value is not None:
-                if not name:
-                    raise MessageIllegalError("properties", value, None, "a property without a name")
-                text += f"{name}\x01{value}\x02"
+                text = f"{text}{name}\x01{value}\x02"
                 count += 1
-    if text.count("\x01") != count or text.count("\x02") != count:
-        raise MessageIllegalError(
-            "properties", text, None, "the characters 0x01 and 0x02 separate properties"
-        )
+    # Names were checked, so that one count is enough: a value may hold the other separator, which
+    # RocketMQ 5 reads back, and 4.8 does not.
+    if text.count("\x02") != count:
+        raise MessageIllegalError("properties", text, None, "the character 0x02 separates properties")
     try:
         return text.encode()
     except UnicodeEncodeError as error:
         raise MessageIllegalError("properties", text, None, f"not UTF-8: {error}") from None
+
+
+def _joined(keys: Sequence[str]) -> str:
+    joined = " ".join(keys)
+    if joined.count(" ") != len(keys) - 1:
+        raise MessageIllegalError("keys", joined, None, "a space inside a key would split it")
+    return joined
+
+
+# Names come from a small set that a program uses again and again; each is looked at once.
+_checked_names: set[str] = set()
+_NAMES_KEPT = 65_536
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise MessageIllegalError("properties", name, None, "a property's name expected")
+    if "\x01" in name or "\x02" in name:
+        raise MessageIllegalError(
+            "properties", name, None, "the characters 0x01 and 0x02 separate properties"
+        )
+    if len(_checked_names) >= _NAMES_KEPT:
+        _checked_names.clear()
+    _checked_names.add(name)

@@ -83,8 +83,8 @@ def inner_message_count(prepared: Prepared) -> int:
     Raises:
         MessageIllegalError: ``INNER_NUM`` without the flag of an inner batch, or not a number.
     """
-    count = parse_properties(prepared.properties).get(PROPERTY_INNER_NUM)
-    if not prepared.sys_flag & INNER_BATCH:
+    count = parse_properties(prepared[7]).get(PROPERTY_INNER_NUM)
+    if not prepared[9] & INNER_BATCH:
         if count is not None:
             raise MessageIllegalError(
                 PROPERTY_INNER_NUM, count, None, "only inner batches (sys_flag 0x80) have it"

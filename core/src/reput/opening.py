@@ -25,15 +25,17 @@ import attrs
 
 from reput.allocate import FileAllocator
 from reput.checkpoint import AbortFile, Checkpoint, StoreLock
+from reput.closerecord import CloseRecord
 from reput.commitlog import CommitLog
 from reput.config import CommitLogConfig
 from reput.context import StoreContext
 from reput.disk import Disk, FilePool
 from reput.encode import Encoder
-from reput.errors import ConfigError, PluginError, StoreNotFoundError
+from reput.errors import ConfigError, CorruptFileError, PluginError, StoreNotFoundError
 from reput.flush import LogFlusher
 from reput.housekeeping import Housekeeping, fingerprint_of
 from reput.ids import pack_host
+from reput.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE, file_name
 from reput.manifest import OWN_DIRECTORY, Manifest
 from reput.plugin import Plugin, build_config
 from reput.pluginset import PluginSet, default_plugins, installed, plugin_name
@@ -50,6 +52,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["open_store"]
 
 _LOG_FILES_OPEN = 64
+_KEEP_SIZE = 64 << 20
 _CONFIG_SECTION = "commitlog"
 
 
@@ -153,19 +156,25 @@ class _Opening:
         names, sections = _decide(manifest, wanted, given, forget, self.writable)
         plugins = self.plugins = PluginSet(names, sections)
         config = build_config(CommitLogConfig, _CONFIG_SECTION, sections.get(_CONFIG_SECTION, {}))
-        log = self.log = self._make_log(log_directory, config)
+        known_file_size = 0
+        if manifest is not None:
+            known_file_size = manifest.config.get(_CONFIG_SECTION, {}).get("file_size", 0)
+        log = self.log = self._make_log(log_directory, config, known_file_size)
         log.files.load(writable=self.writable)
         config = _with_file_size(config, log, given)
+        remembered = {**sections.get(_CONFIG_SECTION, {}), "file_size": config.file_size}
+        sections = {**sections, _CONFIG_SECTION: remembered}
 
         checkpoint_path = os.path.join(self.root, "checkpoint")
         checkpoint = Checkpoint.load(checkpoint_path, self.disk)
         if self.writable:
             self._begin_changes(manifest, plugins, sections)
-        recovery = find_end(log, checkpoint, clean=clean, progress=progress)
+        closed = CloseRecord.load(self.root, self.disk) if clean else None
+        recovery = find_end(log, checkpoint, closed, clean=clean, progress=progress)
         if self.writable:
             recovery = self._cut(log, recovery, clean)
-        log.set_end(recovery.end_offset)
-        log.last_store_timestamp = recovery.last_store_timestamp
+        log.set_end(recovery.end_offset, damaged=recovery.finding is not None)
+        log.last_record_offset = recovery.last_record_offset
         log.follows = not self.writable
 
         files = self._progress_files(plugins)
@@ -218,14 +227,16 @@ class _Opening:
             release=self.release,
         )
 
-    def _make_log(self, directory: str, config: CommitLogConfig) -> CommitLog:
+    def _make_log(
+        self, directory: str, config: CommitLogConfig, known_file_size: int
+    ) -> CommitLog:
         encoder = Encoder(
             pack_host(config.store_address, config.store_port),
             config.max_message_size,
             record_crc=config.record_crc,
         )
         log = CommitLog(directory, config, encoder, self.disk, self.pool, None, self.clock)
-        log.files.file_size = 0  # the files say
+        log.files.file_size = known_file_size  # 0: the files say
         return log
 
     def _begin_changes(
@@ -258,9 +269,19 @@ class _Opening:
             return recovery
         self.changed = True
         if recovery.finding is not None:
+            self._keep_aside(log, end)
             logger.warning("truncated damaged tail position=%d %s", end, recovery.finding)
         log.files.truncate(end)
+        CloseRecord.remove(self.root, self.disk)
         return attrs.evolve(recovery, truncated_size=behind)
+
+    def _keep_aside(self, log: CommitLog, end: int) -> None:
+        """Copy what is about to be cut to ``reput/lost+found``, up to the last byte of it."""
+        tail = log.files.read(end, min(log.file_size, _KEEP_SIZE)).rstrip(b"\0")
+        if tail:
+            directory = os.path.join(self.root, OWN_DIRECTORY, "lost+found")
+            self.disk.make_directory(directory)
+            self.disk.replace(os.path.join(directory, file_name(end)), tail)
 
     def _progress_files(self, plugins: PluginSet) -> dict[str, ProgressFile]:
         directory = os.path.join(self.root, OWN_DIRECTORY, "progress")
@@ -391,6 +412,9 @@ def _with_file_size(
         log.files.file_size = config.file_size
         return config
     found = log.files.file_size
+    if found < RECORD_MIN_SIZE + BLANK_MIN_SIZE:
+        path = log.files.path(log.files.bases[0])
+        raise CorruptFileError(path, found, "the file is too short to be part of a log")
     asked = given.get(_CONFIG_SECTION, {}).get("file_size", found)
     if asked != found:
         raise ConfigError(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.gather import rows_by_width
+from reput.gather import rows_by_width, words_at
 from reput.layout import NAME_END, VALUE_END
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ class TextColumn:
 class PropertyColumns:
     """Finds properties by name in a column of property texts.
 
-    The separators of all rows are found once, at the first question; each name then costs a few
-    passes over them.
+    The ends of all names are found once, at the first question; each name then costs a few passes
+    over those places, and its values are measured alone.
     """
 
     def __init__(
@@ -96,27 +96,62 @@ class PropertyColumns:
         self._window = window
         self._starts = starts
         self._sizes = sizes
-        self._classes: list[_SeparatedRows] | None = None
+        self._classes: list[_RowsOfText] | None = None
 
     def find(self, name: str) -> TextColumn:
         """Values of the property ``name``."""
         if self._classes is None:
             self._classes = [
-                _SeparatedRows(rows, matrix, self._sizes[rows])
-                for rows, matrix in rows_by_width(self._window, self._starts, self._sizes, slack=1)
+                _RowsOfText(rows, matrix, self._sizes[rows])
+                for rows, matrix in rows_by_width(self._window, self._starts, self._sizes)
             ]
         starts = np.zeros(len(self._starts), np.int64)
         sizes = np.full(len(self._starts), -1, np.int64)
-        for separated in self._classes:
-            rows, columns, value_sizes = separated.find(name.encode())
+        for text in self._classes:
+            rows, columns = text.find(name.encode())
+            value_starts = self._starts[rows] + columns
+            value_sizes = self._value_sizes(value_starts, self._starts[rows] + self._sizes[rows])
+            filled = value_sizes > 0
+            if not filled.all():
+                rows, value_starts = rows[filled], value_starts[filled]
+                value_sizes = value_sizes[filled]
             # Repeated indices: the last one assigned stays, which is the rule for equal names.
-            starts[rows] = self._starts[rows] + columns
+            starts[rows] = value_starts
             sizes[rows] = value_sizes
         return TextColumn(self._window, starts, sizes)
 
+    def _value_sizes(
+        self, starts: npt.NDArray[np.int64], text_ends: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Bytes from each start to the next `VALUE_END`, or to the end of the text."""
+        sizes = text_ends - starts
+        width, done = _VALUE_LOOK, 0
+        open_rows = np.arange(len(starts))
+        while len(open_rows):
+            # Most values are short: look at a few bytes of each, and at more of those left over.
+            left = np.minimum(sizes[open_rows] - done, width)
+            some = np.flatnonzero(left > 0)
+            if len(some) == 0:
+                break
+            if len(some) < len(open_rows):
+                open_rows, left = open_rows[some], left[some]
+            (_, matrix), *_ = rows_by_width(
+                self._window, starts[open_rows] + done, np.full(len(open_rows), width)
+            )
+            is_end = matrix[:, :width] == VALUE_END
+            first = is_end.argmax(axis=1)
+            found = is_end[np.arange(len(first)), first] & (first < left)
+            sizes[open_rows[found]] = first[found] + done
+            open_rows = open_rows[~found]
+            done, width = done + width, width * 4
+        return sizes
 
-class _SeparatedRows:
-    """Property texts of like size as a matrix, with the places of their separators."""
+
+_VALUE_LOOK = 16
+
+
+class _RowsOfText:
+    """Property texts of like size as a matrix, with the places where names may end."""
 
     def __init__(
         self,
@@ -125,35 +160,38 @@ class _SeparatedRows:
         sizes: npt.NDArray[np.int64],
     ) -> None:
         self.rows = rows
+        self.sizes = sizes
         self.width = matrix.shape[1]
         self.flat = matrix.reshape(-1)
-        within = np.arange(self.width, dtype=np.uint16) < sizes.astype(np.uint16)[:, None]
-        is_name_end = matrix == NAME_END
-        is_name_end &= within
-        is_value_end = matrix == VALUE_END
-        is_value_end &= within
-        # The end of a text ends its last value too (the column behind it is there: slack).
-        is_value_end[np.arange(len(rows)), sizes] = True
-        self.name_ends = np.flatnonzero(is_name_end)
-        self.value_ends = np.flatnonzero(is_value_end)
+        # Some of them lie behind a row's text; a name that ends there is refused by its column.
+        self.name_ends = np.flatnonzero(self.flat == NAME_END)
 
-    def find(
-        self, name: bytes
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Rows that have ``name``, the column where its value begins, the value's size."""
+    def find(self, name: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Rows that have ``name``, ascending, and the column where its value begins."""
         ends = self.name_ends
-        columns = ends % self.width
-        keep = columns >= len(name)
-        ends, columns = ends[keep], columns[keep]
-        for back, byte in enumerate(reversed(name), start=1):
-            keep = self.flat[ends - back] == byte
+        if len(name) >= 4:  # four letters at once leave few places
+            ends = ends[int(np.searchsorted(ends, 4)) :]
+            word = np.frombuffer(name[-4:], np.uint32)[0]
+            ends = ends[words_at(self.flat, ends - 4, _WORD) == word]
+            name_left = name[:-4]
+        else:
+            name_left = name
+        rows = ends // self.width
+        columns = ends - rows * self.width
+        keep = columns < self.sizes[rows]
+        keep &= columns >= len(name)
+        if not keep.all():
+            ends, columns = ends[keep], columns[keep]
+        for place, byte in enumerate(name_left):
+            keep = self.flat[ends - len(name) + place] == byte
             if not keep.all():
                 ends, columns = ends[keep], columns[keep]
         # The name begins its entry: first in the text, or right behind the entry before.
-        begins = columns == len(name)
-        keep = begins | (self.flat[ends - len(name) - (~begins)] == VALUE_END)
-        ends, columns = ends[keep], columns[keep]
-        value_ends = self.value_ends[np.searchsorted(self.value_ends, ends)]
-        value_sizes = value_ends - ends - 1
-        filled = value_sizes > 0
-        return self.rows[ends[filled] // self.width], columns[filled] + 1, value_sizes[filled]
+        keep = self.flat[ends - (len(name) + 1)] == VALUE_END
+        keep |= columns == len(name)
+        if not keep.all():
+            ends, columns = ends[keep], columns[keep]
+        return self.rows[ends // self.width], columns + 1
+
+
+_WORD = np.dtype("u4")

@@ -6,17 +6,20 @@ and ``#recoverAbnormally`` (begins at the last file whose first message the chec
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.batch import Finding
+from reput.batch import Finding, FindingReason
 from reput.decode import End
 from reput.layout import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 
 if TYPE_CHECKING:
+    from reput.batch import DispatchBatch
     from reput.checkpoint import Checkpoint
+    from reput.closerecord import CloseRecord
     from reput.logreader import CommitLogReader
 
 __all__ = ["Recovery", "find_end"]
@@ -36,6 +39,8 @@ class Recovery:
     """Store time of the last of them, ms; 0 when there was none."""
     finding: Finding | None
     """What stands at the end, when it is neither unwritten space nor the files' end."""
+    last_record_offset: int = -1
+    """Where the last record begins; -1 in an empty log."""
     truncated_size: int = 0
     """Bytes of files behind the end that were cut, unwritten space included."""
 
@@ -43,6 +48,7 @@ class Recovery:
 def find_end(
     log: CommitLogReader,
     checkpoint: Checkpoint,
+    closed: CloseRecord | None,
     *,
     clean: bool,
     progress: Callable[[int, int], None] | None = None,
@@ -52,32 +58,78 @@ def find_end(
     Args:
         log: its files must be loaded; nothing of it is changed.
         checkpoint: what the last writer flushed, for a log that was not closed.
+        closed: what the last writer left behind, when it was one of ours.
         clean: whether the last writer closed the log.
         progress: called with bytes done and bytes in all.
     """
     bases = log.files.bases
     if not bases:
         return Recovery(0, 0, 0, 0, None)
+    if clean and closed is not None:
+        known = _as_closed(log, closed)
+        if known is not None:
+            return known
     start = _start_file(log, bases, None if clean else checkpoint.replay_timestamp)
-    reader = log.window_reader(check_crc=True)
-    position, count, timestamp = start, 0, 0
+    reader = log.window_reader(check_crc=True, check_record_crc=True)
+    position, count, timestamp, last_record = start, 0, 0, -1
     while True:
         result = reader.read(position)
         batch = result.batch
+        if not clean:
+            batch = _without_torn_record(batch)
         if len(batch):
             count += len(batch)
             timestamp = int(batch.store_timestamp[-1])
+            last_record = batch.base_offset + int(batch.start[-1])
         end = batch.end_offset
         if progress is not None:
             progress(end - start, log.files.capacity_end - start)
         if result.end == End.BLANK and log.files.base_of(end) is None:
             # The next file was never made. The log ends in front of the blank, which the next
             # append writes again where it does not fit.
-            last = batch.base_offset + int(batch.start[-1] + batch.size[-1]) if len(batch) else None
-            return Recovery(start, position if last is None else last, count, timestamp, None)
-        if result.end in (End.BAD, End.EMPTY) or end == position:
-            return Recovery(start, end, count, timestamp, batch.finding)
+            last = last_record + int(batch.size[-1]) if len(batch) else position
+            return Recovery(start, last, count, timestamp, None, last_record)
+        if result.end in (End.BAD, End.EMPTY) or end == position or batch.finding is not None:
+            return Recovery(start, end, count, timestamp, batch.finding, last_record)
         position = end
+
+
+def _as_closed(log: CommitLogReader, closed: CloseRecord) -> Recovery | None:
+    """The end that the last writer left; None where the files say that more was written.
+
+    Only the last record is looked at. Where it is not the one that was written, the log ends in
+    front of it.
+    """
+    end, record = closed.end_offset, closed.record_offset
+    if record < 0 or log.files.base_of(record) is None:
+        return None
+    behind = log.files.read(end, SIZE_AND_MAGIC.size)
+    if len(behind) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(behind)[1] in (MAGIC_V1, MAGIC_V2):
+        return None
+    if zlib.crc32(log.files.read(record, end - record)) == closed.record_crc:
+        return Recovery(end, end, 0, closed.last_store_timestamp, None, record)
+    detail = "its bytes are not those that were written"
+    finding = Finding(record, FindingReason.RECORD_CRC, detail)
+    return Recovery(record, record, 0, 0, finding, -1)
+
+
+def _without_torn_record(batch: DispatchBatch) -> DispatchBatch:
+    """``batch`` without a last record whose properties end in bytes that were never written.
+
+    The body's checksum does not cover properties. Writers end them with a separator; pages that a
+    crash lost read as zeros.
+    """
+    if len(batch) == 0 or batch.finding is not None:
+        return batch
+    last = len(batch) - 1
+    text = batch.properties_text
+    end = int(text.starts[last] + text.sizes[last])
+    if text.sizes[last] == 0 or batch.window[end - 1] != 0:
+        return batch
+    torn = batch[:last]
+    detail = "its properties end in zeros"
+    torn.finding = Finding(torn.end_offset, FindingReason.TORN, detail)
+    return torn
 
 
 def _start_file(log: CommitLogReader, bases: tuple[int, ...], until: int | None) -> int:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from reput.batchbody import expand_batch
+from reput.closerecord import CloseRecord
 from reput.columns import Columns, prepare_columns, prepare_messages
 from reput.errors import (
     FlushDiskTimeoutError,
@@ -126,9 +127,10 @@ class Store:
         """
         if self._put_hooks:
             message = self._hooked([message])[0]
-        receipt = self._append(self._prepare(message))
+        prepared = self._prepare(message)
+        receipt = self._append(prepared)
         if self._sync:
-            self._wait_durable(receipt, self._prepare(message).properties)
+            self._wait_durable(receipt, prepared[7])
         return receipt
 
     def put_many(self, messages: Sequence[Message] | Columns) -> BatchReceipt:
@@ -455,6 +457,7 @@ class Store:
                 self._housekeeping.stop()
                 self._housekeeping.flush()
                 if self._everything_done():
+                    self._remember_end()
                     self._abort.remove()
         finally:
             self._close_plugins()
@@ -465,6 +468,10 @@ class Store:
         assert self._loop is not None
         dispatched = self._loop.dispatched_offset >= self.log.max_physical_offset
         return self._loop.all_running and dispatched
+
+    def _remember_end(self) -> None:
+        disk = self._abort.disk
+        CloseRecord.save(self.root, self.log, self.log.last_record_offset, disk)
 
     def _close_plugins(self) -> None:
         for name, hook in self._plugins.implementing("reput_close"):

@@ -1,0 +1,52 @@
+"""Fixtures that every folder of tests shares: stores that Apache RocketMQ wrote."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden" / "rocketmq-4.8.0"
+
+
+@functools.lru_cache(maxsize=4)
+def _all_rows(case: str) -> dict[str, list[dict[str, Any]]]:
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    with gzip.open(GOLDEN / case / "expected.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            by_kind.setdefault(row["kind"], []).append(row)
+    return by_kind
+
+
+@pytest.fixture
+def golden_store(tmp_path: Path) -> Callable[[str], Path]:
+    """Unpack a recorded store: ``golden_store("basic")`` is a fresh copy of its directory."""
+
+    def unpack(case: str) -> Path:
+        target = tmp_path / "golden" / case
+        number = 1
+        while target.exists():  # asked for the same case again: another copy
+            number += 1
+            target = tmp_path / "golden" / f"{case}-{number}"
+        with tarfile.open(GOLDEN / case / "store.tar.gz") as archive:
+            archive.extractall(target, filter="data")
+        return target / "store"
+
+    return unpack
+
+
+@pytest.fixture
+def golden_rows() -> Callable[[str, str], list[dict[str, Any]]]:
+    """What Java said about a recorded store: ``golden_rows("basic", "queue")``, in its order."""
+
+    def rows(case: str, kind: str) -> list[dict[str, Any]]:
+        return _all_rows(case).get(kind, [])
+
+    return rows

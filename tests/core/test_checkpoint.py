@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from reput.checkpoint import AbortFile, Checkpoint, StoreLock
+from reput.disk import Disk
+from reput.errors import StoreLockedError
+from reput.progress import Progress, ProgressFile
+
+VECTOR = bytes.fromhex(
+    "0000018bcfe5687b0000018bcfe568640000018bcfe540f000000000000000000000000040000000"
+)
+
+
+def test_the_checkpoint_is_rocketmqs(tmp_path):
+    path = str(tmp_path / "checkpoint")
+    checkpoint = Checkpoint(1_700_000_000_123, 1_700_000_000_100, 1_699_999_990_000, 0, 1 << 30)
+
+    checkpoint.save(path, Disk())
+
+    data = (tmp_path / "checkpoint").read_bytes()
+    assert (data[:40], len(data), set(data[40:])) == (VECTOR, 4096, {0})
+    assert Checkpoint.load(path, Disk()) == checkpoint
+    assert checkpoint.replay_timestamp == 1_699_999_997_100
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 23])
+def test_a_checkpoint_that_is_missing_or_cut_counts_as_none(tmp_path, data):
+    (tmp_path / "checkpoint").write_bytes(data)
+
+    assert Checkpoint.load(str(tmp_path / "checkpoint"), Disk()) == Checkpoint()
+    assert Checkpoint.load(str(tmp_path / "nothing"), Disk()) == Checkpoint()
+
+
+def test_the_abort_file_tells_whose_store_it_was(tmp_path):
+    abort = AbortFile(str(tmp_path / "abort"), Disk())
+    assert not abort.present
+
+    abort.create()
+
+    assert abort.present
+    assert (tmp_path / "abort").read_text() == str(os.getpid())
+    abort.remove()
+    assert not abort.present
+
+
+def test_a_second_writer_in_this_process_is_refused_and_a_later_one_is_not(tmp_path):
+    first = StoreLock(str(tmp_path / "lock"), str(tmp_path), Disk())
+    second = StoreLock(str(tmp_path / "lock"), str(tmp_path), Disk())
+    first.acquire()
+
+    with pytest.raises(StoreLockedError) as caught:
+        second.acquire()
+    first.release()
+    second.acquire()
+    second.release()
+
+    assert caught.value.holder_pid == os.getpid()
+    assert (tmp_path / "lock").read_bytes() == b"lock"
+
+
+def test_a_writer_in_another_process_is_named_by_its_pid(tmp_path):
+    program = (
+        "import sys\n"
+        "from reput.checkpoint import StoreLock\n"
+        "from reput.disk import Disk\n"
+        "StoreLock(sys.argv[1] + '/lock', sys.argv[1], Disk()).acquire()\n"
+        "print('held', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+
+        with pytest.raises(StoreLockedError, match=f"process {holder.pid}"):
+            StoreLock(str(tmp_path / "lock"), str(tmp_path), Disk()).acquire()
+
+        holder.communicate("")
+    later = StoreLock(str(tmp_path / "lock"), str(tmp_path), Disk())
+    later.acquire()
+    later.release()
+
+
+def test_progress_is_read_back_and_a_torn_write_leaves_the_one_before(tmp_path):
+    path = tmp_path / "progress"
+    file = ProgressFile(str(path), Disk())
+    assert file.load() is None
+    older, newer = Progress(100, 60, 7), Progress(200, 160, 8)
+    file.save(older)
+    file.save(newer)
+    assert ProgressFile(str(path), Disk()).load() == newer
+    whole = path.read_bytes()
+
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        assert ProgressFile(str(path), Disk()).load() in (None, older, newer)
+    for place in [*range(40), *range(4096, 4136)]:
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x10
+        path.write_bytes(damaged)
+        assert ProgressFile(str(path), Disk()).load() in (older, newer)
+
+
+def test_progress_goes_on_in_the_slot_that_is_older(tmp_path):
+    path = str(tmp_path / "progress")
+    for number in range(1, 8):
+        file = ProgressFile(path, Disk())
+        file.load()
+        file.save(Progress(number, number - 1, number))
+
+        assert ProgressFile(path, Disk()).load() == Progress(number, number - 1, number)
