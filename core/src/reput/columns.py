@@ -13,7 +13,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
+from reput.checksum import crc32
 
 import attrs
 import numpy as np

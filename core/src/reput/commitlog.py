@@ -175,10 +175,14 @@ class CommitLog(CommitLogReader):
             return self._append_special(prepared)
         flag = sys_flag & TRANSACTION_MASK
         topic, queue_id = key = message.topic, message.queue_id
-        with self._lock:
+        # Not `with`: on the lock's own methods this takes half the time, a thirtieth of a put.
+        self._lock.acquire()
+        try:
             offset = self._end_offset
-            if offset + size > self._record_limit:
+            end_offset = offset + size
+            if end_offset > self._record_limit:
                 offset = self._make_room(size)
+                end_offset = offset + size
             # Prepared and rollback records are no messages of their queue: they take no offset.
             counts = flag == 0 or flag == TRANSACTION_COMMIT
             queue_offset = self.queue_offsets.get(key, 0) if counts else 0
@@ -190,10 +194,12 @@ class CommitLog(CommitLogReader):
             target[position : position + 4] = size.to_bytes(4, "big")
             if counts:
                 self.queue_offsets[key] = queue_offset + 1
-            self._end_offset = offset + size
+            self._end_offset = end_offset
             self.last_record_offset = offset
             if self.wake is not None:
                 self._call_wake()
+        finally:
+            self._lock.release()
         return _new_receipt(Receipt, (self, topic, queue_id, queue_offset, offset, size, timestamp))
 
     def _append_special(self, prepared: Prepared) -> Receipt:

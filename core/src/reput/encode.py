@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import struct
-from zlib import crc32
+from reput.checksum import crc32
 
 import attrs
 

@@ -1,0 +1,29 @@
+"""The command line: ``reput``.
+
+One module per command, and one per thing that they share. Nothing but click is imported before it
+is needed, so that ``reput --help`` answers at once. Commands that plugins add may use `output`,
+`progress`, `opening` and `failures` as ours do.
+"""
+
+from __future__ import annotations
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run ``reput``; the entry point of the distribution."""
+    import sys
+
+    try:
+        import click  # noqa: F401
+    except ImportError:
+        from reput.cli.exitcodes import ExitCode
+
+        sys.stderr.write(
+            "reput: the command line needs click and rich; "
+            'install them with: pip install "reput[cli]"\n'
+        )
+        sys.exit(ExitCode.UNAVAILABLE)
+    from reput.cli.root import reput
+
+    reput(prog_name="reput")

@@ -1,0 +1,247 @@
+"""``reput cat``: prints the messages of a topic."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from reput.cli import reading
+from reput.cli.escape import escape_text
+from reput.cli.exitcodes import ExitCode
+from reput.cli.failures import Failure, warn
+from reput.cli.opening import open_to_read
+from reput.cli.options import json_option, path_argument, with_debug
+from reput.cli.output import format_size, json_line, styled
+from reput.cli.progress import Progress
+from reput.cli.rendering import BODY_FORMS, body_text, message_document
+from reput.cli.template import Template
+from reput.cli.times import Start, format_timestamp, parse_start
+
+if TYPE_CHECKING:
+    from reput.cli.reading import Placed, QueueReader
+    from reput.store import Store
+
+__all__ = ["cat"]
+
+POLL_INTERVAL_S = 0.1
+"""Time between two looks of ``--follow`` at a store in which nothing happens."""
+
+_Render = Callable[["Placed"], bytes]
+
+
+def _start(context: click.Context, parameter: click.Parameter, value: str) -> Start:
+    try:
+        return parse_start(value, time.time_ns() // 1_000_000)
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+
+
+_EXAMPLES = """\b
+Examples:
+  reput cat STORE orders --count 5
+  reput cat STORE orders --queue 0 --from 1200 --format '%o %k %s'
+  reput cat STORE orders --from -1h --follow
+  reput cat STORE orders --json | jq .properties
+"""
+
+
+@click.command(short_help="Print the messages of a topic.", epilog=_EXAMPLES)
+@path_argument
+@click.argument("topic")
+@click.option(
+    "-q", "--queue", "queue_id", metavar="ID", type=click.IntRange(0), help="Only this queue."
+)
+@click.option(
+    "--from",
+    "start",
+    metavar="WHERE",
+    callback=_start,
+    default="earliest",
+    show_default=True,
+    help="Where to begin: earliest, latest, a queue offset, a time ago (-90s, -1h, -2d), "
+    "a time (2026-01-31T12:00:00Z; UTC without a zone), @ and ms since the epoch.",
+)
+@click.option(
+    "-n", "--count", metavar="N", type=click.IntRange(0), help="Stop after so many messages."
+)
+@click.option("-f", "--follow", is_flag=True, help="Wait for more; Ctrl-C ends.")
+@click.option(
+    "--format",
+    "template",
+    metavar="TEMPLATE",
+    help="What to print of each message: %t topic, %q queue id, %o queue offset, "
+    "%p physical offset, %s body, %S its size, %T tags, %k keys, %i message id, %u unique key, "
+    "%h properties, %{NAME} one property, %d and %D store time, %b and %B born time, %%; "
+    r"\n \t \0 \xHH as in C.",
+)
+@click.option("--no-newline", is_flag=True, help="With --format: end no line by itself.")
+@click.option(
+    "--body",
+    type=click.Choice([*BODY_FORMS, "raw"]),
+    default="text",
+    show_default=True,
+    help="How bodies are shown; raw writes nothing but their bytes, and a line end.",
+)
+@click.option("--scan", is_flag=True, help="Read the whole log, not the queues; needs no plugin.")
+@json_option("one JSON object a line, with every field,")
+@with_debug
+def cat(
+    path: str,
+    topic: str,
+    queue_id: int | None,
+    start: Start,
+    count: int | None,
+    follow: bool,
+    template: str | None,
+    no_newline: bool,
+    body: str,
+    scan: bool,
+    as_json: bool,
+) -> None:
+    r"""Print the messages of TOPIC in the store at PATH, in the order in which they were stored.
+
+    Nothing in the store changes; another process may be writing it. On the terminal whatever
+    would not print is shown as an escape (\n, \x1b).
+    """
+    if follow and scan:
+        raise click.UsageError("--follow reads queues and --scan reads the log: give one of them")
+    render = _renderer(template, body, as_json, "" if no_newline else "\n")
+    with open_to_read(path, plugins=() if scan else None) as store:
+        if scan:
+            found = _scanned(store, topic, queue_id, start)
+        else:
+            found = _queued(store, topic, queue_id, start, count, follow)
+        if count is not None:
+            found = itertools.islice(found, count)
+        try:
+            _write(found, render, flush=follow)
+        except KeyboardInterrupt:
+            if not follow:
+                raise
+            # The one way to end it.
+
+
+def _queued(
+    store: Store, topic: str, queue_id: int | None, start: Start, count: int | None, follow: bool
+) -> Iterator[Placed]:
+    readers = _readers(store, topic, queue_id, start, wait_for_topic=follow)
+    _warn_of_lag(store)
+    total = sum(reader.left for reader in readers)
+    total = total if count is None else min(total, count)
+    shown = not sys.stdout.isatty() and not follow
+    with Progress("reading", total, shown=shown) as progress:
+        for placed in reading.merged(readers):
+            progress.advance()
+            yield placed
+    if follow:
+        yield from reading.follow(readers, lambda known: _new(store, topic, queue_id, known), _wait)
+
+
+def _readers(
+    store: Store, topic: str, queue_id: int | None, start: Start, *, wait_for_topic: bool
+) -> list[QueueReader]:
+    from reput.errors import NoReaderError
+
+    try:
+        every = store.queues()
+    except NoReaderError as error:
+        text = f"{error}; or add --scan, which reads the whole log instead"
+        raise Failure(text, ExitCode.UNAVAILABLE) from error
+    try:
+        queues = reading.choose_queues(every, store.root, topic, queue_id)
+    except Failure as failure:
+        if not wait_for_topic:
+            raise
+        warn(f"{failure.message}; waiting for it")
+        return []
+    return [reading.QueueReader(store, queue, start) for queue in queues]
+
+
+def _new(store: Store, topic: str, queue_id: int | None, known: set[int]) -> list[QueueReader]:
+    return [
+        reading.QueueReader(store, queue, Start("earliest"))
+        for queue in store.queues()
+        if queue.topic == topic
+        and queue.queue_id not in known
+        and queue_id in (None, queue.queue_id)
+    ]
+
+
+def _wait() -> bool:
+    time.sleep(POLL_INTERVAL_S)
+    return True
+
+
+def _warn_of_lag(store: Store) -> None:
+    """Say so when the queues do not hold all of the log, and nobody is at work to change that."""
+    behind = max((plugin.lag_size for plugin in store.plugins()), default=0)
+    if behind and store.clean:
+        warn(
+            f"{format_size(behind)} of the log are not in the queues yet; "
+            "opening the store for writing dispatches them, --scan reads the log itself"
+        )
+
+
+def _scanned(store: Store, topic: str, queue_id: int | None, start: Start) -> Iterator[Placed]:
+    with Progress("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:
+        yield from reading.scanned(store, topic, queue_id, start, progress.update)
+
+
+# --------------------------------------------------------------------------- one message
+
+
+def _renderer(template: str | None, body: str, as_json: bool, end: str) -> _Render:
+    if as_json:
+        if template is not None or body == "raw":
+            raise click.UsageError(
+                "--json prints every field: no --format and no --body raw with it"
+            )
+        return lambda placed: json_line(message_document(placed.message, placed.queue_offset, body))
+    if body == "raw":
+        if template is not None:
+            raise click.UsageError("--body raw writes bodies and nothing else: no --format with it")
+        if sys.stdout.isatty():
+            raise click.UsageError(
+                "--body raw writes bytes as they are, which a terminal would obey; "
+                "send the output into a file or a pipe"
+            )
+        return lambda placed: placed.message.body + b"\n"
+    line = _line if template is None else _template_line(template)
+    # A terminal that cannot show a character gets its escape, never an error.
+    encoding = sys.stdout.encoding or "utf-8"
+    return lambda placed: (line(placed, body) + end).encode(encoding, "backslashreplace")
+
+
+def _template_line(template: str) -> Callable[[Placed, str], str]:
+    try:
+        compiled = Template(template)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--format") from None
+    return lambda placed, body: compiled.render(placed.message, placed.queue_offset, body)
+
+
+def _line(placed: Placed, body: str) -> str:
+    message = placed.message
+    place = f"{message.topic}/{message.queue_id}@{placed.queue_offset}"
+    parts = [
+        styled(format_timestamp(message.store_timestamp), dim=True),
+        styled(escape_text(place), fg="cyan"),
+        styled(f"[{escape_text(message.tags)}]", fg="green") if message.tags else "",
+        escape_text(" ".join(message.keys)),
+        body_text(message.body, body),
+    ]
+    return "  ".join(filter(None, parts))
+
+
+def _write(found: Iterator[Placed], render: _Render, *, flush: bool) -> None:
+    stream = sys.stdout.buffer
+    for placed in found:
+        stream.write(render(placed))
+        if flush:
+            stream.flush()
+    stream.flush()

@@ -1,0 +1,74 @@
+"""Text from a store made safe for a terminal.
+
+Topics, properties and bodies hold whatever a producer sent. A terminal obeys control characters: it
+can be made to hide text, to rename its window, on some even to type. So what people are shown has
+each of them, and each character that turns the direction of text, as a visible escape.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["escape_text", "hex_dump", "json_safe", "readable"]
+
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+# Joiners hold emoji and Indic letters together and do nothing else.
+_HARMLESS = frozenset("\u200c\u200d")
+_SUSPECT = re.compile(r"[^ -~]")
+
+
+def escape_text(text: str) -> str:
+    r"""``text`` on one line, what does not print as an escape: ``\n``, ``\x1b``, ``\u202e``."""
+    if text.isprintable():
+        return text
+    return _SUSPECT.sub(_escaped, text)
+
+
+def readable(data: bytes) -> str:
+    r"""`escape_text` of UTF-8 bytes; bytes that are none come out as ``\xff``."""
+    return escape_text(data.decode("utf-8", "backslashreplace"))
+
+
+def json_safe(document: str) -> str:
+    r"""The same JSON document with what does not print as ``\uXXXX``; line ends stay."""
+    if document.isprintable():
+        return document
+    return _SUSPECT.sub(_json_escaped, document)
+
+
+def hex_dump(data: bytes, limit: int | None = None) -> list[str]:
+    """Lines of 16 bytes: position, hex, ASCII.
+
+    Args:
+        data: what to show.
+        limit: show at most so many bytes.
+    """
+    shown = data if limit is None else data[:limit]
+    lines = []
+    for position in range(0, len(shown), 16):
+        row = shown[position : position + 16]
+        digits = f"{row[:8].hex(' '):23}  {row[8:].hex(' '):23}"
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{position:08x}  {digits}  {text}")
+    return lines
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    if character.isprintable() or character in _HARMLESS:
+        return character
+    if character in _NAMED:
+        return _NAMED[character]
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _json_escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    # A string in JSON holds no line end of its own: these are the document's.
+    if character.isprintable() or character in _HARMLESS or character == "\n":
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -1,0 +1,32 @@
+"""Exit codes of ``reput``: stable, one meaning each, the same for every command."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["ExitCode"]
+
+
+class ExitCode(enum.IntEnum):
+    """What the shell is told; ``docs/cli.md`` shows this list."""
+
+    OK = 0
+    """Done, and nothing wrong was found."""
+    DAMAGED = 1
+    """Done, and damage or a difference was found; the output says where."""
+    USAGE = 2
+    """The command line is wrong; nothing was done. (click's own code.)"""
+    NOT_FOUND = 3
+    """No store, topic, queue or message there."""
+    LOCKED = 4
+    """Another process writes the store."""
+    UNAVAILABLE = 5
+    """Something needed is missing or unusable: a plugin, an extra, an option, a permission."""
+    REFUSED = 6
+    """A message was refused or not written; the text says how many were stored before it."""
+    INTERNAL = 70
+    """A bug in reput or in a plugin."""
+    INTERRUPTED = 130
+    """Ctrl-C (128 + SIGINT)."""
+    OUTPUT_CLOSED = 141
+    """Whoever read the output went away, as in ``| head`` (128 + SIGPIPE)."""

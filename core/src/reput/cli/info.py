@@ -1,0 +1,312 @@
+"""``reput info``: what a store holds and how it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from reput.cli.exitcodes import ExitCode
+from reput.cli.failures import warn
+from reput.cli.opening import open_to_read
+from reput.cli.options import json_option, path_argument, with_debug
+from reput.cli.output import (
+    Column,
+    format_count,
+    format_size,
+    print_facts,
+    print_heading,
+    print_json,
+    print_table,
+)
+from reput.cli.progress import Progress
+from reput.cli.reading import choose_queues
+from reput.cli.times import format_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from reput.batch import Finding
+    from reput.cli.traces import Traces
+    from reput.results import QueueInfo
+    from reput.store import Store
+
+__all__ = ["info", "print_topics", "topics_of"]
+
+_WORTH_A_LINE = 64 << 10  # smaller parts are no news
+_WRITERS = {
+    "reput": "reput",
+    "rocketmq": "Apache RocketMQ",
+    "rocketmq 5": "Apache RocketMQ 5 (by its files)",
+}
+
+
+_EXAMPLES = """\b
+Examples:
+  reput info STORE
+  reput info STORE --topic orders --queues
+"""
+
+
+@click.command(short_help="Show what a store holds and how it is.", epilog=_EXAMPLES)
+@path_argument
+@click.option("-t", "--topic", metavar="NAME", help="Show only this topic.")
+@click.option(
+    "--queues", "show_queues", is_flag=True, help="Show every queue, not totals by topic."
+)
+@click.option(
+    "--scan",
+    is_flag=True,
+    help="Count by reading the whole log, and verify every checksum; needs no plugin.",
+)
+@json_option("one document, every queue in it,")
+@with_debug
+def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: bool) -> None:
+    r"""Show what the store at PATH holds: range and files of the log, topics, queues, plugins.
+
+    Nothing in the store changes; another process may be writing it. Ends with code 1 where the log
+    ends in damage, or --scan finds some in it.
+    """
+    from reput.cli.traces import traces_of
+    from reput.disk import Disk
+
+    with open_to_read(path) as store:
+        queues, finding = _queues(store, scan=scan)
+        if topic is not None and queues is not None:
+            queues = choose_queues(queues, store.root, topic)
+        facts = _Facts(
+            store,
+            None if queues is None else topics_of(queues),
+            traces_of(store.root, Disk()),
+            finding or store.recovery.finding,
+        )
+        if as_json:
+            print_json(_document(facts))
+        else:
+            _print(facts, show_queues=show_queues)
+    if facts.finding is not None:
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
+
+
+class TopicFacts(NamedTuple):
+    """One topic, its queues added up."""
+
+    topic: str
+    queues: Sequence[QueueInfo]
+
+    @property
+    def message_count(self) -> int:
+        return sum(queue.message_count for queue in self.queues)
+
+    @property
+    def last_update_timestamp(self) -> int | None:
+        times = [queue.last_update_timestamp for queue in self.queues]
+        return max((time for time in times if time is not None), default=None)
+
+
+def topics_of(queues: Sequence[QueueInfo]) -> list[TopicFacts]:
+    """Queues by topic, both in their order."""
+    found: dict[str, list[QueueInfo]] = {}
+    for queue in queues:
+        found.setdefault(queue.topic, []).append(queue)
+    return [TopicFacts(topic, parts) for topic, parts in found.items()]
+
+
+class _Facts(NamedTuple):
+    """What was found out."""
+
+    store: Store
+    topics: list[TopicFacts] | None
+    """None where nobody can tell."""
+    traces: Traces
+    finding: Finding | None
+
+    def times(self) -> tuple[int | None, int | None]:
+        """Store times of the first and the last message; None where there is none to tell."""
+        store = self.store
+        first = store.log.store_timestamp_at(store.log.min_physical_offset)
+        last = max(
+            (
+                time
+                for topic in self.topics or ()
+                if (time := topic.last_update_timestamp) is not None
+            ),
+            default=0,
+        )
+        last = max(last, store.recovery.last_store_timestamp)
+        return (first if first > 0 else None), (last or None)
+
+
+def _queues(store: Store, *, scan: bool) -> tuple[list[QueueInfo] | None, Finding | None]:
+    """Queues, and the damage that a scan found; no queues where no plugin can tell."""
+    if scan:
+        from reput.cli.census import census
+
+        with Progress("reading the log", None, "bytes") as progress:
+            found = census(store, progress.update)
+        return found.queues, found.finding
+    from reput.errors import NoReaderError
+
+    try:
+        return store.queues(), None
+    except NoReaderError as error:
+        warn(f"topics are not shown: {error}; --scan counts them by reading the whole log")
+        return None, None
+
+
+# --------------------------------------------------------------------------- for programs
+
+
+def _document(facts: _Facts) -> dict[str, Any]:
+    from reput.cli.plugins import plugin_documents
+
+    store, finding, traces = facts.store, facts.finding, facts.traces
+    log = store.log
+    first, last = facts.times()
+    return {
+        "path": store.root,
+        "written_by": traces.written_by,
+        "clean": store.clean,
+        "abort_file": traces.abort,
+        "writer_pid": traces.writer_pid,
+        "log": {
+            "min_physical_offset": log.min_physical_offset,
+            "max_physical_offset": log.max_physical_offset,
+            "size": log.max_physical_offset - log.min_physical_offset,
+            "file_size": log.file_size,
+            "file_count": log.file_count,
+            "first_store_timestamp": first,
+            "last_store_timestamp": last,
+        },
+        "finding": None
+        if finding is None
+        else {
+            "physical_offset": finding.physical_offset,
+            "reason": finding.reason.name,
+            "detail": finding.detail,
+        },
+        "checkpoint": traces.checkpoint_document(),
+        "disk_sizes": traces.sizes,
+        "plugins": plugin_documents(store),
+        "topics": None if facts.topics is None else list(map(_topic_document, facts.topics)),
+    }
+
+
+def _topic_document(facts: TopicFacts) -> dict[str, Any]:
+    return {
+        "topic": facts.topic,
+        "message_count": facts.message_count,
+        "last_update_timestamp": facts.last_update_timestamp,
+        "queues": [
+            {
+                "queue_id": queue.queue_id,
+                "min_queue_offset": queue.min_queue_offset,
+                "max_queue_offset": queue.max_queue_offset,
+                "message_count": queue.message_count,
+                "last_update_timestamp": queue.last_update_timestamp,
+            }
+            for queue in facts.queues
+        ],
+    }
+
+
+# --------------------------------------------------------------------------- for people
+
+
+def _print(facts: _Facts, *, show_queues: bool) -> None:
+    from reput.cli.plugins import print_states
+
+    print_heading(f"Store {facts.store.root}", space=False)
+    print_facts(_lines(facts))
+    if facts.store.plugins():
+        print_heading("Plugins")
+        print_states(facts.store)
+    if facts.topics is not None:
+        print_heading("Queues" if show_queues else "Topics")
+        print_topics(facts.topics, show_queues=show_queues)
+
+
+def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
+    log, traces = facts.store.log, facts.traces
+    size = format_size(log.max_physical_offset - log.min_physical_offset)
+    first, last = map(format_timestamp, facts.times())
+    files = format_count(log.file_count, "file")
+    yield "log", f"physical offsets {log.min_physical_offset} to {log.max_physical_offset}, {size}"
+    yield "log files", f"{files} of {format_size(log.file_size)}"
+    if facts.topics is not None:
+        count = sum(topic.message_count for topic in facts.topics)
+        queues = format_count(sum(len(topic.queues) for topic in facts.topics), "queue")
+        topics = format_count(len(facts.topics), "topic")
+        yield "messages", f"{format_count(count)} in {topics}, {queues}"
+    yield "stored", f"{first} to {last} (UTC)"
+    yield "written by", _WRITERS[traces.written_by]
+    yield "closed", _closed(facts.store.clean, traces)
+    yield "damage", "none found" if facts.finding is None else str(facts.finding)
+    checkpoint = traces.checkpoint
+    if checkpoint is not None:
+        yield "checkpoint", f"log flushed to {format_timestamp(checkpoint.log_timestamp)}"
+    for name, part in sorted(traces.sizes.items(), key=lambda part: -part[1]):
+        if part >= _WORTH_A_LINE:
+            yield f"{name}/", format_size(part)
+
+
+def _closed(clean: bool, traces: Traces) -> str:
+    if clean:
+        return "yes"
+    if traces.writer_pid is not None:
+        return f"no, process {traces.writer_pid} is writing"
+    return "no: somebody is writing, or never closed it (there is a file abort)"
+
+
+def print_topics(topics: Sequence[TopicFacts], *, show_queues: bool) -> None:
+    """Table of topics, or of every queue with the columns of ``mqadmin topicStatus``."""
+    if not topics:
+        click.echo("  none")
+        return
+    if show_queues:
+        _print_queues(topics)
+        return
+    columns = [
+        Column("TOPIC", shrink=True),
+        Column("QUEUES", right=True),
+        Column("MESSAGES", right=True),
+        Column("MIN OFFSET", right=True),
+        Column("MAX OFFSET", right=True),
+        Column("LAST UPDATE (UTC)"),
+    ]
+    rows = [
+        (
+            facts.topic,
+            format_count(len(facts.queues)),
+            format_count(facts.message_count),
+            str(min(queue.min_queue_offset for queue in facts.queues)),
+            str(max(queue.max_queue_offset for queue in facts.queues)),
+            format_timestamp(facts.last_update_timestamp),
+        )
+        for facts in topics
+    ]
+    print_table(columns, rows)
+
+
+def _print_queues(topics: Sequence[TopicFacts]) -> None:
+    columns = [
+        Column("TOPIC", shrink=True),
+        Column("QID", right=True),
+        Column("MIN OFFSET", right=True),
+        Column("MAX OFFSET", right=True),
+        Column("MESSAGES", right=True),
+        Column("LAST UPDATE (UTC)"),
+    ]
+    rows = [
+        (
+            queue.topic,
+            str(queue.queue_id),
+            str(queue.min_queue_offset),
+            str(queue.max_queue_offset),
+            format_count(queue.message_count),
+            format_timestamp(queue.last_update_timestamp),
+        )
+        for facts in topics
+        for queue in facts.queues
+    ]
+    print_table(columns, rows)

@@ -1,0 +1,88 @@
+"""Opens a store for a command, and says in its words what keeps it from doing so."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput.cli.exitcodes import ExitCode
+from reput.cli.failures import Failure
+from reput.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from reput.store import Store
+
+__all__ = ["holds_a_store", "open_to_read", "open_to_write"]
+
+
+@contextlib.contextmanager
+def open_to_read(path: str, *, plugins: Iterable[str] | None = None) -> Iterator[Store]:
+    """The store at ``path``, opened so that nothing in it changes, whoever else writes it.
+
+    Args:
+        path: its directory.
+        plugins: as for `reput.open`; none are needed to look at the log only.
+    """
+    import reput
+
+    _show_log_lines()
+    with _end_of_log() as progress:
+        store = reput.open(path, mode="r", plugins=plugins, progress=progress.update)
+    with store:
+        yield store
+
+
+@contextlib.contextmanager
+def open_to_write(
+    path: str,
+    *,
+    create: bool = False,
+    plugins: Iterable[str] | None = None,
+    config: Mapping[str, Any] | str | None = None,
+) -> Iterator[Store]:
+    """The store at ``path`` as its one writer.
+
+    Args:
+        path: its directory.
+        create: make a store where there is none; it must be a new or an empty directory.
+        plugins: as for `reput.open`.
+        config: as for `reput.open`.
+    """
+    import reput
+
+    _show_log_lines()
+    if not holds_a_store(path):
+        if not create:
+            text = f"{path}: no store there; --create makes one"
+            raise Failure(text, ExitCode.NOT_FOUND)
+        # A slip of the finger must not put a gigabyte of log into somebody's home directory.
+        if os.path.isdir(path) and os.listdir(path):
+            text = f"{path}: holds files but no store; name a new or an empty directory"
+            raise Failure(text, ExitCode.UNAVAILABLE)
+    with _end_of_log() as progress:
+        store = reput.open(path, mode="w", plugins=plugins, config=config, progress=progress.update)
+    with store:
+        yield store
+        # Closing does the same, and says nothing while it does.
+        with Progress("dispatching", None, "bytes") as progress:
+            store.wait_dispatched(progress=progress.update)
+
+
+def holds_a_store(path: str) -> bool:
+    """Whether something was stored under ``path``."""
+    return os.path.isdir(os.path.join(path, "commitlog"))
+
+
+def _end_of_log() -> Progress:
+    return Progress("looking for the end of the log", None, "bytes")
+
+
+def _show_log_lines() -> None:
+    from reput.cli.loglines import show_log_lines
+
+    context = click.get_current_context(silent=True)
+    show_log_lines(debug=context is not None and bool((context.obj or {}).get("debug")))

@@ -1,0 +1,38 @@
+"""What several commands take in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["json_option", "path_argument", "with_debug"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def path_argument(command: _Command) -> _Command:
+    """PATH: the store's directory. Whether there is a store is for opening to say."""
+    return click.argument("path", type=click.Path())(command)
+
+
+def json_option(what: str) -> Callable[[_Command], _Command]:
+    """``--json``; ``what`` says what it prints."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} for programs.")
+
+
+def with_debug(command: _Command) -> _Command:
+    """``--debug`` behind the command's name too, where one adds it when something failed."""
+
+    def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            context.ensure_object(dict)["debug"] = True
+
+    return click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        callback=remember,
+        help="Show log lines, and where an error came from.",
+    )(command)

@@ -1,0 +1,27 @@
+"""`PluginContract`: the tests that every plugin passes, first-party or a stranger's.
+
+    class TestAudit(PluginContract):
+        plugin_name = "audit"
+
+        def state(self, plugin):
+            return plugin.counts()
+
+That is all: pytest finds the inherited tests. They take the plugin through its hooks in directories
+and logs of their own, most of them on the caller's thread (`reput.testing.Driver`), and compare
+what it knows and what it wrote with a run in which nothing happened. Attributes and methods that a
+subclass may set or override stand in `ContractRules`.
+"""
+
+from __future__ import annotations
+
+from reput.testing.damagerules import DamageRules
+from reput.testing.dispatchrules import DispatchRules
+from reput.testing.recoveryrules import RecoveryRules
+from reput.testing.shaperules import ShapeRules
+from reput.testing.storerules import StoreRules
+
+__all__ = ["PluginContract"]
+
+
+class PluginContract(ShapeRules, DispatchRules, RecoveryRules, DamageRules, StoreRules):
+    """Tests of one plugin; subclass it and say how the plugin's state is read."""

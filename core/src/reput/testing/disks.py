@@ -1,0 +1,164 @@
+"""Disks that are not what they should be: quick ones, read-only ones, full and failing ones."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from reput.disk import Disk
+
+if TYPE_CHECKING:
+    import mmap
+
+    from reput.disk import Buffer
+
+__all__ = ["CHANGING", "FaultyDisk", "QuickDisk", "ReadOnlyDisk"]
+
+CHANGING = frozenset(
+    {
+        "create",
+        "write",
+        "allocate",
+        "truncate",
+        "flush",
+        "map",
+        "rename",
+        "remove",
+        "make_directory",
+        "flush_directory",
+    }
+)
+"""Operations that change something, or promise that it is kept; ``create`` is an `open` that may
+write."""
+
+
+class QuickDisk(Disk):
+    """A disk whose flushes return at once: a test that cuts no power need not wait for them."""
+
+    def flush(self, descriptor: int) -> None:
+        """Do nothing; the descriptor must be open."""
+        os.fstat(descriptor)
+
+    def flush_directory(self, path: str) -> None:
+        """Do nothing; the directory must be there."""
+        os.stat(path)
+
+
+class _WatchedDisk(QuickDisk):
+    """Asks `_before` ahead of every operation of `CHANGING`."""
+
+    def _before(self, operation: str, path: str) -> None:
+        raise NotImplementedError
+
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
+        if write or create:
+            self._before("create", path)
+        return super().open(path, write=write, create=create)
+
+    def write(self, descriptor: int, data: Buffer, position: int) -> None:
+        self._before("write", _path_of(descriptor))
+        super().write(descriptor, data, position)
+
+    def allocate(self, descriptor: int, size: int) -> None:
+        self._before("allocate", _path_of(descriptor))
+        super().allocate(descriptor, size)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        self._before("truncate", _path_of(descriptor))
+        super().truncate(descriptor, size)
+
+    def flush(self, descriptor: int) -> None:
+        self._before("flush", _path_of(descriptor))
+        super().flush(descriptor)
+
+    def map(self, descriptor: int, size: int) -> mmap.mmap:
+        self._before("map", _path_of(descriptor))
+        return super().map(descriptor, size)
+
+    def rename(self, source: str, target: str) -> None:
+        self._before("rename", target)
+        super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        self._before("remove", path)
+        super().remove(path)
+
+    def make_directory(self, path: str) -> None:
+        self._before("make_directory", path)
+        super().make_directory(path)
+
+    def flush_directory(self, path: str) -> None:
+        self._before("flush_directory", path)
+        super().flush_directory(path)
+
+
+class ReadOnlyDisk(_WatchedDisk):
+    """A disk on which nothing can be changed: every attempt is an `OSError` (``EROFS``)."""
+
+    def _before(self, operation: str, path: str) -> None:
+        raise OSError(errno.EROFS, f"{operation} on a store that is open for reading only", path)
+
+
+class FaultyDisk(_WatchedDisk):
+    """A disk on which the n-th changing operation fails, or all from the n-th on.
+
+    A write that fails has written the first half of its bytes: what a full disk leaves behind.
+
+    Args:
+        fail_at: which operation fails, counted from 1; None for never, to count them.
+        error: the `errno` with which it fails.
+        lasting: whether every operation behind the n-th fails as well.
+        operations: names out of `CHANGING` that count and can fail.
+    """
+
+    def __init__(
+        self,
+        fail_at: int | None = None,
+        *,
+        error: int = errno.ENOSPC,
+        lasting: bool = False,
+        operations: Collection[str] = CHANGING,
+    ) -> None:
+        self.fail_at = fail_at
+        self.error = error
+        self.lasting = lasting
+        self.operations = frozenset(operations)
+        self.calls: list[tuple[str, str]] = []
+        """Operation and path of all that counted, the failed ones included."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether an operation has failed by now."""
+        return self.fail_at is not None and len(self.calls) >= self.fail_at
+
+    def write(self, descriptor: int, data: Buffer, position: int) -> None:
+        """Write all of ``data``, or half of it and fail."""
+        try:
+            super().write(descriptor, data, position)
+        except _Refused:
+            view = memoryview(data).cast("B")
+            os.pwrite(descriptor, view[: len(view) // 2], position)
+            raise
+
+    def _before(self, operation: str, path: str) -> None:
+        if operation not in self.operations:
+            return
+        self.calls.append((operation, path))
+        if self.fail_at is None or len(self.calls) < self.fail_at:
+            return
+        if self.lasting or len(self.calls) == self.fail_at:
+            raise _Refused(self.error, f"{os.strerror(self.error)} (call {len(self.calls)})", path)
+
+
+class _Refused(OSError):
+    """An error of `FaultyDisk`, in distinction from the system's."""
+
+
+def _path_of(descriptor: int) -> str:
+    """Where the descriptor's file is, for error texts; its number where the system does not say."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return f"descriptor {descriptor}"

@@ -1,0 +1,7 @@
+"""Consume queues for reput: read a store by topic, queue id and queue offset, and by time."""
+
+from __future__ import annotations
+
+from reput_consumequeue.plugin import ConsumeQueueConfig, ConsumeQueuePlugin
+
+__all__ = ["ConsumeQueueConfig", "ConsumeQueuePlugin"]

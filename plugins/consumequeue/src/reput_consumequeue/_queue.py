@@ -1,0 +1,120 @@
+"""One consume queue: its extent, and the rules by which units are added to it.
+
+Source: RocketMQ ``ConsumeQueue#putMessagePositionInfo``: a unit whose record ends at or below the
+newest one's end is there already; one whose queue offset is below the next is a repeat; one above it
+leaves no gap but is written at the next place, with a warning; queue offset 0 is written
+wherever the queue stands.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from reput_consumequeue._files import FileSet, QueueFiles
+from reput_consumequeue.layout import UNIT_SIZE, pre_blank_units
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["ConsumeQueue"]
+
+
+class ConsumeQueue:
+    """Extent and files of one queue. One thread appends; any may read.
+
+    Attributes:
+        min_offset: first unit that may be read.
+        max_offset: first unit that is not there; grows when the bytes of a unit are written.
+        max_physical_offset: end of the newest record that a unit points to, -1 without one.
+    """
+
+    __slots__ = ("files", "max_offset", "max_physical_offset", "min_offset", "queue_id", "topic")
+
+    def __init__(self, topic: str, queue_id: int, directory: str, shared: FileSet) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.files = QueueFiles(directory, shared)
+        self.min_offset = 0
+        self.max_offset = 0
+        self.max_physical_offset = -1
+
+    def __repr__(self) -> str:
+        return f"<ConsumeQueue {self.topic}/{self.queue_id} [{self.min_offset}, {self.max_offset})>"
+
+    def append_run(
+        self,
+        data: memoryview,
+        queue_offsets: npt.NDArray[np.int64],
+        ends: npt.NDArray[np.int64],
+        *,
+        consecutive: bool,
+    ) -> None:
+        """Add the units of one batch that belong to this queue.
+
+        Args:
+            data: the units, 20 bytes each.
+            queue_offsets: ``(n,)`` queue offset that each record states.
+            ends: ``(n,)`` physical offset behind each record, ascending.
+            consecutive: whether each queue offset is the one before it plus 1.
+        """
+        first = 0
+        if int(ends[0]) <= self.max_physical_offset:
+            first = int(ends.searchsorted(self.max_physical_offset, "right"))
+            if first == len(ends):
+                return
+        queue_offset = int(queue_offsets[first])
+        if not self.files.bases:
+            self._begin(queue_offset)
+        if consecutive and queue_offset == self.max_offset:
+            self._write(data[first * UNIT_SIZE :], int(ends[-1]))
+        else:
+            self._append_one_by_one(data, queue_offsets, ends, first)
+
+    def _begin(self, queue_offset: int) -> None:
+        """Make the first file of an empty queue."""
+        units_per_file = self.files.units_per_file
+        base = queue_offset - queue_offset % units_per_file
+        self.files.make(base)
+        if queue_offset > base:
+            self.files.write(base, memoryview(pre_blank_units(queue_offset - base)))
+        self.min_offset = self.max_offset = queue_offset
+
+    def _append_one_by_one(
+        self,
+        data: memoryview,
+        queue_offsets: npt.NDArray[np.int64],
+        ends: npt.NDArray[np.int64],
+        first: int,
+    ) -> None:
+        """The rules, unit by unit, for a run that is not what should come next."""
+        start = first  # units [start, row) are to be written in one go
+        next_offset = self.max_offset
+        for row in range(first, len(ends)):
+            queue_offset = int(queue_offsets[row])
+            if queue_offset != 0 and queue_offset < next_offset:
+                # A repeat; what was collected before it is written, and it is left out.
+                if row > start:
+                    self._write(data[start * UNIT_SIZE : row * UNIT_SIZE], int(ends[row - 1]))
+                start = row + 1
+                continue
+            if queue_offset > next_offset:
+                logger.warning(
+                    "gap in queue topic=%s queue_id=%d expected=%d found=%d",
+                    self.topic,
+                    self.queue_id,
+                    next_offset,
+                    queue_offset,
+                )
+            next_offset += 1
+        if start < len(ends):
+            self._write(data[start * UNIT_SIZE :], int(ends[-1]))
+
+    def _write(self, data: memoryview, end: int) -> None:
+        self.files.write(self.max_offset, data)
+        # Readers look at the extent first: it grows behind the bytes.
+        self.max_physical_offset = end
+        self.max_offset += len(data) // UNIT_SIZE

@@ -1,0 +1,46 @@
+"""Consume queue files: a run of 20-byte units, integers big-endian, unused space zero.
+
+    0        8      12       20
+    +--------+------+---------+
+    | offset | size | tags    |
+    +--------+------+---------+
+
+Unit ``n`` of a queue stands at byte ``20 n``, counted over all files of the queue; a file is named by
+the byte at which it begins. A queue whose first message is not its message 0 begins with pre-blank
+units, which nobody reads.
+
+Source: RocketMQ ``ConsumeQueue.CQ_STORE_UNIT_SIZE`` and ``#fillPreBlank``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+UNIT_DTYPE: Final = np.dtype(
+    [
+        ("physical_offset", ">i8"),  # bytes, of the record in the commit log
+        ("size", ">i4"),  # bytes, whole record; 0 marks unused space
+        ("tags_code", ">i8"),  # hash of the tags; deliver time or extend address for some
+    ]
+)
+UNIT_SIZE: Final = UNIT_DTYPE.itemsize
+UNITS_PER_FILE: Final = 300_000
+PRE_BLANK_SIZE: Final = 0x7FFFFFFF
+"""The size that a pre-blank unit states; its offset and tags are 0."""
+
+DIRECTORY: Final = "consumequeue"
+
+
+def pre_blank_units(count: int) -> bytes:
+    """``count`` pre-blank units."""
+    units = np.zeros(count, UNIT_DTYPE)
+    units["size"] = PRE_BLANK_SIZE
+    return units.tobytes()
+
+
+def valid_count(units: np.ndarray[tuple[int], np.dtype[np.void]]) -> int:
+    """Number of units in front of the first that is none (no size, or a negative offset)."""
+    good = (units["size"] > 0) & (units["physical_offset"] >= 0)
+    return len(good) if good.all() else int(good.argmin())
