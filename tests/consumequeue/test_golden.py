@@ -6,6 +6,7 @@ import bisect
 import shutil
 
 import pytest
+
 import reput
 from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
 
@@ -33,7 +34,9 @@ def _units(store, row):
 
 @pytest.mark.parametrize("mode", ["r", "w"])
 @pytest.mark.parametrize("case", CASES)
-def test_every_queue_has_the_extent_and_the_units_that_java_reads(case, mode, golden_store, golden_rows):
+def test_every_queue_has_the_extent_and_the_units_that_java_reads(
+    case, mode, golden_store, golden_rows
+):
     rows = golden_rows(case, "queue")
 
     with _open(golden_store(case), mode) as store:
@@ -64,7 +67,8 @@ def test_every_read_is_answered_as_java_answers_it(case, golden_store, golden_ro
             if found != expected:
                 differ.append((row, found))
 
-    # 5.3.3 answers an offset far beyond the end with the end; 4.8 said 0 where the queue begins at 0.
+    # 5.3.3 answers an offset far beyond the end with the end; 4.8 said 0 where the queue begins at
+    # 0.
     changed = [
         row
         for row in golden_rows(case, "get")
@@ -90,7 +94,9 @@ def _files(root):
 
 @pytest.mark.parametrize("case", PLAIN)
 @pytest.mark.parametrize("window_size", [4096, 1 << 20])
-def test_queues_built_again_from_the_log_are_javas_files_byte_for_byte(case, window_size, golden_store):
+def test_queues_built_again_from_the_log_are_javas_files_byte_for_byte(
+    case, window_size, golden_store
+):
     if case == "demo" and window_size == 4096:
         pytest.skip("as slow as it is large, and the small stores show the same")
     root = golden_store(case)
@@ -188,7 +194,10 @@ def test_offsets_by_time_follow_the_rule_of_the_newest_release(case, golden_stor
             if known and known[0] <= asked:
                 assert upper == low + bisect.bisect_right(known, asked) - 1
             else:
-                assert upper in (0, low)  # no file begins early enough: 0, as the newest release says
+                assert upper in (
+                    0,
+                    low,
+                )  # no file begins early enough: 0, as the newest release says
             assert low <= lower <= high
             if case == "slow" and known.count(asked) == 1:
                 assert lower == upper == row["offset"]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+
 from reput.checkpoint import AbortFile, Checkpoint, StoreLock
 from reput.disk import Disk
 from reput.errors import StoreLockedError

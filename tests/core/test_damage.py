@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+
 import reput
 from reput.errors import CorruptFileError
 from reput.layout import file_name
@@ -34,7 +35,8 @@ def _copy(root, number):
 def _messages(store):
     views = [batch.message(row) for batch in store.scan() for row in range(len(batch))]
     return [
-        (view.topic, view.queue_id, view.queue_offset, view.body, view.properties, view.flag) for view in views
+        (view.topic, view.queue_id, view.queue_offset, view.body, view.properties, view.flag)
+        for view in views
     ]
 
 
@@ -47,7 +49,9 @@ def _expected():
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_tail_that_was_lost_at_any_byte_costs_the_last_message_and_nothing_else(closed_store, clean):
+def test_a_tail_that_was_lost_at_any_byte_costs_the_last_message_and_nothing_else(
+    closed_store, clean
+):
     root, receipts = closed_store
     last = receipts[-1]
 
@@ -88,8 +92,9 @@ def test_any_byte_of_the_last_record_changed_never_shows_a_message_that_was_not_
 
 
 def test_after_a_crash_a_changed_byte_is_a_message_less_or_shows_in_the_message(closed_store):
-    # Without a close record nothing covers the header: what the body's checksum, the lengths and the
-    # record's own offset do not catch is returned, as RocketMQ returns it. It must still be whole.
+    # Without a close record nothing covers the header: what the body's checksum, the lengths and
+    # the record's own offset do not catch is returned, as RocketMQ returns it. It must still be
+    # whole.
     root, receipts = closed_store
     last = receipts[-1]
     dropped = 0
@@ -183,4 +188,9 @@ def test_a_store_that_another_writer_went_on_with_is_read_to_its_new_end(closed_
     shutil.move(root.parent / "own", root / "reput")
 
     with reput.open(root, "r", plugins=[]) as store:
-        assert [message[3] for message in _messages(store)] == [b"first", b"second", b"the last one", b"more"]
+        assert [message[3] for message in _messages(store)] == [
+            b"first",
+            b"second",
+            b"the last one",
+            b"more",
+        ]

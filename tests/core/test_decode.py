@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from reput.batch import FindingReason
 from reput.decode import Decoder, End
 from reput.encode import Encoder
@@ -19,7 +20,9 @@ MAGIC = MAGIC_V1.to_bytes(4, "big")
 
 bodies = st.one_of(
     st.binary(max_size=60),
-    st.lists(st.sampled_from([MAGIC, b"\xda", b"\x00\x00\x00\x5b", b"x", b"\x01", b"\x02"])).map(b"".join),
+    st.lists(st.sampled_from([MAGIC, b"\xda", b"\x00\x00\x00\x5b", b"x", b"\x01", b"\x02"])).map(
+        b"".join
+    ),
 )
 hosts = st.one_of(st.none(), st.just(("2001:db8::7", 1234)), st.just(("10.0.0.9", 99)))
 messages = st.builds(
@@ -29,7 +32,9 @@ messages = st.builds(
     queue_id=st.integers(0, 2**31 - 1),
     tags=st.one_of(st.none(), st.sampled_from(["", "TagA", "标签", "t" * 70])),
     keys=st.one_of(st.none(), st.sampled_from(["k", "k1 k2 k3"])),
-    properties=st.one_of(st.none(), st.dictionaries(st.sampled_from(["p", "price"]), st.text("ab", max_size=9))),
+    properties=st.one_of(
+        st.none(), st.dictionaries(st.sampled_from(["p", "price"]), st.text("ab", max_size=9))
+    ),
     flag=st.integers(-(2**31), 2**31 - 1),
     sys_flag=st.sampled_from([0, 1, 4, 8, 12, 0x301]),
     born_timestamp=st.integers(0, 2**62),
@@ -65,7 +70,13 @@ def test_decoding_is_the_inverse_of_encoding_for_every_field(sent, base):
     assert batch.finding is None
     assert batch.physical_offset.tolist() == offsets
     assert batch.end_offset == base + len(data)
-    for name in ("queue_id", "flag", "born_timestamp", "reconsume_times", "prepared_transaction_offset"):
+    for name in (
+        "queue_id",
+        "flag",
+        "born_timestamp",
+        "reconsume_times",
+        "prepared_transaction_offset",
+    ):
         assert batch.column(name).tolist() == [getattr(message, name) for message in sent], name
     assert [batch.topics[code] for code in batch.topic_code] == [message.topic for message in sent]
     assert [(flag & ~0x30) for flag in batch.sys_flag.tolist()] == [m.sys_flag for m in sent]
@@ -94,9 +105,13 @@ def test_cutting_the_log_into_windows_anywhere_gives_the_same_columns(sent, data
         result = decoder.decode(window_of(raw[position : position + size]), position)
         if len(result.batch) == 0:
             assert result.end == End.WINDOW
-            result = decoder.decode(window_of(raw[position : position + result.needed_size]), position)
+            result = decoder.decode(
+                window_of(raw[position : position + result.needed_size]), position
+            )
             if len(result.batch) == 0:
-                result = decoder.decode(window_of(raw[position : position + result.needed_size]), position)
+                result = decoder.decode(
+                    window_of(raw[position : position + result.needed_size]), position
+                )
         batch = result.batch
         assert batch.finding is None
         rows += [
@@ -111,7 +126,15 @@ def test_cutting_the_log_into_windows_anywhere_gives_the_same_columns(sent, data
     ]
 
 
-NAMES = ("physical_offset", "size", "queue_id", "queue_offset", "tags_code", "sys_flag", "born_timestamp")
+NAMES = (
+    "physical_offset",
+    "size",
+    "queue_id",
+    "queue_offset",
+    "tags_code",
+    "sys_flag",
+    "born_timestamp",
+)
 
 
 def test_bodies_that_hold_whole_records_are_bodies():
@@ -211,7 +234,9 @@ def test_damage_in_the_second_record_leaves_the_first_and_is_named(position, lay
 
 def test_the_whole_record_checksum_finds_damaged_properties():
     encoder = Encoder(pack_host("127.0.0.1", 10_911), record_crc=True)
-    data, offsets = log_of([Message("T", b"first"), Message("T", b"b", tags="TagA")], encoder=encoder)
+    data, offsets = log_of(
+        [Message("T", b"first"), Message("T", b"b", tags="TagA")], encoder=encoder
+    )
     damaged = data.replace(b"TagA", b"TagB")
 
     sound = Decoder(check_record_crc=True).decode(window_of(data), 0).batch

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from reput.batchbody import encode_batch, expand_batch
 from reput.encode import Encoder, check_topic
 from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
@@ -35,9 +36,7 @@ def test_a_topic_of_more_than_127_characters_makes_a_v2_record():
 
 def test_ipv6_hosts_move_what_follows_them():
     encoder = Encoder(pack_host("fe80::1", 10_911))
-    message = v.message(
-        topic="T6", body=b"", properties=None, born_host=("2001:db8::1", 50_000)
-    )
+    message = v.message(topic="T6", body=b"", properties=None, born_host=("2001:db8::1", 50_000))
 
     assert encoder.encode(message, 5, 0, v.STORED) == v.V6
 
@@ -133,14 +132,30 @@ def test_what_a_record_cannot_hold_is_refused_by_name(changes):
 
 @pytest.mark.parametrize(
     "topic",
-    ["", ".", "..", "a.b", "a/b", "../up", "a\\b", "a\0b", "主题", " ", "a" * 128, "%DLQ%" + "g" * 250, None],
+    [
+        "",
+        ".",
+        "..",
+        "a.b",
+        "a/b",
+        "../up",
+        "a\\b",
+        "a\0b",
+        "主题",
+        " ",
+        "a" * 128,
+        "%DLQ%" + "g" * 250,
+        None,
+    ],
 )
 def test_a_name_that_rocketmq_would_not_take_is_no_topic(topic):
     with pytest.raises(MessageIllegalError):
         check_topic(topic)
 
 
-@pytest.mark.parametrize("topic", ["TopicTest", "%RETRY%g", "a|b-c_1", "a" * 127, "%RETRY%" + "g" * 248])
+@pytest.mark.parametrize(
+    "topic", ["TopicTest", "%RETRY%g", "a|b-c_1", "a" * 127, "%RETRY%" + "g" * 248]
+)
 def test_names_that_rocketmq_takes_are_topics(topic):
     check_topic(topic)
 
@@ -155,7 +170,11 @@ def test_limits_are_exact_and_name_field_limit_and_value():
     with pytest.raises(PropertiesSizeError) as too_many:
         encoder.prepare(Message("T", properties=b"p" * 32_768))
 
-    assert (too_large.value.field, too_large.value.value, too_large.value.limit) == ("body", 101, 100)
+    assert (too_large.value.field, too_large.value.value, too_large.value.limit) == (
+        "body",
+        101,
+        100,
+    )
     assert (too_many.value.value, too_many.value.limit) == (32_768, 32_767)
     assert too_many.value.status.name == "PROPERTIES_SIZE_EXCEEDED"
 

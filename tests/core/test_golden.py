@@ -6,6 +6,7 @@ import ipaddress
 
 import numpy as np
 import pytest
+
 import reput
 from reput.encode import Encoder
 from reput.ids import pack_host
@@ -74,8 +75,17 @@ def _compare(batch, index, row, case):
     view = batch.message(index)
     assert (view.topic, view.queue_id) == (row["topic"], row["queue_id"])
     assert batch.topics[batch.topic_code[index]] == row["topic"]
-    for name in ("queue_offset", "size", "sys_flag", "flag", "store_timestamp", "born_timestamp",
-                 "reconsume_times", "prepared_transaction_offset", "body_crc"):
+    for name in (
+        "queue_offset",
+        "size",
+        "sys_flag",
+        "flag",
+        "store_timestamp",
+        "born_timestamp",
+        "reconsume_times",
+        "prepared_transaction_offset",
+        "body_crc",
+    ):
         assert getattr(view, name) == row[name], name
         assert int(batch.column(name)[index]) == row[name], name
     assert view.body.hex() == row["body"]
@@ -134,7 +144,9 @@ def test_a_message_is_found_by_its_id(case, golden_store, golden_rows):
             assert store.get(row["msg_id"]).body.hex() == row["body"]
 
 
-def test_the_queue_offsets_counted_from_the_log_are_where_java_would_go_on(golden_store, golden_rows):
+def test_the_queue_offsets_counted_from_the_log_are_where_java_would_go_on(
+    golden_store, golden_rows
+):
     expected = {
         (row["topic"], row["queue_id"]): row["max_offset"]
         for row in golden_rows("transaction", "queue")

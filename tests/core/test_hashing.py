@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from reput.hashing import java_string_hash, java_string_hash_column
 
 CODES = {

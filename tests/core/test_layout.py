@@ -3,6 +3,7 @@ from __future__ import annotations
 import struct
 
 import numpy as np
+
 from reput import layout
 
 
@@ -30,7 +31,23 @@ def test_the_header_is_88_bytes_with_its_fields_where_the_format_puts_them():
 
 
 def test_the_header_reads_what_an_independent_encoder_wrote():
-    values = (174, 0xDAA320A7, 7, 3, -1, 5, 1 << 30, 0x30, -2, b"bornhost", 4, b"storehst", 6, 9, 11)
+    values = (
+        174,
+        0xDAA320A7,
+        7,
+        3,
+        -1,
+        5,
+        1 << 30,
+        0x30,
+        -2,
+        b"bornhost",
+        4,
+        b"storehst",
+        6,
+        9,
+        11,
+    )
     raw = struct.pack(">iIiiiqqiq8sq8siqi", *values)
 
     record = np.frombuffer(raw, layout.HEADER_DTYPE)[0]
@@ -43,7 +60,9 @@ def test_what_stands_behind_the_store_host_is_the_end_of_the_header():
     size = layout.AFTER_STORE_HOST_DTYPE.itemsize
 
     assert size == 16
-    names = [name for name in layout.HEADER_DTYPE.names if layout.HEADER_DTYPE.fields[name][1] >= 72]
+    names = [
+        name for name in layout.HEADER_DTYPE.names if layout.HEADER_DTYPE.fields[name][1] >= 72
+    ]
     assert tuple(names) == layout.AFTER_STORE_HOST_DTYPE.names
 
 

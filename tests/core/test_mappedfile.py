@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from reput.disk import Disk, FilePool
 from reput.errors import CorruptFileError
 from reput.layout import file_name
@@ -145,8 +146,8 @@ def test_a_reader_notices_files_that_come_and_go(tmp_path):
     assert queue.bases == (1024, 2048)
     assert queue.read(0, 10) == b""
 
+
 def test_files_are_found_by_time(tmp_path):
-    import os
 
     _files(tmp_path, 0, 1024)
     os.utime(tmp_path / file_name(0), (1, 1))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from reput.properties import PropertyColumns, encode_properties, parse_properties
 
 _PIECES = [b"a", b"TAGS", b"KEYS", b"ab", b"UNIQ_KEY", b"\x01", b"\x02", b"x" * 20, "é".encode()]
@@ -36,8 +37,12 @@ def test_a_text_parses_as_rocketmq_5_parses_it(text, properties):
         assert _columns([raw]).find(name)[0] == properties.get(name)
 
 
-@given(st.dictionaries(st.text(st.characters(codec="utf-8", min_codepoint=3), min_size=1),
-                       st.text(st.characters(codec="utf-8", min_codepoint=3), min_size=1)))
+@given(
+    st.dictionaries(
+        st.text(st.characters(codec="utf-8", min_codepoint=3), min_size=1),
+        st.text(st.characters(codec="utf-8", min_codepoint=3), min_size=1),
+    )
+)
 def test_parsing_is_the_inverse_of_encoding(properties):
     assert parse_properties(encode_properties(properties).encode()) == properties
 

@@ -54,14 +54,16 @@ _HOMES = {
     "open_store": "store",
 }
 
-__all__ = [*_HOMES, "__version__", "open"]  # noqa: PLE0604
+__all__ = [*_HOMES, "__version__", "open"]
 
 
 def __getattr__(name: str) -> Any:
     home = _HOMES.get("open_store" if name == "open" else name)
     if home is None:
         raise AttributeError(f"module 'reput' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"reput.{home}"), "open_store" if name == "open" else name)
+    value = getattr(
+        importlib.import_module(f"reput.{home}"), "open_store" if name == "open" else name
+    )
     globals()[name] = value
     return value
 

@@ -180,7 +180,7 @@ class DispatchBatch:
 
     @property
     def tags_code(self) -> npt.NDArray[np.int64]:
-        """``(n,)`` int64: hash of the tags, 0 without tags; a plugin's enrichment may replace it."""
+        """``(n,)`` int64: hash of the tags, 0 without tags; a plugin may replace it."""
         return self.column("tags_code")
 
     @property
@@ -209,7 +209,7 @@ class DispatchBatch:
                 self.window, self._parts["properties_start"], self._parts["properties_size"]
             )
             self._cache["properties"] = found
-        return found  # type: ignore[no-any-return]
+        return found
 
     def text(self, name: str) -> TextColumn:
         """Values of the property ``name`` (``"KEYS"``, ``"UNIQ_KEY"``, one of the user's)."""
@@ -217,7 +217,7 @@ class DispatchBatch:
         found = self._cache.get(key)
         if found is None:
             found = self._cache[key] = self.properties.find(name)
-        return found  # type: ignore[no-any-return]
+        return found
 
     @property
     def properties_text(self) -> TextColumn:

@@ -1,7 +1,7 @@
 """Message batches of RocketMQ's wire: several messages of one queue in one body.
 
-A batch is expanded when it is appended: the log holds one record per message, with the batch's topic,
-queue, host and properties behind each message's own.
+A batch is expanded when it is appended: the log holds one record per message, with the batch's
+topic, queue, host and properties behind each message's own.
 
 Source: ``MessageDecoder#encodeMessages``, ``CommitLog#encode`` for batches (5.x: a separator is put
 between the two property texts where it is missing).
@@ -25,7 +25,7 @@ _UNIT_MIN_SIZE = UNIT_OF_BATCH.size + 2
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
     """Batch body of ``messages``: of each its flag, body and properties."""
-    parts = []
+    parts: list[bytes] = []
     for message in messages:
         properties = encode_property_text(message)
         if len(properties) > PROPERTIES_SIZE_MAX:
@@ -50,7 +50,9 @@ def expand_batch(batch: Message) -> list[Message]:
     """
     shared = encode_property_text(batch)
     if batch.sys_flag & TRANSACTION_MASK:
-        raise MessageIllegalError("sys_flag", batch.sys_flag, None, "a batch takes no transaction bits")
+        raise MessageIllegalError(
+            "sys_flag", batch.sys_flag, None, "a batch takes no transaction bits"
+        )
     delay = parse_properties(shared).get("DELAY", "0")
     if delay.isdigit() and int(delay) > 0:
         raise MessageIllegalError("properties", delay, None, "a batch takes no DELAY")

@@ -32,7 +32,9 @@ CHECKPOINT_SIZE: Final = 4096
 _FIELDS: Final = struct.Struct(">qqqqq")
 _MARGIN_MS: Final = 3_000  # what was stored this long before a flush may not be part of it
 _LOCK_TEXT: Final = b"lock"
-_FLOCK: Final = struct.Struct("hhqqi")  # struct flock of 64-bit Linux: type, whence, start, len, pid
+_FLOCK: Final = struct.Struct(
+    "hhqqi"
+)  # struct flock of 64-bit Linux: type, whence, start, len, pid
 
 
 @attrs.frozen

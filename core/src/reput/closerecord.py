@@ -1,8 +1,9 @@
 """``<store>/reput/closed``: what a writer leaves behind when it closes a store.
 
 It says where the log ends and sums up the last record, so that the next opening need not read
-the last file to its end, and notices when that record is not the one that was written. It counts only
-as long as nobody else wrote the store: the checkpoint, which every writer changes, is summed up too.
+the last file to its end, and notices when that record is not the one that was written. It counts
+only as long as nobody else wrote the store: the checkpoint, which every writer changes, is summed
+up too.
 """
 
 from __future__ import annotations

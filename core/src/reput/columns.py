@@ -1,23 +1,23 @@
 """Many messages as columns, and their encoding: header fields in numpy, bytes joined once.
 
-`Columns` is what a caller may hand to ``store.put_many`` instead of a list of messages. Either becomes
-`PreparedMany`, all of whose checks are done before the first byte is written.
+`Columns` is what a caller may hand to ``store.put_many`` instead of a list of messages. Either
+becomes `PreparedMany`, all of whose checks are done before the first byte is written.
 
-Costs one C call per message and part (checksum, slices, join) and no Python frame per message: numpy
-has neither a checksum over many short texts nor a fast scatter of them.
+Costs one C call per message and part (checksum, slices, join) and no Python frame per message:
+numpy has neither a checksum over many short texts nor a fast scatter of them.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, MutableMapping, Sequence
-from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
-from reput.checksum import crc32
 
 import attrs
 import numpy as np
 
+from reput.checksum import crc32
 from reput.encode import Encoder
 from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
 from reput.layout import (
@@ -25,6 +25,8 @@ from reput.layout import (
     HEADER_SIZE,
     HOST_SIZE,
     PROPERTIES_SIZE_MAX,
+    PROPERTY_KEYS,
+    PROPERTY_TAGS,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
 )
@@ -44,6 +46,7 @@ _NUMBERS = (
     "prepared_transaction_offset",
     "born_timestamp",
 )
+_FIELDS = ("topic", "body", "tags", "keys", "properties", *_NUMBERS)
 _SPECIAL = b"INNER_"
 
 
@@ -56,7 +59,7 @@ class Columns:
 
     topic: str | Sequence[str]
     body: Sequence[bytes] | tuple[npt.NDArray[np.integer[Any]], bytes]
-    """Bodies, or ``(offsets, data)`` as Arrow has it: row ``i`` is ``data[offsets[i]:offsets[i+1]]``."""
+    """Bodies, or ``(offsets, data)`` of Arrow: row ``i`` is ``data[offsets[i]:offsets[i+1]]``."""
     queue_id: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
     tags: str | Sequence[str | None] | None = None
     keys: str | Sequence[str | Sequence[str] | None] | None = None
@@ -78,22 +81,12 @@ class Columns:
     def to_messages(self) -> list[Message]:
         """The rows as messages; for hooks that look at messages, and for rare cases."""
         count = len(self)
+        columns = [
+            _bodies(self.body) if name == "body" else _spread(name, getattr(self, name), count)
+            for name in _FIELDS
+        ]
         return [
-            Message(topic, body, queue_id, tags, keys, properties, flag, sys_flag, born, None, times, prepared)
-            for topic, body, queue_id, tags, keys, properties, flag, sys_flag, born, times, prepared in zip(
-                _spread("topic", self.topic, count),
-                _bodies(self.body),
-                _spread("queue_id", self.queue_id, count),
-                _spread("tags", self.tags, count),
-                _spread("keys", self.keys, count),
-                _spread("properties", self.properties, count),
-                _spread("flag", self.flag, count),
-                _spread("sys_flag", self.sys_flag, count),
-                _spread("born_timestamp", self.born_timestamp, count),
-                _spread("reconsume_times", self.reconsume_times, count),
-                _spread("prepared_transaction_offset", self.prepared_transaction_offset, count),
-                strict=True,
-            )
+            Message(**dict(zip(_FIELDS, row, strict=True))) for row in zip(*columns, strict=True)
         ]
 
 
@@ -219,17 +212,13 @@ def _prepare(
     if len(encoder.store_host) != HOST_SIZE or encoder.record_crc:
         return None
     count = len(bodies)
-    for row in np.flatnonzero(np.array(list(map(type, bodies))) != bytes).tolist() if any(
-        kind is not bytes for kind in set(map(type, bodies))
-    ) else ():
-        bodies[row] = _as_bytes(bodies[row], row)
+    if not _is_list_of(bodies, bytes):
+        bodies = [_as_bytes(body, row) for row, body in enumerate(bodies)]
     body_size = np.fromiter(map(len, bodies), np.int64, count)
     properties_size = np.fromiter(map(len, properties), np.int64, count)
     _refuse_above("body", body_size, encoder.max_message_size, MessageTooLargeError)
     _refuse_above("properties", properties_size, PROPERTIES_SIZE_MAX, PropertiesSizeError)
-    if any(_SPECIAL in text for text in set(properties)) if _few(properties) else (
-        _SPECIAL in b"".join(properties)
-    ):
+    if _SPECIAL in b"".join(properties):
         return None
 
     distinct = list(dict.fromkeys(topics))
@@ -294,45 +283,43 @@ def _groups(
 
 def _property_texts(columns: Columns, count: int) -> list[bytes]:
     tags, keys, properties = columns.tags, columns.keys, columns.properties
-    if tags is None and keys is None:
-        if properties is None:
-            return [b""] * count
-        if isinstance(properties, Sequence) and not isinstance(properties, bytes | str):
-            if set(map(type, properties)) <= {bytes}:
-                return list(_spread("properties", properties, count))
-    one_text = properties is None or isinstance(properties, bytes | Mapping)
-    if one_text and not isinstance(properties, bytes) and (keys is None or _all_text(keys)):
+    if tags is None and keys is None and _is_list_of(properties, bytes):
+        return list(_spread("properties", properties, count))
+    if properties is None or isinstance(properties, Mapping):
         # The common shape: words per row, and the same further properties (or none) for all.
-        tail = encode_property_text(Message("", properties=properties)).decode()
-        texts = _words("TAGS", tags, _words("KEYS", keys, [""] * count, count), count)
-        expected = (keys is not None) + (tags is not None)
-        joined = "".join(texts)
-        if not _has_none(keys) and not _has_none(tags):
-            if joined.count("\x01") == joined.count("\x02") == expected * count:
-                try:
-                    return [f"{text}{tail}".encode() for text in texts]
-                except UnicodeEncodeError:
-                    pass  # the way below names the row's fault
+        texts = _worded_texts(keys, tags, properties, count)
+        if texts is not None:
+            return texts
     return [encode_property_text(message) for message in columns.to_messages()]
 
 
-def _words(name: str, column: Any, texts: list[str], count: int) -> list[str]:
-    if column is None:
-        return texts
-    if isinstance(column, str):
-        return [f"{text}{name}\x01{column}\x02" for text in texts]
-    return [
-        f"{text}{name}\x01{value}\x02"
-        for text, value in zip(texts, _spread(name, column, count), strict=True)
-    ]
+def _worded_texts(
+    keys: Any, tags: Any, properties: Mapping[str, str | None] | None, count: int
+) -> list[bytes] | None:
+    """Texts of a key and a tag per row; None where a row needs a closer look."""
+    columns = [(n, c) for n, c in ((PROPERTY_KEYS, keys), (PROPERTY_TAGS, tags)) if c is not None]
+    if not all(isinstance(column, str) or _is_list_of(column, str) for _, column in columns):
+        return None
+    tail = encode_property_text(Message("", properties=properties)).decode()
+    texts = [""] * count
+    for name, column in columns:
+        texts = [
+            f"{text}{name}\x01{value}\x02"
+            for text, value in zip(texts, _spread(name, column, count), strict=False)
+        ]
+    joined = "".join(texts)
+    if not joined.count("\x01") == joined.count("\x02") == len(columns) * count:
+        return None
+    try:
+        return [f"{text}{tail}".encode() for text in texts]
+    except UnicodeEncodeError:
+        return None
 
 
-def _all_text(keys: Any) -> bool:
-    return isinstance(keys, str) or set(map(type, keys)) <= {str}
-
-
-def _few(texts: list[bytes]) -> bool:
-    return len(texts) < 16
+def _is_list_of(column: Any, kind: type) -> bool:
+    if isinstance(column, str | bytes) or not isinstance(column, Sequence):
+        return False
+    return set(map(type, column)) <= {kind}
 
 
 def _bodies(body: Any) -> list[bytes]:
@@ -341,7 +328,7 @@ def _bodies(body: Any) -> list[bytes]:
         places = np.asarray(offsets).tolist()
         if places and (places[0] < 0 or places[-1] > len(data) or (np.diff(offsets) < 0).any()):
             raise MessageIllegalError("body", None, None, "offsets leave the data, or go back")
-        return [bytes(data[start:end]) for start, end in zip(places, places[1:], strict=False)]
+        return [bytes(data[start:end]) for start, end in itertools.pairwise(places)]
     return list(body)
 
 
@@ -354,7 +341,7 @@ def _as_bytes(body: object, row: int) -> bytes:
 def _spread(name: str, column: Any, count: int) -> Any:
     """The rows of a column, or its one value again and again."""
     if column is None or isinstance(column, str | bytes | int | Mapping):
-        return repeat(column, count)
+        return itertools.repeat(column, count)
     if len(column) != count:
         raise MessageIllegalError(name, len(column), None, f"{count} rows expected")
     return column.tolist() if isinstance(column, np.ndarray) else column
@@ -376,13 +363,7 @@ def _integers(name: str, column: Any, count: int) -> npt.NDArray[np.int64]:
     return values
 
 
-def _refuse_above(
-    field: str, sizes: npt.NDArray[np.int64], limit: int, error: type[Any]
-) -> None:
+def _refuse_above(field: str, sizes: npt.NDArray[np.int64], limit: int, error: type[Any]) -> None:
     if len(sizes) and int(sizes.max()) > limit:
         row = int(sizes.argmax())
         raise error(field, int(sizes[row]), limit, f"row {row}: bytes")
-
-
-def _has_none(column: Any) -> bool:
-    return column is not None and not isinstance(column, str) and None in column

@@ -1,11 +1,12 @@
 """`CommitLog`: appends records, rolls from file to file, reads them back.
 
-One lock orders all appends. Inside it a message gets its place, its queue offset and its store time;
-everything else of it was encoded before. Readers take no lock: `max_physical_offset` grows only
-when a record is whole in the map.
+One lock orders all appends. Inside it a message gets its place, its queue offset and its store
+time; everything else of it was encoded before. Readers take no lock: `max_physical_offset` grows
+only when a record is whole in the map.
 
 Source: RocketMQ ``CommitLog``. The size word of a record is written behind all its other bytes, so
-that whoever reads the file at that moment, another process too, finds no record rather than half of one.
+that whoever reads the file at that moment, another process too, finds no record rather than half of
+one.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class CommitLog(CommitLogReader):
         """Where the newest record begins; -1 in an empty log."""
         self._base = 0
         self._record_limit = -1
-        """An append that ends behind this looks closer, in `_make_room`; -1 makes every one do so."""
+        """An append that ends behind this looks closer, in `_make_room`; with -1 every one does."""
         self._file_limit = -1
         """No record of the active file may end behind this."""
         self._prefaulter = Prefaulter()
@@ -233,9 +234,7 @@ class CommitLog(CommitLogReader):
             self._end_offset = offset + size
             self.last_record_offset = offset
             self._call_wake()
-        return Receipt(
-            self, message.topic, message.queue_id, queue_offset, offset, size, timestamp
-        )
+        return Receipt(self, message.topic, message.queue_id, queue_offset, offset, size, timestamp)
 
     # ------------------------------------------------------------------ many messages
 

@@ -6,9 +6,10 @@ bad one are returned, with a `Finding` that says what stands there.
 
 How record borders are found. All places that hold a record's magic number are candidates; the
 records are the chain of candidates in which each one's size leads to the next, beginning at the
-window's first byte. Large records are walked from one to the next. Where no body contains the magic, the candidates are the chain, which one
-comparison of two columns proves. Otherwise the chain is walked through the candidates; and where
-those are so many that bodies must be full of magic, through the bytes themselves.
+window's first byte. Large records are walked from one to the next. Where no body contains the
+magic, the candidates are the chain, which one comparison of two columns proves. Otherwise the chain
+is walked through the candidates; and where those are so many that bodies must be full of magic,
+through the bytes themselves.
 
 Source: RocketMQ ``CommitLog#checkMessageAndReturnSize``. Different on purpose: a record must say
 its own physical offset (switch ``check_offset``), as RocketMQ accepts stale records that line up.
@@ -232,7 +233,8 @@ def magic_places(window: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     places = places[window[places + 5] == _MAGIC_BYTES[1]]
     places = places[window[places + 6] == _MAGIC_BYTES[2]]
     last = window[places + 7]
-    return places[(last == (MAGIC_V1 & 0xFF)) | (last == (MAGIC_V2 & 0xFF))]
+    found: npt.NDArray[np.int64] = places[(last == (MAGIC_V1 & 0xFF)) | (last == (MAGIC_V2 & 0xFF))]
+    return found
 
 
 def _walk_candidates(
@@ -259,7 +261,7 @@ def _walk_candidates(
 
 def _walk_bytes(window: npt.NDArray[np.uint8]) -> _Borders:
     starts = []
-    view, unpack = memoryview(window), SIZE_AND_MAGIC.unpack_from
+    view, unpack = window.data, SIZE_AND_MAGIC.unpack_from
     position, end = 0, len(window)
     last = end - RECORD_MIN_SIZE
     while position <= last:
@@ -277,7 +279,7 @@ def _walk_bytes(window: npt.NDArray[np.uint8]) -> _Borders:
 def _what_follows(
     window: npt.NDArray[np.uint8], base_offset: int, position: int, file_end: int | None
 ) -> tuple[str, int, int, Finding | None]:
-    """What stands at ``position``, where no whole record does: (end, next offset, needed, finding)."""
+    """What stands where no whole record does: end, next offset, needed size, finding."""
     offset = base_offset + position
     rest = len(window) - position
     at_file_end = file_end is not None and base_offset + len(window) >= file_end
@@ -286,7 +288,7 @@ def _what_follows(
             return End.WINDOW, offset, position + HEADER_SIZE, None
         detail = f"{rest} bytes are left, a blank needs {BLANK_MIN_SIZE}"
         return End.BAD, offset, 0, Finding(offset, FindingReason.NO_BLANK, detail)
-    size, magic = SIZE_AND_MAGIC.unpack_from(memoryview(window), position)
+    size, magic = SIZE_AND_MAGIC.unpack_from(window.data, position)
     if magic == BLANK_MAGIC and size >= BLANK_MIN_SIZE:
         if file_end is None or offset + size == file_end:
             return End.BLANK, offset + size, 0, None
@@ -394,7 +396,7 @@ def _wrong_crc(
     One call per message: there is no CRC over many short texts at once, and zlib's takes 0.1 to
     0.2 microseconds for a body of 100 bytes.
     """
-    view = memoryview(window)
+    view = window.data
     starts = parts["body_start"][:count].tolist()
     sizes = parts["body_size"][:count].tolist()
     stated = header["body_crc"][:count].tolist()

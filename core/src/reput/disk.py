@@ -42,7 +42,7 @@ class Disk:
         return os.fstat(descriptor).st_size
 
     def read(self, descriptor: int, size: int, position: int) -> bytes:
-        """Up to ``size`` bytes from file position ``position``; fewer only at the end of the file."""
+        """Up to ``size`` bytes from file position ``position``; fewer only at the file's end."""
         return os.pread(descriptor, size, position)
 
     def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
@@ -190,7 +190,7 @@ class FilePool:
                 self._disk.flush(descriptor)
 
     def forget(self, path: str) -> None:
-        """Close the file's descriptor, now or as soon as nobody uses it; call before removing it."""
+        """Close the file's descriptor as soon as nobody uses it; call before removing the file."""
         with self._lock:
             descriptor = self._idle.pop(path, None)
             if path in self._pinned:

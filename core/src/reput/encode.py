@@ -2,22 +2,22 @@
 
 Encoding has two halves, because a record holds three things that only the append lock can give:
 its queue offset, its physical offset and its store time. `Encoder.prepare` does everything else
-outside the lock (checks, checksum, property text, sizes); `Encoder.finish` packs the header and joins
-the parts. `Encoder.encode` is both.
+outside the lock (checks, checksum, property text, sizes); `Encoder.finish` packs the header and
+joins the parts. `Encoder.encode` is both.
 
 Source: RocketMQ 5 ``MessageExtEncoder``; v1 records, v2 where the topic has more than 127
-characters. Refused on purpose, where RocketMQ writes something that reads back differently: property
-names and values with separators in them, text that is not UTF-8, keys with spaces inside.
+characters. Refused on purpose, where RocketMQ writes something that reads back differently:
+property names and values with separators in them, text that is not UTF-8, keys with spaces inside.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from reput.checksum import crc32
 
 import attrs
 
+from reput.checksum import crc32
 from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
 from reput.ids import pack_host
 from reput.layout import (
@@ -62,12 +62,15 @@ def check_topic(topic: str) -> None:
     """Refuse what cannot be a topic, and so what must not become the name of a directory.
 
     Raises:
-        MessageIllegalError: not text, empty, too long, or with other characters than RocketMQ allows.
+        MessageIllegalError: not text, empty, too long, or with other characters than RocketMQ
+        allows.
     """
-    if not isinstance(topic, str) or not topic:
+    if not topic or not isinstance(topic, str):
         raise MessageIllegalError("topic", topic, None, "a topic's name expected")
     if _TOPIC.fullmatch(topic) is None:
-        raise MessageIllegalError("topic", topic, None, "only letters, digits and % | _ - are allowed")
+        raise MessageIllegalError(
+            "topic", topic, None, "only letters, digits and % | _ - are allowed"
+        )
     limit = TOPIC_SIZE_MAX if topic.startswith(RETRY_PREFIX) else TOPIC_SIZE_V1_MAX
     if len(topic) > limit:
         raise MessageIllegalError("topic", len(topic), limit, "too many characters")
@@ -152,7 +155,19 @@ class Encoder:
         except TypeError as error:
             raise _unpackable(message, str(error)) from None
         crc = crc32(body) & 0x7FFFFFFF
-        return size, head, magic, crc, message, body, topic, properties, born_host, sys_flag, special
+        return (
+            size,
+            head,
+            magic,
+            crc,
+            message,
+            body,
+            topic,
+            properties,
+            born_host,
+            sys_flag,
+            special,
+        )
 
     def finish(
         self, prepared: Prepared, queue_offset: int, physical_offset: int, store_timestamp: int
@@ -190,13 +205,13 @@ class Encoder:
     def encode(
         self, message: Message, queue_offset: int, physical_offset: int, store_timestamp: int
     ) -> bytes:
-        """Return the whole record of ``message`` at that place of the log; errors as in `prepare`."""
+        """Return the whole record of ``message`` at that place; errors as in `prepare`."""
         prepared = self.prepare(message)
         rest = self.finish(prepared, queue_offset, physical_offset, store_timestamp)
         return seal_record(prepared[0], rest)
 
     def encode_topic(self, topic: str) -> tuple[int, bytes]:
-        """Magic of the record version that ``topic`` needs, and the name with its length in front."""
+        """Magic of the record version that ``topic`` needs; the name, its length in front."""
         known = self._topics.get(topic)
         if known is None:
             check_topic(topic)

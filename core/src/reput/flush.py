@@ -107,7 +107,7 @@ class LogFlusher:
             None,
             None,
             f"flushing the commit log failed: {self._failure}; what was put since offset "
-            f"{self.flushed_offset} may be lost. Close the store, look after the disk, open it again",
+            f"{self.flushed_offset} may be lost. Close the store, look after the disk, and open it",
         )
 
     def _refusal_with_cause(self) -> PutError:

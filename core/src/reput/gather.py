@@ -57,9 +57,7 @@ def rows_by_width(
     if largest <= 0:
         return
     if largest <= 32 or largest * len(sizes) <= _SPREAD * int(np.maximum(sizes, 0).sum()):
-        rows = (
-            np.arange(len(sizes)) if int(sizes.min()) > 0 else np.flatnonzero(sizes > 0)
-        )
+        rows = np.arange(len(sizes)) if int(sizes.min()) > 0 else np.flatnonzero(sizes > 0)
         yield rows, _matrix(window, starts[rows], largest + slack)
         return
     below, width = 0, 32

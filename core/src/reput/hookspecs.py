@@ -1,7 +1,8 @@
 """The whole contract between the store and any plugin: its hooks, in life-cycle order.
 
 A hook is a method of the plugin's class, marked ``@reput.hookimpl``, that takes those of the listed
-arguments which it needs, by name. All hooks are called per batch or per operation, never per message.
+arguments which it needs, by name. All hooks are called per batch or per operation, never per
+message.
 
 Threads: `reput_dispatch` and `reput_enrich` run on the reput thread, never twice at once.
 `reput_flush` runs on the flush thread and may overlap a dispatch. Reads come from any thread.
@@ -159,7 +160,7 @@ def reput_read(
 
 @hookspec(firstresult=True)
 def reput_offset_by_time(topic: str, queue_id: int, timestamp: int, boundary: str) -> int | None:
-    """Queue offset of the first message stored at ``timestamp`` or later, or of the last until then.
+    """Queue offset of the first message stored at a time or later, or of the last until then.
 
     Args:
         topic: the topic's name.

@@ -1,4 +1,4 @@
-"""The flush thread: brings log, plugins, progress and checkpoint to disk, in this order, now and then.
+"""The flush thread: brings log, plugins, progress and checkpoint to disk, in this order.
 
 The order is the promise: a plugin's progress is written when its files are on disk up to there, and
 those are flushed when the log is. Whatever is lost in a crash can be derived again.

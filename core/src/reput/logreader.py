@@ -1,7 +1,7 @@
 """Reading the commit log: bytes, single records, and scans of decoded windows.
 
-`CommitLogReader` serves a store of ours that is being written and one that another process writes: the
-latter's end is found by looking behind the last record known, each time somebody asks.
+`CommitLogReader` serves a store of ours that is being written and one that another process writes:
+the latter's end is found by looking behind the last record known, each time somebody asks.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ class WindowReader:
     Not thread-safe; the batch of one call is gone with the next.
     """
 
-    def __init__(
-        self, files: MappedFileQueue, decoder: Decoder, window_size: int
-    ) -> None:
+    def __init__(self, files: MappedFileQueue, decoder: Decoder, window_size: int) -> None:
         self._files = files
         self._decoder = decoder
         self._window_size = window_size
@@ -78,7 +76,7 @@ class WindowReader:
     def _window(self, start: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         if len(self._buffer) < size:
             self._buffer = np.empty(size, np.uint8)
-        count = self._files.read_into(start, memoryview(self._buffer)[:size])
+        count = self._files.read_into(start, self._buffer.data[:size])
         return self._buffer[:count]
 
 
@@ -95,7 +93,7 @@ class CommitLogReader:
         self._window_size = window_size
         self._end_offset = 0
         self._damage = b""
-        """What stood at the end when it was set, if that was damage: no record as long as it stays."""
+        """What stood at the end when it was set, if that was damage: no record while it stays."""
         self._follow_lock = threading.Lock()
 
     # ------------------------------------------------------------------ extent
@@ -239,10 +237,10 @@ class CommitLogReader:
             places = magic_places(window)
             stated = words_at(window, places + _OWN_OFFSET_POSITION, np.dtype(">i8"))
             for place in places[stated == places + start].tolist():
-                size, _ = SIZE_AND_MAGIC.unpack_from(window, place)
+                size, _ = SIZE_AND_MAGIC.unpack_from(window.data, place)
                 record = window[place : place + max(size, 0)]
                 if len(decoder.decode(record, start + place).batch) == 1:
-                    return start + place
+                    return start + int(place)
             start += max(len(window), 1)
         return end
 
@@ -258,7 +256,7 @@ class CommitLogReader:
 
 
 def message_at(record: bytes, physical_offset: int) -> MessageView | None:
-    """``record`` as the message at ``physical_offset``; None when it is not a record of that place."""
+    """``record`` as the message at ``physical_offset``; None when it is none of that place."""
     if len(record) < RECORD_MIN_SIZE:
         return None
     head = HEADER.unpack_from(record)

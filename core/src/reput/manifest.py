@@ -56,14 +56,18 @@ class Manifest:
                 path, 0, f"no manifest: {error}; remove it to name the plugins again"
             ) from None
         if version != _FORMAT:
-            raise CorruptFileError(path, 0, f"format {version}; this release reads format {_FORMAT}")
+            raise CorruptFileError(
+                path, 0, f"format {version}; this release reads format {_FORMAT}"
+            )
         if not (
             isinstance(plugins, list)
             and all(isinstance(name, str) for name in plugins)
             and isinstance(config, dict)
             and all(isinstance(section, dict) for section in config.values())
         ):
-            raise CorruptFileError(path, 0, "plugins must be a list of names, config a table of tables")
+            raise CorruptFileError(
+                path, 0, "plugins must be a list of names, config a table of tables"
+            )
         return cls(tuple(plugins), config)
 
     def save(self, root: str, disk: Disk) -> None:

@@ -1,7 +1,7 @@
 """`MappedFile`, one file of fixed size, and `MappedFileQueue`, a run of them.
 
-Files are named by the offset of their first byte, in 20 digits, and lie end to end. The last one may
-be mapped for writing; everything is read through ``pread``, so that a file that somebody cuts
+Files are named by the offset of their first byte, in 20 digits, and lie end to end. The last one
+may be mapped for writing; everything is read through ``pread``, so that a file that somebody cuts
 short gives fewer bytes and never a signal.
 
 Source: RocketMQ ``DefaultMappedFile``, ``MappedFileQueue``. Different on purpose: truncating clears
@@ -122,8 +122,8 @@ class MappedFileQueue:
                 raise CorruptFileError(
                     self.path(base),
                     0,
-                    f"the file before it is missing: {file_name(missing)}; put it back, or move the "
-                    "files before the gap away",
+                    f"the file before it is missing: {file_name(missing)}; put it back, "
+                    "or move the files before the gap away",
                 )
         self._bases = tuple(base for base, _ in found)
 
@@ -162,7 +162,7 @@ class MappedFileQueue:
         return bases[index]
 
     def base_by_time(self, timestamp: int) -> int | None:
-        """First file last modified at ``timestamp`` (ms) or later, else the last; None when empty."""
+        """First file modified at ``timestamp`` (ms) or later, else the last; None when empty."""
         for base in self._bases:
             try:
                 modified = os.stat(self.path(base)).st_mtime_ns // 1_000_000
@@ -180,7 +180,9 @@ class MappedFileQueue:
         if base is None or size <= 0:
             return b""
         try:
-            return self._pool.read(self.path(base), min(size, base + self.file_size - offset), offset - base)
+            return self._pool.read(
+                self.path(base), min(size, base + self.file_size - offset), offset - base
+            )
         except FileNotFoundError:  # trimmed in the meantime
             return b""
 

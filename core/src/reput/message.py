@@ -14,6 +14,7 @@ __all__ = ["Host", "Message", "encode_property_text"]
 Host = tuple[str, int]
 """Address (IPv4 or IPv6, as text) and port."""
 
+
 # Not frozen, against the rule for values: a frozen class takes three times as long to make, and
 # producers make one for every put.
 @attrs.define
@@ -31,7 +32,7 @@ class Message:
     """The queue of the topic, 0 or more."""
     tags: str | None = None
     keys: str | Sequence[str] | None = None
-    """Keys to find the message by: a sequence of words, or one text of words with spaces between."""
+    """Keys to find the message by: a sequence of words, or one text with spaces between them."""
     properties: Mapping[str, str | None] | bytes | None = None
     """Further properties; as ``bytes`` they are a whole encoded property text, used as it is."""
     flag: int = 0
@@ -79,7 +80,9 @@ def encode_property_text(message: Message) -> bytes:
     # Names were checked, so that one count is enough: a value may hold the other separator, which
     # RocketMQ 5 reads back, and 4.8 does not.
     if text.count("\x02") != count:
-        raise MessageIllegalError("properties", text, None, "the character 0x02 separates properties")
+        raise MessageIllegalError(
+            "properties", text, None, "the character 0x02 separates properties"
+        )
     try:
         return text.encode()
     except UnicodeEncodeError as error:

@@ -71,7 +71,9 @@ def with_light_queue_offsets(
     if fresh:
         known = sum(topic.startswith(LIGHT_QUEUE_PREFIX) for topic, _ in next_offsets)
         if known + fresh > max_count:
-            raise LightQueueCountError(PROPERTY_LIGHT_QUEUES, known + fresh, max_count, "light queues")
+            raise LightQueueCountError(
+                PROPERTY_LIGHT_QUEUES, known + fresh, max_count, "light queues"
+            )
     properties[PROPERTY_LIGHT_QUEUE_OFFSETS] = ",".join(texts)
     text = encode_properties(properties).encode()
     return attrs.evolve(message, keys=None, tags=None, properties=text), offsets

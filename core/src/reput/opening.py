@@ -71,11 +71,14 @@ def open_store(
 
     Args:
         path: the store's directory; made when there is none and ``mode`` is ``"w"``.
-        mode: ``"w"`` to put and read; one writer at a time. ``"r"`` to read only, beside a writer or
+        mode: ``"w"`` to put and read; one writer at a time. ``"r"`` to read only, beside a writer
+        or
             not; never writes a byte.
-        plugins: names of installed plugins, or plugin objects. None: those that the store used last,
+        plugins: names of installed plugins, or plugin objects. None: those that the store used
+        last,
             or, for one that has no record of it, the installed plugins that are default ones.
-        config: options by section (``commitlog``, and one per plugin), or the path of a TOML file of
+        config: options by section (``commitlog``, and one per plugin), or the path of a TOML file
+        of
             such sections. What a store was given is recorded, and counts until given anew.
         clock: now, in ms; the system's when left out.
         disk: file operations; the system's when left out.
@@ -227,9 +230,7 @@ class _Opening:
             release=self.release,
         )
 
-    def _make_log(
-        self, directory: str, config: CommitLogConfig, known_file_size: int
-    ) -> CommitLog:
+    def _make_log(self, directory: str, config: CommitLogConfig, known_file_size: int) -> CommitLog:
         encoder = Encoder(
             pack_host(config.store_address, config.store_port),
             config.max_message_size,
@@ -450,7 +451,7 @@ def _known_progress(
 
 
 def _dispatch_limit(log: CommitLog, config: CommitLogConfig) -> Callable[[], int]:
-    """How far messages may be dispatched: with ``flush="sync"`` no further than they are on disk."""
+    """How far messages may be dispatched: with ``flush="sync"`` as far as they are on disk."""
     if config.flush == "sync":
         return lambda: min(log.flushed_offset, log.max_physical_offset)
     return lambda: log.max_physical_offset

@@ -51,7 +51,9 @@ class InstalledPlugin:
         try:
             found = self.entry_point.load()
         except Exception as error:
-            reason = f"{self.value} of {self.distribution} {self.version} cannot be imported: {error}"
+            reason = (
+                f"{self.value} of {self.distribution} {self.version} cannot be imported: {error}"
+            )
             raise PluginError(self.name, reason) from error
         if not (isinstance(found, type) and issubclass(found, Plugin)):
             raise PluginError(self.name, f"{self.value} is no subclass of reput.Plugin")
@@ -77,7 +79,7 @@ def installed() -> list[InstalledPlugin]:
 
 
 def plugin_name(plugin: Plugin | type[Plugin]) -> str:
-    """Name of a plugin that was handed over as an object: its ``name``, or its class's, shortened."""
+    """Name of a plugin handed over as an object: its ``name``, or its class's, shortened."""
     kind = plugin if isinstance(plugin, type) else type(plugin)
     return getattr(kind, "name", "") or kind.__name__.removesuffix("Plugin").lower()
 
@@ -150,9 +152,7 @@ def _by_accepted_arguments(implementation: Any) -> Any:
     return call
 
 
-def _load(
-    item: str | Plugin, config: Mapping[str, Mapping[str, Any]]
-) -> tuple[str, Plugin]:
+def _load(item: str | Plugin, config: Mapping[str, Mapping[str, Any]]) -> tuple[str, Plugin]:
     if isinstance(item, Plugin):
         return plugin_name(item), item
     if not isinstance(item, str):
@@ -183,9 +183,7 @@ def dispatch_order(plugins: Mapping[str, Plugin]) -> list[str]:
         before[name] = (set(plugin.runs_after) | set(plugin.requires)) & plugins.keys()
     order: list[str] = []
     while len(order) < len(plugins):
-        ready = sorted(
-            name for name in plugins if name not in order and before[name] <= set(order)
-        )
+        ready = sorted(name for name in plugins if name not in order and before[name] <= set(order))
         if not ready:
             stuck = sorted(set(plugins) - set(order))
             raise PluginOrderError(stuck[0], f"each waits for another: {', '.join(stuck)}")

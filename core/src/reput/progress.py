@@ -1,6 +1,7 @@
 """Durable progress of one plugin: how far its files are complete and flushed.
 
-A file of two slots, written in turn, so that a torn write leaves the other one. Integers big-endian:
+A file of two slots, written in turn, so that a torn write leaves the other one. Integers
+big-endian:
 
     0       4         6        8          16               24             32        36   40
     +-------+---------+--------+----------+----------------+--------------+---------+----+

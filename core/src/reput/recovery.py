@@ -104,7 +104,10 @@ def _as_closed(log: CommitLogReader, closed: CloseRecord) -> Recovery | None:
     if record < 0 or log.files.base_of(record) is None:
         return None
     behind = log.files.read(end, SIZE_AND_MAGIC.size)
-    if len(behind) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(behind)[1] in (MAGIC_V1, MAGIC_V2):
+    if len(behind) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(behind)[1] in (
+        MAGIC_V1,
+        MAGIC_V2,
+    ):
         return None
     if zlib.crc32(log.files.read(record, end - record)) == closed.record_crc:
         return Recovery(end, end, 0, closed.last_store_timestamp, None, record)

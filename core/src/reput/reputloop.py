@@ -69,7 +69,11 @@ class ReputLoop:
     """Drives the dispatchers of one store, on a thread of its own or step by step."""
 
     def __init__(
-        self, log: CommitLogReader, plugins: PluginSet, positions: dict[str, int], limit: Callable[[], int]
+        self,
+        log: CommitLogReader,
+        plugins: PluginSet,
+        positions: dict[str, int],
+        limit: Callable[[], int],
     ) -> None:
         """Make the loop; nothing runs yet.
 
@@ -155,7 +159,9 @@ class ReputLoop:
         result = self._reader.read(start, stop)
         batch = result.batch
         if len(batch) == 0:
-            end_offset = batch.end_offset if result.end == End.BLANK else self._skip_damage(batch, stop)
+            end_offset = (
+                batch.end_offset if result.end == End.BLANK else self._skip_damage(batch, stop)
+            )
             for each in cohort:
                 each.position = end_offset
             return
@@ -214,9 +220,7 @@ class ReputLoop:
 
     def catch_up(self, names: set[str]) -> None:
         """Step until the named plugins have seen everything, or were suspended."""
-        while any(
-            each.name in names and each.position < self._limit() for each in self._running()
-        ):
+        while any(each.name in names and each.position < self._limit() for each in self._running()):
             self.step()
 
     def start(self) -> None:

@@ -23,9 +23,12 @@ __all__ = ["BatchReceipt", "FlushProgress", "QueueInfo", "ReadResult", "Receipt"
 class FlushProgress(Protocol):
     """What a receipt asks about the log; the commit log is one."""
 
-    flushed_offset: int
-    """Physical offset below which everything is on disk."""
     store_host: bytes
+
+    @property
+    def flushed_offset(self) -> int:
+        """Physical offset below which everything is on disk."""
+        ...
 
     def wait_flushed(self, physical_offset: int, timeout: float | None) -> bool:
         """Return whether everything below ``physical_offset`` is on disk, waiting for it."""

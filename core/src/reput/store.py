@@ -168,8 +168,8 @@ class Store:
             messages: the messages, where the body is not encoded yet.
 
         Raises:
-            MessageIllegalError: the body is no batch, or the batch has a transaction flag or a delay.
-            PutError: as for `put`.
+            MessageIllegalError: the body is no batch, or the batch has a transaction flag or a
+            delay. PutError: as for `put`.
         """
         if messages is not None:
             import attrs

@@ -48,7 +48,9 @@ class TopicTable:
             self._clear()
         codes = np.full(len(starts), -1, np.int32)
         for rows, matrix in rows_by_width(window, starts, sizes):
-            within = np.arange(matrix.shape[1], dtype=np.int16) < sizes[rows].astype(np.int16)[:, None]
+            within = (
+                np.arange(matrix.shape[1], dtype=np.int16) < sizes[rows].astype(np.int16)[:, None]
+            )
             matrix *= within  # what stands behind a name is no part of it
             codes[rows] = self._recognise(matrix.view(np.uint64))
         unknown = np.flatnonzero(codes < 0)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
+
 from reput.errors import CorruptFileError
 from reput.layout import FILE_NAME_DIGITS, file_name
-
 from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
 
 if TYPE_CHECKING:
@@ -105,7 +105,12 @@ class QueueFiles:
         found: list[tuple[int, int]] = []
         for entry in self.shared.disk.list(self.directory):
             name = entry.name
-            if len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit() and entry.is_file():
+            if (
+                len(name) == FILE_NAME_DIGITS
+                and name.isascii()
+                and name.isdigit()
+                and entry.is_file()
+            ):
                 found.append((int(name), entry.stat().st_size))
         if found and found[-1][1] == 0:
             base, _ = found.pop()  # a crash between making a file and giving it its size
@@ -153,7 +158,7 @@ class QueueFiles:
         return np.frombuffer(data[: len(data) - len(data) % UNIT_SIZE], UNIT_DTYPE)
 
     def write(self, unit: int, data: memoryview) -> None:
-        """Write units from ``unit`` on, over as many files as it takes; files are made as needed."""
+        """Write units from ``unit`` on, over as many files as it takes; made as needed."""
         position, end = 0, len(data)
         while position < end:
             base = unit - unit % self.units_per_file

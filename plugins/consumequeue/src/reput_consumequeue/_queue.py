@@ -1,8 +1,8 @@
 """One consume queue: its extent, and the rules by which units are added to it.
 
 Source: RocketMQ ``ConsumeQueue#putMessagePositionInfo``: a unit whose record ends at or below the
-newest one's end is there already; one whose queue offset is below the next is a repeat; one above it
-leaves no gap but is written at the next place, with a warning; queue offset 0 is written
+newest one's end is there already; one whose queue offset is below the next is a repeat; one above
+it leaves no gap but is written at the next place, with a warning; queue offset 0 is written
 wherever the queue stands.
 """
 

@@ -1,10 +1,10 @@
 """Reading one queue: units, then the records that they point to.
 
-Source: RocketMQ ``DefaultMessageStore#getMessage`` (5.3.3): every status and next offset of its table, a
-read never crosses a file's end (it may go on into the next file while it has found nothing).
-Different on purpose: the caller's ``max_count`` and ``max_bytes`` are the limits, there are no further
-ones for records that are or are not in memory; and a record is returned only when it is one of the
-queue that was asked for.
+Source: RocketMQ ``DefaultMessageStore#getMessage`` (5.3.3): every status and next offset of its
+table, a read never crosses a file's end (it may go on into the next file while it has found
+nothing). Different on purpose: the caller's ``max_count`` and ``max_bytes`` are the limits, there
+are no further ones for records that are or are not in memory; and a record is returned only when it
+is one of the queue that was asked for.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from reput.layout import LIGHT_QUEUE_PREFIX
 from reput.logreader import message_at
 from reput.results import ReadResult
 from reput.status import ReadStatus
-
 from reput_consumequeue.layout import UNIT_SIZE
 
 if TYPE_CHECKING:
     from reput.context import LogReader
     from reput.view import MessageView
-
     from reput_consumequeue._queue import ConsumeQueue
 
 __all__ = ["read"]
@@ -58,15 +56,26 @@ def read(
             roll = next_offset + per_file - next_offset % per_file
             return ReadResult(ReadStatus.OFFSET_FOUND_NULL, roll, low, high)
         messages, places, scanned, removed = _collect(
-            queue, log, next_offset, units["physical_offset"].tolist(), units["size"].tolist(),
-            max_count, max_bytes,
+            queue,
+            log,
+            next_offset,
+            units["physical_offset"].tolist(),
+            units["size"].tolist(),
+            max_count,
+            max_bytes,
         )
         next_offset += scanned
         if messages:
-            return ReadResult(ReadStatus.FOUND, next_offset, low, high, tuple(messages), tuple(places))
+            return ReadResult(
+                ReadStatus.FOUND, next_offset, low, high, tuple(messages), tuple(places)
+            )
         if removed:
             status = ReadStatus.MESSAGE_WAS_REMOVING
-        if next_offset >= high or queue.files.base_of(next_offset) is None or len(units) >= scan_count:
+        if (
+            next_offset >= high
+            or queue.files.base_of(next_offset) is None
+            or len(units) >= scan_count
+        ):
             break
     return ReadResult(status, next_offset, low, high)
 

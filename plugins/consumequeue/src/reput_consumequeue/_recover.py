@@ -1,7 +1,7 @@
 """Finds a queue's extent again, which no file states, and cuts what the log does not have.
 
-Source: RocketMQ ``ConsumeQueue#recover``, ``#truncateDirtyLogicFiles`` and ``#correctMinOffset`` (5.x).
-Different on purpose: a queue of a closed store is not read unit by unit, its end is found by
+Source: RocketMQ ``ConsumeQueue#recover``, ``#truncateDirtyLogicFiles`` and ``#correctMinOffset``
+(5.x). Different on purpose: a queue of a closed store is not read unit by unit, its end is found by
 halving; pre-blank units do not count as units of a record that ends at 2,147,483,647; what is cut
 is cleared.
 """
@@ -78,7 +78,7 @@ def _end_of_record(queue: ConsumeQueue, unit: int) -> int:
 
 
 def truncate(queue: ConsumeQueue, max_physical_offset: int) -> None:
-    """Cut the units whose records begin at ``max_physical_offset`` or behind it, or end behind it."""
+    """Cut the units whose records end behind ``max_physical_offset``."""
     if queue.max_physical_offset <= max_physical_offset:
         return
     low, high = queue.min_offset, queue.max_offset  # units below low stay, unit high goes
@@ -143,7 +143,9 @@ def extend(queue: ConsumeQueue, max_physical_offset: int) -> None:
                 queue.max_offset = files.bases[0]  # a queue that did not begin with message 0
         units = files.read(queue.max_offset, _CHUNK)
         count = valid_count(units)
-        ends = units["physical_offset"][:count] + units["size"][:count].astype(UNIT_DTYPE["physical_offset"])
+        ends = units["physical_offset"][:count] + units["size"][:count].astype(
+            UNIT_DTYPE["physical_offset"]
+        )
         beyond = (ends > max_physical_offset) & (units["size"][:count] != PRE_BLANK_SIZE)
         if beyond.any():
             count = int(beyond.argmax())

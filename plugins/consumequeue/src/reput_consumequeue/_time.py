@@ -1,9 +1,9 @@
 """Queue offset by store time.
 
 Source: RocketMQ 5 ``ConsumeQueue#getOffsetInQueueByTime`` and
-``MappedFileQueue#getConsumeQueueMappedFileByTime``: the lower boundary is the first message stored at
-the time or later, the upper one the last stored at the time or earlier. (4.8 chose the file by its
-modification time and took the nearer neighbour.)
+``MappedFileQueue#getConsumeQueueMappedFileByTime``: the lower boundary is the first message stored
+at the time or later, the upper one the last stored at the time or earlier. (4.8 chose the file by
+its modification time and took the nearer neighbour.)
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reput.context import LogReader
-
     from reput_consumequeue._queue import ConsumeQueue
 
 __all__ = ["offset_by_time"]
@@ -56,9 +55,7 @@ def _halve(
     return above if boundary == LOWER else below
 
 
-def _file_by_time(
-    queue: ConsumeQueue, log: LogReader, timestamp: int, boundary: str
-) -> int | None:
+def _file_by_time(queue: ConsumeQueue, log: LogReader, timestamp: int, boundary: str) -> int | None:
     """First unit of the file to look into; None when there is none."""
     bases = queue.files.bases
     if not bases:

@@ -5,9 +5,9 @@
     | offset | size | tags    |
     +--------+------+---------+
 
-Unit ``n`` of a queue stands at byte ``20 n``, counted over all files of the queue; a file is named by
-the byte at which it begins. A queue whose first message is not its message 0 begins with pre-blank
-units, which nobody reads.
+Unit ``n`` of a queue stands at byte ``20 n``, counted over all files of the queue; a file is named
+by the byte at which it begins. A queue whose first message is not its message 0 begins with
+pre-blank units, which nobody reads.
 
 Source: RocketMQ ``ConsumeQueue.CQ_STORE_UNIT_SIZE`` and ``#fillPreBlank``.
 """

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 import numpy as np
-import reput
 from attrs.validators import ge, instance_of
+
+import reput
 from reput.disk import FilePool
 from reput.encode import check_topic
 from reput.errors import CorruptFileError, MessageIllegalError
@@ -21,7 +22,6 @@ from reput.layout import (
 )
 from reput.results import QueueInfo, ReadResult
 from reput.status import ReadStatus
-
 from reput_consumequeue._files import FileSet
 from reput_consumequeue._queue import ConsumeQueue
 from reput_consumequeue._read import read
@@ -31,6 +31,7 @@ from reput_consumequeue.layout import DIRECTORY, UNIT_DTYPE, UNIT_SIZE, UNITS_PE
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
     from reput.batch import DispatchBatch
     from reput.context import StoreContext
 
@@ -46,9 +47,7 @@ _QUEUE_ID_MAX = (1 << 31) - 1
 class ConsumeQueueConfig:
     """Options of the ``consumequeue`` plugin."""
 
-    units_per_file: int = attrs.field(
-        default=UNITS_PER_FILE, validator=[instance_of(int), ge(2)]
-    )
+    units_per_file: int = attrs.field(default=UNITS_PER_FILE, validator=[instance_of(int), ge(2)])
     """Units in one file; 300,000 units are 6 MB. Files that exist keep their size."""
     max_open_files: int = attrs.field(default=256, validator=[instance_of(int), ge(1)])
     """Files kept open; more queues than this work, their files are opened again when needed."""
@@ -152,7 +151,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         units["physical_offset"] = offset
         units["size"] = size
         units["tags_code"] = batch.tags_code[order]
-        data = memoryview(units.view(np.uint8))
+        data = units.view(np.uint8).data
         ends = offset + size
         queue_offset = batch.queue_offset[order]
 
@@ -165,7 +164,9 @@ class ConsumeQueuePlugin(reput.Plugin):
         for stop in stops:
             key = int(keys[start])
             topic, queue_number = batch.topics[key // key_width], key % key_width
-            if queue_number <= _QUEUE_ID_MAX and (self._topic_is_good.get(topic) or self._is_good(topic)):
+            if queue_number <= _QUEUE_ID_MAX and (
+                self._topic_is_good.get(topic) or self._is_good(topic)
+            ):
                 queue = self.queues.get((topic, queue_number)) or self._queue(topic, queue_number)
                 consecutive = not broken_inside or not any(
                     start < place < stop for place in broken_inside
@@ -206,7 +207,7 @@ class ConsumeQueuePlugin(reput.Plugin):
                 unit["tags_code"] = batch.tags_code[row]
                 end = batch.physical_offset[row : row + 1] + batch.size[row : row + 1]
                 queue.append_run(
-                    memoryview(unit.view(np.uint8)),
+                    unit.view(np.uint8).data,
                     np.array([int(text)]),
                     end,
                     consecutive=True,
@@ -220,7 +221,9 @@ class ConsumeQueuePlugin(reput.Plugin):
                 check_topic(topic)
                 good = True
             except MessageIllegalError as error:
-                logger.warning("messages of this topic are not listed topic=%r reason=%s", topic, error)
+                logger.warning(
+                    "messages of this topic are not listed topic=%r reason=%s", topic, error
+                )
                 good = False
             if len(self._topic_is_good) < _KEYS_IN_16_BITS:
                 self._topic_is_good[topic] = good
