@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,6 @@ from reput.gather import words_at
 from reput.layout import (
     BORN_HOST_POSITION,
     BORN_HOST_V6,
-    HEADER,
     MAGIC_V1,
     MAGIC_V2,
     RECORD_MIN_SIZE,
@@ -33,11 +33,54 @@ if TYPE_CHECKING:
     from reput.batch import DispatchBatch
     from reput.disk import Disk, FilePool
 
-__all__ = ["CommitLogReader", "WindowReader"]
+__all__ = ["CommitLogReader", "ReadAhead", "WindowReader"]
 
 _OWN_OFFSET_POSITION = 28  # of a record's own physical offset
 _DAMAGE_SIZE = 65_536
 _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
+
+
+class ReadAhead:
+    """A `WindowReader` that reads the next window while the last one is worked on.
+
+    Two readers take turns, so that a batch stays valid until the next `read`. The reading thread
+    helps where there is a second processor: most of the work happens in calls that give up the
+    interpreter lock. Only whole windows are read ahead; at the end of the log nothing is.
+    """
+
+    def __init__(self, readers: tuple[WindowReader, WindowReader], window_size: int) -> None:
+        self._readers = readers
+        self._window_size = window_size
+        self._turn = 0
+        self._ahead: tuple[int, int, Future[DecodeResult]] | None = None
+        self._executor: ThreadPoolExecutor | None = None
+
+    def read(self, start: int, end: int) -> DecodeResult:
+        """See `WindowReader.read`."""
+        ahead, self._ahead = self._ahead, None
+        result = None
+        if ahead is not None:
+            ahead_start, ahead_end, future = ahead
+            found = future.result()  # also when it is not what is asked for: it uses the buffer
+            if ahead_start == start and ahead_end <= end:
+                result = found
+        if result is None:
+            self._turn ^= 1
+            result = self._readers[self._turn].read(start, end)
+        next_start = result.batch.end_offset
+        if result.end == End.WINDOW and end - next_start >= self._window_size:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(1, "reput-read")
+            self._turn ^= 1
+            future = self._executor.submit(self._readers[self._turn].read, next_start, end)
+            self._ahead = next_start, end, future
+        return result
+
+    def close(self) -> None:
+        """End the reading thread."""
+        if self._executor is not None:
+            self._executor.shutdown()
+            self._executor = self._ahead = None
 
 
 class WindowReader:
@@ -247,6 +290,10 @@ class CommitLogReader:
     def ask_to_wake(self, wake: Callable[[], None]) -> None:
         """Have ``wake`` called at the next append; a log that is only read has none."""
 
+    def read_ahead(self) -> ReadAhead:
+        """A reader of decoded windows that reads one ahead, for one thread."""
+        return ReadAhead((self.window_reader(), self.window_reader()), self._window_size)
+
     def path_of(self, physical_offset: int) -> tuple[str, int]:
         """File and file position of a physical offset, for error texts."""
         base = self.files.base_of(physical_offset)
@@ -257,17 +304,12 @@ class CommitLogReader:
 
 def message_at(record: bytes, physical_offset: int) -> MessageView | None:
     """``record`` as the message at ``physical_offset``; None when it is none of that place."""
-    if len(record) < RECORD_MIN_SIZE:
-        return None
-    head = HEADER.unpack_from(record)
-    if head[0] != len(record) or head[1] not in (MAGIC_V1, MAGIC_V2) or head[6] != physical_offset:
-        return None
-    view = MessageView(record, physical_offset)
     try:
-        view.properties_text  # noqa: B018 (the lengths inside are checked when first used)
+        view = MessageView(record, physical_offset)
+        view.places()
     except CorruptFileError:
         return None
-    return view
+    return view if view.stated_offset == physical_offset else None
 
 
 def _store_timestamp(head: bytes) -> int:

@@ -85,7 +85,7 @@ class ReputLoop:
         """
         self._log = log
         self._limit = limit
-        self._reader = log.window_reader()
+        self._reader = log.read_ahead()
         self.dispatchers = [
             Dispatcher(name, positions[name], function)
             for name, function in plugins.implementing("reput_dispatch")
@@ -235,6 +235,7 @@ class ReputLoop:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        self._reader.close()
 
     def wake(self) -> None:
         """There may be something to do."""

@@ -6,7 +6,6 @@ the store that it came from.
 
 from __future__ import annotations
 
-import functools
 import ipaddress
 import zlib
 
@@ -36,7 +35,7 @@ from reput.properties import parse_properties
 __all__ = ["MessageView", "host_of"]
 
 _from_bytes = int.from_bytes
-_MASK_NAME = {0: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
+_COMPRESSION_NAMES = {0: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
 
 
 def host_of(packed: bytes) -> Host:
@@ -55,21 +54,20 @@ class MessageView:
         CorruptFileError: ``record`` is no whole record.
     """
 
-    # No __slots__: cached_property keeps what was parsed in the instance.
+    __slots__ = ("_head", "_places", "_properties", "_topic", "physical_offset", "record")
 
     def __init__(self, record: bytes, physical_offset: int | None = None) -> None:
         if len(record) < RECORD_MIN_SIZE:
             raise _corrupt(physical_offset, f"{len(record)} bytes are no record")
-        self.record = record
         head = HEADER.unpack_from(record)
-        self.size: int = head[0]
-        self.queue_id: int = head[3]
-        self.queue_offset: int = head[5]
+        self.record = record
         self.physical_offset: int = head[6] if physical_offset is None else physical_offset
-        self.sys_flag: int = head[7]
-        if head[0] != len(record) or head[1] not in (MAGIC_V1, MAGIC_V2):
-            raise _corrupt(self.physical_offset, "size or magic of a record expected")
         self._head = head
+        self._places: tuple[int, int, int, int] | None = None
+        self._properties: dict[str, str] | None = None
+        self._topic: str | None = None
+        if head[0] != len(record) or (head[1] != MAGIC_V1 and head[1] != MAGIC_V2):
+            raise _corrupt(self.physical_offset, "size or magic of a record expected")
 
     def __repr__(self) -> str:
         return (
@@ -88,6 +86,31 @@ class MessageView:
     # ------------------------------------------------------------------ header
 
     @property
+    def size(self) -> int:
+        """Bytes of the whole record."""
+        return len(self.record)
+
+    @property
+    def queue_id(self) -> int:
+        """The queue of the topic."""
+        return self._head[3]  # type: ignore[no-any-return]
+
+    @property
+    def queue_offset(self) -> int:
+        """Ordinal of the message in its queue."""
+        return self._head[5]  # type: ignore[no-any-return]
+
+    @property
+    def stated_offset(self) -> int:
+        """The physical offset that the record itself states."""
+        return self._head[6]  # type: ignore[no-any-return]
+
+    @property
+    def sys_flag(self) -> int:
+        """Compression, transaction and host bits."""
+        return self._head[7]  # type: ignore[no-any-return]
+
+    @property
     def body_crc(self) -> int:
         """CRC-32 & 0x7FFFFFFF that the record states for its body."""
         return self._head[2]  # type: ignore[no-any-return]
@@ -102,7 +125,7 @@ class MessageView:
         """When the producer made it, ms."""
         return self._head[8]  # type: ignore[no-any-return]
 
-    @functools.cached_property
+    @property
     def store_timestamp(self) -> int:
         """When the log took it, ms."""
         at = BORN_HOST_POSITION + host_size(self.sys_flag, BORN_HOST_V6)
@@ -145,7 +168,7 @@ class MessageView:
         """
         if not self.sys_flag & COMPRESSED:
             return None
-        return _MASK_NAME.get(self.sys_flag & COMPRESSION_MASK, "unknown")
+        return _COMPRESSION_NAMES.get(self.sys_flag & COMPRESSION_MASK, "unknown")
 
     @property
     def msg_id(self) -> str:
@@ -156,48 +179,72 @@ class MessageView:
 
     # ------------------------------------------------------------------ parts
 
-    @functools.cached_property
+    @property
     def _body_size_at(self) -> int:
         hosts = host_size(self.sys_flag, BORN_HOST_V6) + host_size(self.sys_flag, STORE_HOST_V6)
         return HEADER_SIZE - 4 - 16 + hosts
 
-    @functools.cached_property
-    def _places(self) -> tuple[int, int, int, int, int]:
-        """Body start, body end, topic start, topic end, properties start."""
-        record, at = self.record, self._body_size_at
-        body_start = at + 4
-        body_end = body_start + max(_from_bytes(record[at:body_start], "big", signed=True), 0)
-        width = 1 if self._head[1] == MAGIC_V1 else 2
-        topic_start = body_end + width
+    def places(self) -> tuple[int, int, int, int]:
+        """Where in the record the body, the topic's name (start, end) and the properties begin.
+
+        Raises:
+            CorruptFileError: a length inside the record leads out of it.
+        """
+        found = self._places
+        if found is None:
+            found = self._places = self._find_places()
+        return found
+
+    def _find_places(self) -> tuple[int, int, int, int]:
+        record, head = self.record, self._head
+        if head[7] & (BORN_HOST_V6 | STORE_HOST_V6):
+            at = self._body_size_at
+            if at + 4 > len(record):
+                raise _corrupt(self.physical_offset, "the record ends inside its header")
+            body_size = _from_bytes(record[at : at + 4], "big", signed=True)
+            body_start = at + 4
+        else:
+            body_size, body_start = head[14], HEADER_SIZE
+        size_at = body_start + body_size if body_size > 0 else body_start
+        topic_start = size_at + (1 if head[1] == MAGIC_V1 else 2)
         if topic_start + 2 > len(record):
             raise _corrupt(self.physical_offset, "the body ends behind the record")
-        topic_size = _from_bytes(record[body_end:topic_start], "big", signed=True)
-        topic_end = topic_start + topic_size
-        if topic_size < 0 or topic_end + 2 > len(record):
+        topic_end = topic_start + _from_bytes(record[size_at:topic_start], "big", signed=True)
+        if not topic_start <= topic_end <= len(record) - 2:
             raise _corrupt(self.physical_offset, "the topic ends behind the record")
-        return body_start, body_end, topic_start, topic_end, topic_end + 2
+        return body_start, topic_start, topic_end, topic_end + 2
 
     @property
     def body(self) -> bytes:
         """The body as stored."""
-        start, end, *_ = self._places
-        return self.record[start:end]
+        start, topic_start, _, _ = self.places()
+        return self.record[start : topic_start - (1 if self._head[1] == MAGIC_V1 else 2)]
 
-    @functools.cached_property
+    @property
     def topic(self) -> str:
         """The topic's name."""
-        _, _, start, end, _ = self._places
-        return self.record[start:end].decode("utf-8", "replace")
+        if self._topic is None:
+            _, start, end, _ = self.places()
+            self._topic = self.record[start:end].decode("utf-8", "replace")
+        return self._topic
+
+    @property
+    def topic_bytes(self) -> bytes:
+        """The topic's name as stored."""
+        _, start, end, _ = self.places()
+        return self.record[start:end]
 
     @property
     def properties_text(self) -> bytes:
         """The property text as stored."""
-        return self.record[self._places[4] :]
+        return self.record[self.places()[3] :]
 
-    @functools.cached_property
+    @property
     def properties(self) -> dict[str, str]:
         """All properties, tags and keys among them."""
-        return parse_properties(self.properties_text)
+        if self._properties is None:
+            self._properties = parse_properties(self.properties_text)
+        return self._properties
 
     @property
     def tags(self) -> str | None:

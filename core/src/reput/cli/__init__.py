@@ -2,7 +2,7 @@
 
 One module per command, and one per thing that they share. Nothing but click is imported before it
 is needed, so that ``reput --help`` answers at once. Commands that plugins add may use `output`,
-`progress`, `opening` and `failures` as ours do.
+`progress`, `opening`, `failures` and `exitcodes` as ours do.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ __all__ = ["main"]
 def main() -> None:
     """Run ``reput``; the entry point of the distribution."""
     import sys
+    from importlib.metadata import PackageNotFoundError, distribution
 
     try:
+        # Asked, not imported: rich takes longer than everything that --help needs.
+        distribution("rich")
         import click  # noqa: F401
-    except ImportError:
+    except (ImportError, PackageNotFoundError):
         from reput.cli.exitcodes import ExitCode
 
         sys.stderr.write(
@@ -26,4 +29,7 @@ def main() -> None:
         sys.exit(ExitCode.UNAVAILABLE)
     from reput.cli.root import reput
 
+    if hasattr(sys.stdout, "reconfigure"):
+        # What the terminal's encoding cannot show is shown as an escape, and never an error.
+        sys.stdout.reconfigure(errors="backslashreplace")
     reput(prog_name="reput")

@@ -152,6 +152,8 @@ def _readers(
     except NoReaderError as error:
         text = f"{error}; or add --scan, which reads the whole log instead"
         raise Failure(text, ExitCode.UNAVAILABLE) from error
+    if not every and store.log.max_physical_offset > store.log.min_physical_offset:
+        warn("the log holds messages, but no queue does yet; --scan reads the log itself")
     try:
         queues = reading.choose_queues(every, store.root, topic, queue_id)
     except Failure as failure:

@@ -79,6 +79,7 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
             None if queues is None else topics_of(queues),
             traces_of(store.root, Disk()),
             finding or store.recovery.finding,
+            topic,
         )
         if as_json:
             print_json(_document(facts))
@@ -120,6 +121,8 @@ class _Facts(NamedTuple):
     """None where nobody can tell."""
     traces: Traces
     finding: Finding | None
+    only: str | None
+    """The topic that was asked for; None for all."""
 
     def times(self) -> tuple[int | None, int | None]:
         """Store times of the first and the last message; None where there is none to tell."""
@@ -147,8 +150,15 @@ def _queues(store: Store, *, scan: bool) -> tuple[list[QueueInfo] | None, Findin
         return found.queues, found.finding
     from reput.errors import NoReaderError
 
+    log = store.log
     try:
-        return store.queues(), None
+        queues = store.queues()
+        if not queues and log.max_physical_offset > log.min_physical_offset:
+            warn(
+                "no queue holds anything yet, though the log does; opening the store for writing "
+                "fills them, --scan counts without"
+            )
+        return queues, None
     except NoReaderError as error:
         warn(f"topics are not shown: {error}; --scan counts them by reading the whole log")
         return None, None
@@ -221,6 +231,11 @@ def _print(facts: _Facts, *, show_queues: bool) -> None:
     if facts.store.plugins():
         print_heading("Plugins")
         print_states(facts.store)
+    if facts.store.recovery.finding is not None:
+        warn(
+            "the next opening for writing cuts the log in front of the damage; "
+            "what may be behind it is lost then, so copy the store first if you need that"
+        )
     if facts.topics is not None:
         print_heading("Queues" if show_queues else "Topics")
         print_topics(facts.topics, show_queues=show_queues)
@@ -236,7 +251,7 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
     if facts.topics is not None:
         count = sum(topic.message_count for topic in facts.topics)
         queues = format_count(sum(len(topic.queues) for topic in facts.topics), "queue")
-        topics = format_count(len(facts.topics), "topic")
+        topics = format_count(len(facts.topics), "topic") if facts.only is None else facts.only
         yield "messages", f"{format_count(count)} in {topics}, {queues}"
     yield "stored", f"{first} to {last} (UTC)"
     yield "written by", _WRITERS[traces.written_by]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +35,8 @@ __all__ = [
     "styled",
 ]
 
+
+_WORTH_WRAPPING = 30  # columns; in fewer the terminal does it better
 
 # --------------------------------------------------------------------------- for programs
 
@@ -72,11 +76,18 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
 
 
 def print_facts(facts: Iterable[tuple[str, str]], indent: int = 2) -> None:
-    """Print names and values, one pair a line."""
+    """Print names and values, one pair a line; on a terminal longer ones go on below themselves."""
     pairs = [(escape_text(name), escape_text(value)) for name, value in facts]
     width = max((len(name) for name, _ in pairs), default=0)
+    room = shutil.get_terminal_size().columns - indent - width - 2
     for name, value in pairs:
-        click.echo(f"{' ' * indent}{styled(f'{name:{width}}', dim=True)}  {value}".rstrip())
+        lines = [value]
+        if sys.stdout.isatty() and len(value) > room >= _WORTH_WRAPPING:
+            lines = textwrap.wrap(value, room, break_long_words=False, break_on_hyphens=False)
+        head = f"{' ' * indent}{styled(f'{name:{width}}', dim=True)}  "
+        for line in lines:
+            click.echo(f"{head}{line}".rstrip())
+            head = " " * (indent + width + 2)
 
 
 def print_heading(text: str, *, space: bool = True) -> None:

@@ -28,7 +28,7 @@ class OptionFacts(NamedTuple):
 
 def summary_of(kind: type) -> str:
     """First line of the class's docstring."""
-    return (inspect.getdoc(kind) or "").partition("\n")[0]
+    return (inspect.getdoc(kind) or "").partition("\n")[0].replace("``", "")
 
 
 def hooks_of(kind: type[Plugin]) -> list[str]:
@@ -76,5 +76,6 @@ def _field_texts(config_type: type) -> dict[str, str]:
             and isinstance(following.value, ast.Constant)
             and isinstance(following.value.value, str)
         ):
-            texts[statement.target.id] = " ".join(following.value.value.split())
+            text = " ".join(following.value.value.split())
+            texts[statement.target.id] = text.replace("``", "")
     return texts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -78,6 +79,10 @@ class QueueReader:
         self.queue_id = queue.queue_id
         self.next_offset = self._first_offset(queue, start)
         self.stop_offset = queue.max_queue_offset
+        self.has_more = False
+        """Whether the last read left messages behind."""
+        self.known_to = -1
+        """Physical offset of the last message that was read."""
 
     def _first_offset(self, queue: QueueInfo, start: Start) -> int:
         if start.kind == "latest":
@@ -101,9 +106,12 @@ class QueueReader:
             )
             if result:
                 self.next_offset = result.next_queue_offset
+                self.has_more = self.next_offset < result.max_queue_offset
+                self.known_to = result.messages[-1].physical_offset
                 return list(map(Placed, result.queue_offsets, result.messages))
             # The head of the queue was trimmed, or a gap lies here: the answer says where to go on.
             if not self.next_offset < result.next_queue_offset < result.max_queue_offset:
+                self.has_more = False
                 return []
             self.next_offset = result.next_queue_offset
 
@@ -126,16 +134,27 @@ def follow(
     find_new: Callable[[set[int]], list[QueueReader]],
     wait: Callable[[], bool],
 ) -> Iterator[Placed]:
-    """Messages as they arrive; those found at one look are in commit-log order.
+    """Messages as they arrive, in commit-log order.
 
     Args:
         readers: where reading stands.
         find_new: readers of queues that appeared, given the ids of those that are known.
         wait: waits until it is worth to look again; False ends.
     """
+    # The writer goes on while one queue is read after the other, so a look may find a message and
+    # not yet one that is older. The look after it does: what was found is held until then.
+    held: list[Placed] = []
     for look in itertools.count(1):
+        seen = _physical_offset(held[-1]) if held else -1
         arrived = [placed for reader in readers for placed in reader.read()]
-        yield from sorted(arrived, key=_physical_offset)
+        held = sorted(held + arrived, key=_physical_offset)
+        if arrived:
+            complete = min([seen, *(reader.known_to for reader in readers if reader.has_more)])
+            count = bisect.bisect_right(held, complete, key=_physical_offset)
+        else:
+            count = len(held)
+        yield from held[:count]
+        held = held[count:]
         appeared = []
         if look % _LOOKS_FOR_QUEUES == 0:
             appeared = find_new({reader.queue_id for reader in readers})

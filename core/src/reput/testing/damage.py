@@ -74,13 +74,15 @@ class Damage:
     """One way to damage a file, to be tried and told."""
 
     kind: str
-    """``"torn"``, ``"zeroed"``, ``"garbled"``, ``"grown"`` or ``"removed"``."""
+    """``"emptied"``, ``"torn"``, ``"zeroed"``, ``"garbled"``, ``"grown"`` or ``"removed"``."""
     position: int = 0
     """File position where it begins."""
 
     def apply(self, path: str | os.PathLike[str]) -> None:
         """Do it."""
         match self.kind:
+            case "emptied":
+                emptied(path)
             case "torn":
                 torn_at(path, self.position)
             case "zeroed":
@@ -104,12 +106,14 @@ def damages_of(path: str | os.PathLike[str], places: int = 8) -> Iterator[Damage
     with open(path, "rb") as file:
         data = file.read()
     used = len(data.rstrip(b"\0")) or len(data)
-    for position in _spread(0, len(data) - 1, places) | _spread(0, used - 1, places):
+    for position in _spread(1, len(data) - 1, places) | _spread(1, used - 1, places):
         yield Damage("torn", position)
     for position in _spread(0, used - 1, places):
         yield Damage("garbled", position)
         if data[position:].strip(b"\0"):
             yield Damage("zeroed", position)
+    if data:
+        yield Damage("emptied")
     yield Damage("grown", len(data))
     yield Damage("removed")
 

@@ -26,6 +26,10 @@ class DamageRules(ContractRules):
         """A file cut short is mended from the log, or reported."""
         self.check_damages("torn", tmp_path)
 
+    def test_emptied_files_are_noticed(self, tmp_path: Path) -> None:
+        """A file that has its name and none of its bytes is mended or reported."""
+        self.check_damages("emptied", tmp_path)
+
     def test_zeroed_files_are_noticed(self, tmp_path: Path) -> None:
         """A file whose end reads as zeros, as after a power cut, is mended or reported."""
         self.check_damages("zeroed", tmp_path)
@@ -94,6 +98,7 @@ class DamageRules(ContractRules):
 
         if found.kind not in self.undetectable:
             self.assert_same(mended, expected, what)
+        if found.kind not in {*self.undetectable, *self.undetectable_to_readers}:
             assert read == expected.state, f"{what}: opened for reading only, another state"
 
     # ------------------------------------------------------------------ failing disks

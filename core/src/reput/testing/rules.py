@@ -47,6 +47,8 @@ class ContractRules:
     undetectable: ClassVar[Collection[str]] = frozenset()
     """Kinds of `reput.testing.Damage` that the format of the plugin's files cannot show. A format
     of your own has no excuse: a checksum shows them all."""
+    undetectable_to_readers: ClassVar[Collection[str]] = frozenset()
+    """More kinds, which a plugin of a read-only store takes for the work of a writer."""
     same_files: ClassVar[bool] = True
     """Whether files are a pure function of the log, byte for byte; False compares states only."""
     max_examples: ClassVar[int] = 20

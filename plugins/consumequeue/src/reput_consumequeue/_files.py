@@ -209,6 +209,11 @@ class QueueFiles:
             self.shared.pool.write(path, bytes(len(tail)), start)
             self.shared.written(path)
 
+    def clear(self) -> None:
+        """Remove all files."""
+        for base in reversed(self.bases):
+            self._remove(base)
+
     def trim(self, min_unit: int) -> int:
         """Remove whole files below ``min_unit``, never the last; the number removed."""
         removed = 0

@@ -32,10 +32,19 @@ class ConsumeQueue:
         max_physical_offset: end of the newest record that a unit points to, -1 without one.
     """
 
-    __slots__ = ("files", "max_offset", "max_physical_offset", "min_offset", "queue_id", "topic")
+    __slots__ = (
+        "files",
+        "max_offset",
+        "max_physical_offset",
+        "min_offset",
+        "queue_id",
+        "topic",
+        "topic_bytes",
+    )
 
     def __init__(self, topic: str, queue_id: int, directory: str, shared: FileSet) -> None:
         self.topic = topic
+        self.topic_bytes = topic.encode()
         self.queue_id = queue_id
         self.files = QueueFiles(directory, shared)
         self.min_offset = 0
@@ -67,16 +76,23 @@ class ConsumeQueue:
             if first == len(ends):
                 return
         queue_offset = int(queue_offsets[first])
-        if not self.files.bases:
-            self._begin(queue_offset)
+        if self.max_physical_offset < 0 and (
+            not self.files.bases or queue_offset != self.max_offset
+        ):
+            self._begin(max(queue_offset, 0))  # no honest writer states a negative one
         if consecutive and queue_offset == self.max_offset:
             self._write(data[first * UNIT_SIZE :], int(ends[-1]))
         else:
             self._append_one_by_one(data, queue_offsets, ends, first)
 
     def _begin(self, queue_offset: int) -> None:
-        """Make the first file of an empty queue."""
+        """Make the first file of an empty queue.
+
+        One that is there already was left without its units by a crash, or without all of its
+        pre-blank ones; it says nothing about where the queue begins.
+        """
         units_per_file = self.files.units_per_file
+        self.files.clear()
         base = queue_offset - queue_offset % units_per_file
         self.files.make(base)
         if queue_offset > base:

@@ -151,6 +151,6 @@ def _stretch(
 
 
 def _belongs(message: MessageView, queue: ConsumeQueue) -> bool:
-    if queue.topic.startswith(LIGHT_QUEUE_PREFIX):
-        return True  # a light queue lists messages of other topics
-    return message.queue_id == queue.queue_id and message.topic == queue.topic
+    if message.queue_id == queue.queue_id and message.topic_bytes == queue.topic_bytes:
+        return True
+    return queue.topic.startswith(LIGHT_QUEUE_PREFIX)  # it lists messages of other topics
