@@ -361,6 +361,29 @@ def test_a_failed_flush_refuses_every_later_put_and_reading_goes_on(tmp_path):
     reput.open(tmp_path).close()
 
 
+def test_a_store_whose_disk_failed_closes_all_the_same(tmp_path):
+    class FailingDisk(Disk):
+        fails = False
+
+        def flush(self, descriptor):
+            if self.fails:
+                raise OSError(5, "Input/output error")
+            super().flush(descriptor)
+
+    disk = FailingDisk()
+    config = {"commitlog": {"file_size": 4096, "flush": "sync"}}
+    store = reput.open(tmp_path, plugins=[], config=config, disk=disk)
+    store.put(reput.Message("T", b"x"))
+    disk.fails = True
+
+    with pytest.raises(ServiceNotAvailableError):
+        store.put(reput.Message("T", b"y"))
+    with pytest.raises(ServiceNotAvailableError):
+        store.close()
+
+    reput.open(tmp_path, plugins=[]).close()
+
+
 def test_no_room_for_the_next_file_fails_the_put_and_the_one_after_goes_on(tmp_path):
     class FullDisk(Disk):
         full = False

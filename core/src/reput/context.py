@@ -41,7 +41,10 @@ class LogReader(Protocol):
         ...
 
     def read(self, physical_offset: int, size: int) -> bytes:
-        """Bytes of the log; fewer than ``size``, or none, where it does not hold them."""
+        """Bytes of the log; fewer than ``size``, or none, where it does not hold them.
+
+        A read never crosses the end of a file, as no record does.
+        """
         ...
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:

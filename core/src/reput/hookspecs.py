@@ -9,7 +9,8 @@ Threads: `reput_dispatch` and `reput_enrich` run on the reput thread, never twic
 `reput_open`, `reput_recover` and `reput_close` run alone.
 
 What a hook raises stops this plugin only: it is suspended, its progress stays where it was, and the
-store and the other plugins go on.
+store and the other plugins go on. `reput_open` and `reput_recover` are the exception: what they
+raise is raised by the opening of the store, for its files are not what they should be.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ def reput_recover(max_physical_offset: int, progress: int) -> int:  # type: igno
     Cut what was derived from bytes beyond it, mend what a crash left half-written, and return the
     physical offset from which on messages are needed again: ``progress``, or less where the files
     do not hold what ``progress`` promises; 0 when there are none. Returning less is always right
-    and costs only time. Called once at opening, behind `reput_open`, in read-only stores too
-    (then change only what is in memory).
+    and costs only time. What the files hold beyond ``progress`` may be of records that were
+    replaced since: drop it, or compare it when the messages come again. Called once at opening,
+    behind `reput_open`, in read-only stores too (then change only what is in memory; nothing is
+    dispatched or flushed there).
 
     Args:
         max_physical_offset: end of the valid log.

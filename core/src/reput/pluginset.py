@@ -89,6 +89,16 @@ def default_plugins() -> list[str]:
     return [found.name for found in installed() if found.load().default]
 
 
+class _PluginManager(pluggy.PluginManager):
+    """Looks at hooks only: older releases of pluggy read every attribute of a plugin's object."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
+        """Options of a hook implementation; None for what is none."""
+        if not name.startswith(_PREFIX):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
+
+
 class PluginSet:
     """The active plugins of one store, checked and in dispatch order."""
 
@@ -108,7 +118,7 @@ class PluginSet:
             if section not in plugins and section != "commitlog":
                 known = known_names([*plugins, "commitlog"])
                 raise ConfigError(section, "(section)", "no such section", known)
-        self.manager = pluggy.PluginManager(hookspecs.PROJECT)
+        self.manager = _PluginManager(hookspecs.PROJECT)
         self.manager.add_hookspecs(hookspecs)
         self.plugins: dict[str, Plugin] = {}
         """Plugin objects by name, in dispatch order."""

@@ -418,13 +418,12 @@ class Store:
         }
         reports = dict(self._plugins.implementing("reput_report"))
         for state in self.plugins():
-            more = reports[state.name]() if state.name in reports else None
             facts["plugins"][state.name] = {
+                **_reported(reports.get(state.name)),
                 "state": state.state,
                 "dispatched_to": state.dispatched_to,
                 "lag_size": state.lag_size,
                 "last_error": state.last_error,
-                **(more or {}),
             }
         return facts
 
@@ -452,26 +451,26 @@ class Store:
         self.log.refuse(refusal)
         try:
             if self._loop is not None and self._housekeeping is not None:
-                self._loop.wait(self.log.max_physical_offset, None)
-                self._loop.stop()
-                self._housekeeping.stop()
-                self._housekeeping.flush()
-                if self._everything_done():
-                    self._remember_end()
-                    self._abort.remove()
+                self._finish(self._loop, self._housekeeping)
         finally:
             self._close_plugins()
             self._release()
 
-    def _everything_done(self) -> bool:
+    def _finish(self, loop: ReputLoop, housekeeping: Housekeeping) -> None:
+        try:
+            # The log first: with synchronous flushing nothing beyond it is dispatched. When that
+            # fails there is nothing to wait for.
+            self.log.flusher.flush()
+            loop.wait(self.log.max_physical_offset, None)
+        finally:
+            loop.stop()
+            housekeeping.stop()
+        housekeeping.flush()
         # `abort` may go only when nothing is left to dispatch: RocketMQ does not look again.
-        assert self._loop is not None
-        dispatched = self._loop.dispatched_offset >= self.log.max_physical_offset
-        return self._loop.all_running and dispatched
-
-    def _remember_end(self) -> None:
-        disk = self._abort.disk
-        CloseRecord.save(self.root, self.log, self.log.last_record_offset, disk)
+        if loop.all_running and loop.dispatched_offset >= self.log.max_physical_offset:
+            disk = self._abort.disk
+            CloseRecord.save(self.root, self.log, self.log.last_record_offset, disk)
+            self._abort.remove()
 
     def _close_plugins(self) -> None:
         for name, hook in self._plugins.implementing("reput_close"):
@@ -486,3 +485,13 @@ class Store:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosedError(self.root)
+
+
+def _reported(report: Callable[[], Any] | None) -> dict[str, Any]:
+    """What a plugin reports of itself; that it could not, where it raises."""
+    if report is None:
+        return {}
+    try:
+        return dict(report() or {})
+    except Exception as error:  # whatever a plugin raises: the other facts are wanted all the same
+        return {"report_error": str(error)}

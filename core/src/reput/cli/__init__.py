@@ -13,13 +13,10 @@ __all__ = ["main"]
 def main() -> None:
     """Run ``reput``; the entry point of the distribution."""
     import sys
-    from importlib.metadata import PackageNotFoundError, distribution
+    from importlib.util import find_spec
 
-    try:
-        # Asked, not imported: rich takes longer than everything that --help needs.
-        distribution("rich")
-        import click  # noqa: F401
-    except (ImportError, PackageNotFoundError):
+    # Looked for, not imported: rich takes longer than everything that --help needs.
+    if any(find_spec(name) is None for name in ("click", "rich")):
         from reput.cli.exitcodes import ExitCode
 
         sys.stderr.write(

@@ -1,0 +1,159 @@
+"""The plugin: its options, its hooks, and reading its counts without it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import Any, ClassVar
+
+import attrs
+from attrs.validators import in_
+
+import reput
+from reput.disk import Disk
+from reput.errors import CorruptFileError, StoreNotFoundError
+from reput_audit._counts import Counts, Tally, decode_counts, encode_counts
+from reput_audit.layout import DIRECTORY, FILE_NAME
+
+logger = logging.getLogger(__name__)
+
+_PERIODS_MS = {"hour": 3_600_000, "day": 86_400_000}
+
+
+@attrs.frozen(kw_only=True)
+class AuditConfig:
+    """Options of the ``audit`` plugin."""
+
+    period: str = attrs.field(default="day", validator=in_(tuple(_PERIODS_MS)))
+    """What is counted together: messages stored in the same ``"day"`` or ``"hour"``, in UTC."""
+
+
+@attrs.define(eq=False)
+class AuditPlugin(reput.Plugin):
+    """Counts messages and the bytes of their bodies, by topic and time of storing."""
+
+    config_type: ClassVar[type] = AuditConfig
+
+    config: AuditConfig = attrs.field(factory=AuditConfig)
+    _context: reput.StoreContext = attrs.field(init=False)
+    _counts: Counts = attrs.field(init=False)
+    _written: bytes = attrs.field(default=b"", init=False)  # what the file holds
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+
+    @reput.hookimpl
+    def reput_open(self, context: reput.StoreContext) -> None:
+        """Load the counts; without a file, or with a damaged one, begin at nothing."""
+        self._context = context
+        self._counts = Counts(_PERIODS_MS[self.config.period])
+        path = context.directory(DIRECTORY, FILE_NAME)
+        if not context.writable or not context.disk.exists(path):
+            return
+        data = context.disk.read_file(path)
+        try:
+            counts = decode_counts(data, path)
+        except CorruptFileError as error:
+            logger.warning("counting again from the beginning: %s", error)
+            return
+        if counts.period_ms == self._counts.period_ms:  # else the option was changed since
+            self._counts, self._written = counts, data
+
+    @reput.hookimpl
+    def reput_recover(self, progress: int) -> int:
+        """Forget what the store does not vouch for; say from where messages are needed."""
+        if not self._context.writable:
+            return progress  # whoever writes the store counts
+        log = self._context.log
+        self._counts.cut(progress, log.file_size)
+        self._counts.trim(log.min_physical_offset)
+        return self._counts.dispatched_to
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch: reput.DispatchBatch) -> None:
+        """Count the messages of ``batch`` not counted before."""
+        with self._lock:
+            self._counts.add(batch, self._context.log.file_size)
+
+    @reput.hookimpl
+    def reput_flush(self) -> None:
+        """Replace the file, when it would change."""
+        with self._lock:  # only for the copy: a dispatch must not wait for the disk
+            data = encode_counts(self._counts)
+        if data != self._written:
+            directory = self._context.directory(DIRECTORY)
+            self._context.disk.make_directory(directory)
+            self._context.disk.replace(os.path.join(directory, FILE_NAME), data)
+            self._written = data
+
+    @reput.hookimpl
+    def reput_trim(self, min_physical_offset: int) -> None:
+        """Forget the files that the log lost."""
+        with self._lock:
+            self._counts.trim(min_physical_offset)
+
+    @reput.hookimpl
+    def reput_report(self) -> dict[str, object] | None:
+        """Totals over all topics."""
+        try:
+            tallies = self.totals().values()
+        except StoreNotFoundError:
+            return None  # opened for reading before anything was flushed
+        return {
+            "messages": sum(count for count, _ in tallies),
+            "body_size": sum(size for _, size in tallies),
+        }
+
+    @reput.hookimpl
+    def reput_commands(self, group: Any) -> None:
+        """Add ``reput audit``."""
+        import click
+
+        @click.command("audit")
+        @click.argument("path", type=click.Path(file_okay=False))
+        @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+        def audit(path: str, as_json: bool) -> None:
+            """Show how many messages were stored per topic and day (or hour)."""
+            _print_counts(read_counts(path), as_json)
+
+        group.add_command(audit)
+
+    def totals(self) -> dict[tuple[str, int], Tally]:
+        """``(messages, bytes)`` by ``(topic, beginning of the period in ms)``; sorted."""
+        if not self._context.writable:
+            return read_counts(self._context.root)  # every time: somebody else may be writing
+        with self._lock:
+            return self._counts.totals()
+
+
+def read_counts(path: str | os.PathLike[str]) -> dict[tuple[str, int], Tally]:
+    """What `AuditPlugin.totals` was when the store at ``path`` was last flushed.
+
+    Raises:
+        StoreNotFoundError: no counts there.
+        CorruptFileError: the file is damaged; opening the store mends it.
+    """
+    file = os.path.join(path, DIRECTORY, FILE_NAME)
+    disk = Disk()
+    if not disk.exists(file):
+        raise StoreNotFoundError(os.fspath(path), "no counts; open the store with the plugin audit")
+    return decode_counts(disk.read_file(file), file).totals()
+
+
+def _print_counts(totals: dict[tuple[str, int], Tally], as_json: bool) -> None:
+    from reput.cli.output import Column, print_json, print_table
+    from reput.cli.times import format_timestamp
+
+    if as_json:
+        names = ("topic", "start_timestamp", "message_count", "body_size")
+        rows = [(*key, *tally) for key, tally in totals.items()]
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        return
+    columns = [Column("topic"), Column("from"), Column("messages", right=True)]
+    columns.append(Column("bytes of bodies", right=True))
+    print_table(
+        columns,
+        [
+            (topic, format_timestamp(start), f"{count:,}", f"{size:,}")
+            for (topic, start), (count, size) in totals.items()
+        ],
+    )

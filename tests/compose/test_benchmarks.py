@@ -1,0 +1,19 @@
+"""``python -m benchmarks`` starts; what it measures is nobody's test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_benchmarks_list_their_cases_without_running_any():
+    command = [sys.executable, "-m", "benchmarks", "--list"]
+
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    names = [line.split()[0] for line in listed.stdout.splitlines()]
+    assert {"put.100B", "reput.1KiB", "sqlite.append.100B"} <= set(names)
+    assert len(names) == len(set(names))

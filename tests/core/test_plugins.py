@@ -1,0 +1,378 @@
+"""Which plugins a store uses, in what order they are called, and what a failing one stops."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from typing import ClassVar
+
+import attrs
+import numpy as np
+import pytest
+
+import reput
+from reput.errors import (
+    ConfigError,
+    MessageIllegalError,
+    PluginError,
+    PluginNotFoundError,
+    PluginOrderError,
+)
+from reput.pluginset import PluginSet, dispatch_order, plugin_name
+
+SMALL = {"commitlog": {"file_size": 4096}}
+
+
+@attrs.frozen(kw_only=True)
+class CounterConfig:
+    """Options of the counter."""
+
+    step: int = attrs.field(default=1, validator=attrs.validators.instance_of(int))
+    """What a message counts."""
+
+
+@attrs.define(eq=False)
+class CounterPlugin(reput.Plugin):
+    """Remembers the physical offsets it was given; in memory only, so it starts at 0 each time."""
+
+    config_type: ClassVar[type] = CounterConfig
+    config: CounterConfig = attrs.field(factory=CounterConfig)
+    seen: list[int] = attrs.field(factory=list)
+    calls: list[str] = attrs.field(factory=list)
+    tags: list[int] = attrs.field(factory=list)
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        self.calls.append("open")
+        self.context = context
+
+    @reput.hookimpl
+    def reput_recover(self):
+        self.calls.append("recover")
+        return 0
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        self.seen += batch.physical_offset.tolist()
+        self.tags += batch.tags_code.tolist()
+
+    @reput.hookimpl
+    def reput_flush(self):
+        self.calls.append("flush")
+
+    @reput.hookimpl
+    def reput_close(self):
+        self.calls.append("close")
+
+
+def other(name, **members):
+    """A plugin class of that name, with hooks given as plain functions."""
+    made = {key: reput.hookimpl(f) if callable(f) else f for key, f in members.items()}
+    return type(f"{name.capitalize()}Plugin", (reput.Plugin,), made)()
+
+
+def open_with(path, *plugins, **options):
+    return reput.open(path, plugins=plugins, config=options.pop("config", SMALL), **options)
+
+
+def test_a_plugin_sees_every_message_in_order_through_the_life_of_a_store(tmp_path):
+    plugin = CounterPlugin()
+    with open_with(tmp_path, plugin) as store:
+        receipts = [store.put(reput.Message("T", b"%d" % n)) for n in range(200)]
+        assert store.wait_dispatched(10)
+        assert plugin.seen == [receipt.physical_offset for receipt in receipts]
+        store.flush()
+
+    assert plugin.calls[:3] == ["open", "recover", "flush"]
+    assert plugin.calls[-1] == "close"
+    assert (plugin.context.plugin, plugin.context.writable) == ("counter", True)
+
+
+def test_a_plugin_added_to_an_old_store_sees_it_from_the_oldest_byte(tmp_path):
+    with open_with(tmp_path) as store:
+        sent = [store.put(reput.Message("T", b"%d" % n)).physical_offset for n in range(100)]
+
+    plugin = CounterPlugin()
+    with open_with(tmp_path, plugin) as store:
+        sent.append(store.put(reput.Message("T", b"live")).physical_offset)
+        assert store.wait_dispatched(10)
+    assert plugin.seen == sent
+
+
+def test_progress_is_remembered_and_what_was_dispatched_does_not_come_again(tmp_path):
+    class KeepingPlugin(CounterPlugin):
+        name = "counter"
+
+        @reput.hookimpl
+        def reput_recover(self, progress):
+            return progress
+
+    with open_with(tmp_path, KeepingPlugin()) as store:
+        for n in range(50):
+            store.put(reput.Message("T", b"%d" % n))
+    again = KeepingPlugin()
+    with open_with(tmp_path, again) as store:
+        last = store.put(reput.Message("T", b"one more")).physical_offset
+        assert store.wait_dispatched(10)
+
+    assert again.seen == [last]
+
+
+def test_plugins_run_in_declared_order_and_ties_by_name():
+    late = other("a", runs_after=frozenset({"z"}))
+    plugins = {
+        "m": other("m"),
+        "a": late,
+        "z": other("z"),
+        "b": other("b", requires=frozenset({"a"})),
+    }
+
+    assert dispatch_order(plugins) == ["m", "z", "a", "b"]
+
+
+def test_a_cycle_and_a_missing_requirement_are_errors_that_name_the_plugins():
+    first = other("a", runs_after=frozenset({"b"}))
+    second = other("b", runs_after=frozenset({"a"}))
+
+    with pytest.raises(PluginOrderError, match="a, b"):
+        dispatch_order({"a": first, "b": second})
+    with pytest.raises(PluginOrderError, match="needs filter"):
+        dispatch_order({"a": other("a", requires=frozenset({"filter"}))})
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ({"reput_dispach": lambda self, batch: None}, "no hook; known: .*reput_dispatch"),
+        ({"reput_dispatch": lambda self, bach: None}, "takes bach; the hook has batch"),
+    ],
+)
+def test_a_hook_that_does_not_exist_is_an_error_when_the_store_opens(tmp_path, members, text):
+    with pytest.raises(PluginError, match=text):
+        open_with(tmp_path, other("wrong", **members))
+    assert not (tmp_path / "abort").exists()
+    open_with(tmp_path).close()
+
+
+def test_a_hook_that_is_not_marked_is_an_error(tmp_path):
+    class ForgetfulPlugin(reput.Plugin):
+        def reput_dispatch(self, batch):
+            pass
+
+    with pytest.raises(PluginError, match="not marked with @reput.hookimpl"):
+        open_with(tmp_path, ForgetfulPlugin())
+
+
+def test_what_is_not_installed_is_an_error_that_says_what_is(tmp_path):
+    with pytest.raises(PluginNotFoundError, match="pip install reput-nonsense"):
+        open_with(tmp_path, "nonsense")
+    with pytest.raises(PluginError, match=r"reput\.Plugin object expected"):
+        open_with(tmp_path, 7)
+
+
+def test_a_store_is_not_opened_without_a_plugin_that_it_uses(tmp_path):
+    open_with(tmp_path, CounterPlugin()).close()
+
+    with pytest.raises(PluginError, match=r"forget=\['counter'\]"):
+        open_with(tmp_path)
+    with pytest.raises(PluginNotFoundError, match="counter"):
+        reput.open(tmp_path)
+    reput.open(tmp_path, "r", plugins=[]).close()
+    open_with(tmp_path, forget={"counter"}).close()
+    open_with(tmp_path).close()
+
+
+def test_a_plugins_options_come_from_its_section_and_unknown_ones_are_errors():
+    assert CounterPlugin.from_section("counter", {"step": 3}).config.step == 3
+    with pytest.raises(ConfigError, match="known: step"):
+        CounterPlugin.from_section("counter", {"stepp": 3})
+    with pytest.raises(ConfigError, match="step"):
+        CounterPlugin.from_section("counter", {"step": "three"})
+    with pytest.raises(ConfigError, match="no such section; known: commitlog, counter"):
+        PluginSet([CounterPlugin()], {"cuonter": {}})
+
+
+def test_a_plugin_object_is_called_by_its_name_or_its_class():
+    class NamedPlugin(reput.Plugin):
+        name = "called"
+
+    assert (plugin_name(CounterPlugin()), plugin_name(NamedPlugin())) == ("counter", "called")
+
+
+def test_added_columns_are_seen_by_every_dispatcher_and_by_nobody_else(tmp_path):
+    def enrich(self, batch):
+        return {"tags_code": np.full(len(batch), 7), "mine": np.arange(len(batch))}
+
+    found = []
+    counter = CounterPlugin()
+    reader = other("reader", reput_dispatch=lambda self, batch: found.append(batch.column("mine")))
+    with open_with(tmp_path, other("enricher", reput_enrich=enrich), counter, reader) as store:
+        store.put_many([reput.Message("T", tags="TagA")] * 5)
+        assert store.wait_dispatched(10)
+        assert [batch.tags_code.tolist() for batch in store.scan()] == [[2598919] * 5]
+
+    assert counter.tags == [7] * 5
+    assert sum(map(len, found)) == 5
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(3), KeyboardInterrupt()])
+def test_a_plugin_that_raises_is_suspended_and_the_others_go_on(tmp_path, error, caplog):
+    def fail(self, batch):
+        raise error
+
+    counter = CounterPlugin()
+    with caplog.at_level(logging.CRITICAL, "reput.reputloop"):
+        with open_with(tmp_path, other("bad", reput_dispatch=fail), counter) as store:
+            for n in range(20):
+                store.put(reput.Message("T", b"%d" % n))
+            assert store.wait_dispatched(10)
+            states = {state.name: state for state in store.plugins()}
+
+    assert len(counter.seen) == 20
+    assert states["bad"].state == "suspended"
+    assert type(error).__name__ in states["bad"].last_error
+    assert (states["bad"].dispatched_to, states["bad"].lag_size > 0) == (0, True)
+    assert states["counter"].state == "running"
+    assert (
+        tmp_path / "abort"
+    ).exists()  # something was not dispatched: the next opening looks again
+
+
+@pytest.mark.parametrize("hook", ["reput_enrich", "reput_arrive", "reput_flush", "reput_close"])
+def test_a_failure_in_any_hook_stops_that_plugin_only(tmp_path, hook, caplog):
+    def fail(self, **arguments):
+        raise RuntimeError("broken")
+
+    functions = {
+        "reput_enrich": lambda self, batch: fail(self),
+        "reput_arrive": lambda self, batch: fail(self),
+        "reput_flush": lambda self: fail(self),
+        "reput_close": lambda self: fail(self),
+    }
+    bad = other("bad", reput_dispatch=lambda self, batch: None, **{hook: functions[hook]})
+    counter = CounterPlugin()
+    with caplog.at_level(logging.CRITICAL, "reput.reputloop"):
+        with open_with(tmp_path, bad, counter) as store:
+            store.put_many([reput.Message("T")] * 10)
+            assert store.wait_dispatched(10)
+            store.flush()
+            assert len(counter.seen) == 10
+
+    with open_with(tmp_path, CounterPlugin(), forget={"bad"}) as store:
+        assert len([1 for batch in store.scan() for _ in range(len(batch))]) == 10
+
+
+def test_one_that_is_behind_gets_its_windows_beside_the_live_ones_and_joins_them(tmp_path):
+    config = {"commitlog": {"file_size": 1 << 20, "window_size": 4096}}
+    with open_with(tmp_path, config=config) as store:
+        store.put_many([reput.Message("T", b"x" * 100)] * 2000)
+    order = []
+
+    class Newcomer(reput.Plugin):
+        @reput.hookimpl
+        def reput_dispatch(self, batch):
+            order.append(("newcomer", batch.start_offset, batch.end_offset))
+
+    class Settled(reput.Plugin):
+        @reput.hookimpl
+        def reput_recover(self, progress, max_physical_offset):
+            return progress
+
+        @reput.hookimpl
+        def reput_dispatch(self, batch):
+            order.append(("settled", batch.start_offset, batch.end_offset))
+
+    with open_with(tmp_path, Settled(), config=config) as store:
+        assert store.wait_dispatched(10)
+        end = store.log.max_physical_offset
+    order.clear()
+    with open_with(tmp_path, Settled(), Newcomer(), config=config) as store:
+        live = store.put(reput.Message("T", b"live")).physical_offset
+        assert store.wait_dispatched(10)
+
+    settled = [entry for entry in order if entry[0] == "settled"]
+    newcomer = [entry for entry in order if entry[0] == "newcomer"]
+    assert [entry[1:] for entry in settled] == [(live, settled[-1][2])]
+    assert newcomer[0][1] == 0
+    assert all(a[2] == b[1] for a, b in itertools.pairwise(newcomer))
+    assert newcomer[-1][2] == settled[-1][2] > end
+    # The live message did not wait for the two thousand old ones.
+    assert order.index(settled[0]) < len(order) - 1
+
+
+def test_put_hooks_rewrite_and_refuse_messages(tmp_path):
+    def rewrite(self, messages):
+        if any(message.body == b"no" for message in messages):
+            raise MessageIllegalError("body", None, None, "refused by a plugin")
+        return [attrs.evolve(message, topic="rewritten") for message in messages]
+
+    with open_with(tmp_path, other("rewriter", reput_put=rewrite)) as store:
+        one = store.put(reput.Message("T", b"1"))
+        many = store.put_many(reput.Columns(topic="T", body=[b"2", b"3"]))
+        with pytest.raises(MessageIllegalError, match="refused by a plugin"):
+            store.put(reput.Message("T", b"no"))
+
+        assert [store.get(r.msg_id).topic for r in (one, *many)] == ["rewritten"] * 3
+
+
+def test_a_put_hook_that_loses_messages_is_an_error(tmp_path):
+    with open_with(tmp_path, other("loser", reput_put=lambda self, messages: [])) as store:
+        with pytest.raises(PluginError, match="returned 0 messages for 1"):
+            store.put(reput.Message("T"))
+
+
+def test_two_stores_of_one_process_share_nothing(tmp_path):
+    first, second = CounterPlugin(), CounterPlugin()
+    with open_with(tmp_path / "a", first) as a, open_with(tmp_path / "b", second) as b:
+        a.put(reput.Message("T"))
+        b.put_many([reput.Message("T")] * 3)
+        assert a.wait_dispatched(10)
+        assert b.wait_dispatched(10)
+
+    assert (len(first.seen), len(second.seen)) == (1, 3)
+
+
+def test_a_message_put_alone_is_dispatched_without_another_push(tmp_path):
+    arrived = threading.Event()
+    waker = other("waker", reput_arrive=lambda self, batch: arrived.set())
+    with open_with(tmp_path, waker, CounterPlugin()) as store:
+        for _ in range(20):
+            arrived.clear()
+            store.put(reput.Message("T"))
+            assert arrived.wait(10)
+
+
+def test_with_synchronous_flushing_nothing_is_dispatched_before_it_is_on_disk(tmp_path):
+    class WatchingPlugin(CounterPlugin):
+        @reput.hookimpl
+        def reput_dispatch(self, batch):
+            assert batch.end_offset <= self.context.log.flushed_offset
+            self.seen += batch.physical_offset.tolist()
+
+    plugin = WatchingPlugin()
+    config = {"commitlog": {"file_size": 1 << 16, "flush": "sync"}}
+    with open_with(tmp_path, plugin, config=config) as store:
+        for n in range(20):
+            store.put(reput.Message("T", b"%d" % n))
+        store.flush()
+        assert store.wait_dispatched(10)
+        assert [state.state for state in store.plugins()] == ["running"]
+    assert len(plugin.seen) == 20
+
+
+def test_damage_in_the_middle_of_the_log_costs_what_it_hit_and_not_what_follows(tmp_path, caplog):
+    config = {"commitlog": {"file_size": 1 << 16}}
+    with open_with(tmp_path, config=config) as store:
+        receipts = [store.put(reput.Message("T", b"%d" % n * 20)) for n in range(50)]
+    file = next((tmp_path / "commitlog").iterdir())
+    data = bytearray(file.read_bytes())
+    data[receipts[20].physical_offset + 4] ^= 0xFF
+    file.write_bytes(data)
+
+    plugin = CounterPlugin()
+    with caplog.at_level(logging.CRITICAL, "reput.reputloop"):
+        with open_with(tmp_path, plugin, config=config) as store:
+            assert store.wait_dispatched(10)
+
+    assert plugin.seen == [r.physical_offset for n, r in enumerate(receipts) if n != 20]
