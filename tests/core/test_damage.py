@@ -60,7 +60,7 @@ def test_a_tail_that_was_lost_at_any_byte_costs_the_last_message_and_nothing_els
         data = file.read_bytes()
         file.write_bytes(data[:cut].ljust(len(data), b"\0"))
         if not clean:
-            (copy / "abort").touch()
+            (copy / "abort").write_text("1")
         with reput.open(copy, "r", plugins=[]) as store:
             assert _messages(store) == _expected()[:2], cut
         with reput.open(copy, plugins=[]) as store:
@@ -104,7 +104,7 @@ def test_after_a_crash_a_changed_byte_is_a_message_less_or_shows_in_the_message(
         data = bytearray(file.read_bytes())
         data[place] ^= 0x40
         file.write_bytes(data)
-        (copy / "abort").touch()
+        (copy / "abort").write_text("1")
         with reput.open(copy, plugins=[]) as store:
             found = _messages(store)
         assert found[:2] == _expected()[:2]
@@ -129,7 +129,7 @@ def test_with_record_checksums_a_changed_byte_after_a_crash_is_noticed_too(tmp_p
         data = bytearray(file.read_bytes())
         data[place] ^= 0x40
         file.write_bytes(data)
-        (copy / "abort").touch()
+        (copy / "abort").write_text("1")
         with reput.open(copy, "r", plugins=[]) as store:
             assert _messages(store) == whole[:2], place
         shutil.rmtree(copy)
@@ -155,7 +155,7 @@ def test_stale_records_behind_the_end_do_not_come_back(tmp_path):
     data = bytearray(file.read_bytes())
     data[receipts[2].physical_offset + 4] ^= 0xFF  # the third record is lost, two whole ones follow
     file.write_bytes(data)
-    (tmp_path / "abort").touch()
+    (tmp_path / "abort").write_text("1")
 
     with reput.open(tmp_path, plugins=[]) as store:
         store.put(reput.Message("T", b"2"))  # ends exactly where the stale fourth record begins
@@ -194,3 +194,57 @@ def test_a_store_that_another_writer_went_on_with_is_read_to_its_new_end(closed_
             b"the last one",
             b"more",
         ]
+
+
+def test_files_behind_a_damaged_one_are_kept_aside_whole(tmp_path):
+    with reput.open(tmp_path, plugins=[], config=CONFIG) as store:
+        receipts = [store.put(reput.Message("T", b"%d" % n * 50)) for n in range(40)]
+        assert store.log.file_count > 3
+    file = tmp_path / "commitlog" / file_name(1024)
+    behind = {
+        p.name: p.read_bytes() for p in (tmp_path / "commitlog").iterdir() if p.name > file.name
+    }
+    first = next(r for r in receipts if r.physical_offset >= 1024)
+    data = bytearray(file.read_bytes())
+    data[first.physical_offset - 1024 + 5] ^= 0xFF
+    file.write_bytes(data)
+    (tmp_path / "abort").write_text("1")
+    (tmp_path / "checkpoint").unlink()
+
+    with reput.open(tmp_path, plugins=[]) as store:
+        assert store.recovery.finding is not None
+        assert store.log.max_physical_offset == 1024
+
+    kept = tmp_path / "reput" / "lost+found"
+    assert {name: (kept / name).read_bytes() for name in behind} == behind
+    assert (kept / file_name(1024)).read_bytes() == bytes(data).rstrip(b"\0")
+
+
+def test_a_record_in_the_middle_that_ends_in_a_zero_byte_is_no_torn_one(tmp_path):
+    config = {"commitlog": {"file_size": 1 << 16, "window_size": 4096, "preallocate": False}}
+    with reput.open(tmp_path, plugins=[], config=config) as store:
+        for number in range(200):
+            store.put(reput.Message("T", b"%d" % number, properties=b"a\x01b\x02"))
+    file = tmp_path / "commitlog" / file_name(0)
+    file.write_bytes(file.read_bytes().replace(b"a\x01b\x02", b"a\x01b\x00"))
+    (tmp_path / "abort").write_text("1")
+
+    with reput.open(tmp_path, plugins=[]) as store:
+        assert store.recovery.message_count == 200
+        assert len(_messages(store)) == 199  # the last one may be torn, those before it are not
+
+
+def test_a_property_text_that_ends_in_a_zero_byte_is_not_written(tmp_path):
+    with reput.open(tmp_path, plugins=[], config=CONFIG) as store:
+        with pytest.raises(ValueError, match="zero byte"):
+            store.put(reput.Message("T", properties=b"a\x01b\x00"))
+
+
+def test_a_store_whose_queues_nobody_kept_is_left_for_rocketmq_to_look_at(tmp_path):
+    with reput.open(tmp_path, plugins=[], config=CONFIG) as store:
+        store.put(reput.Message("T", b"x"))
+    assert b"closed" in (tmp_path / "abort").read_bytes()
+
+    with reput.open(tmp_path, plugins=[]) as store:
+        assert store.clean
+        assert store.recovery.message_count == 0

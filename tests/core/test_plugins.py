@@ -160,7 +160,7 @@ def test_a_hook_that_is_not_marked_is_an_error(tmp_path):
         def reput_dispatch(self, batch):
             pass
 
-    with pytest.raises(PluginError, match="not marked with @reput.hookimpl"):
+    with pytest.raises(PluginError, match=r"not marked with @reput\.hookimpl"):
         open_with(tmp_path, ForgetfulPlugin())
 
 
@@ -189,7 +189,7 @@ def test_a_plugins_options_come_from_its_section_and_unknown_ones_are_errors():
         CounterPlugin.from_section("counter", {"stepp": 3})
     with pytest.raises(ConfigError, match="step"):
         CounterPlugin.from_section("counter", {"step": "three"})
-    with pytest.raises(ConfigError, match="no such section; known: commitlog, counter"):
+    with pytest.raises(ConfigError, match=r"no such section; known: commitlog, counter"):
         PluginSet([CounterPlugin()], {"cuonter": {}})
 
 

@@ -31,6 +31,7 @@ __all__ = ["AbortFile", "Checkpoint", "StoreLock"]
 CHECKPOINT_SIZE: Final = 4096
 _FIELDS: Final = struct.Struct(">qqqqq")
 _MARGIN_MS: Final = 3_000  # what was stored this long before a flush may not be part of it
+_LEFT_ON_PURPOSE: Final = b"closed by reput; queues not kept"
 _LOCK_TEXT: Final = b"lock"
 _FLOCK: Final = struct.Struct(
     "hhqqi"
@@ -82,9 +83,18 @@ class AbortFile:
         """Whether the last writer never closed the store."""
         return self.disk.exists(self.path)
 
+    @property
+    def left_on_purpose(self) -> bool:
+        """Whether the last writer closed the store and left the file for RocketMQ to see."""
+        return self.present and self.disk.read_file(self.path, 64) == _LEFT_ON_PURPOSE
+
     def create(self) -> None:
         """Say that the store is being written, and by whom."""
         self.disk.replace(self.path, str(os.getpid()).encode())
+
+    def leave(self) -> None:
+        """Say that the store is closed, but that its queues were not kept: RocketMQ should look."""
+        self.disk.replace(self.path, _LEFT_ON_PURPOSE)
 
     def remove(self) -> None:
         """Say that everything is flushed and dispatched; only then."""

@@ -114,8 +114,6 @@ class CommitLog(CommitLogReader):
         if base is not None:
             path = self.files.path(base)
             self._use(MappedFile.open(path, base, self.file_size, self._disk))
-        if self._allocator is not None:
-            self._allocator.prepare()
 
     def refuse(self, refusal: PutError) -> None:
         """Take no appends any more; every one of them raises ``refusal``."""
@@ -259,6 +257,7 @@ class CommitLog(CommitLogReader):
                 self._end_offset = start + len(data)
                 self.last_record_offset = int(offsets[fits - 1])
                 self._call_wake()
+                self._prepare_next_file()
                 done = fits
         return BatchReceipt(
             progress=self,
@@ -302,7 +301,14 @@ class CommitLog(CommitLogReader):
         position = offset - self._base
         end = min(position + size + 2 * PREFAULT_STEP, self.file_size)
         self._prefaulter.ask(self._map, position, end)
+        self._prepare_next_file()
         return offset
+
+    def _prepare_next_file(self) -> None:
+        """Have the next file made once half of this one is written, or it is small."""
+        left = self._file_limit - self._end_offset
+        if self._allocator is not None and left <= max(self.file_size // 2, 2 * PREFAULT_STEP):
+            self._allocator.prepare()
 
     def _roll(self, size: int) -> int:
         """Close the active file with a blank and begin the next one; the offset to write at."""
@@ -337,8 +343,6 @@ class CommitLog(CommitLogReader):
         self._use(fresh)
         self._end_offset = base
         logger.info("rolled file=%s", fresh.path)
-        if self._allocator is not None:
-            self._allocator.prepare()
         return base
 
     def _new_file(self, base: int) -> MappedFile:

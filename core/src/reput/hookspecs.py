@@ -199,8 +199,8 @@ def reput_report() -> Mapping[str, object] | None:
 def reput_commands(group: Any) -> None:
     """Add commands to the command line.
 
-    Called on an object of the plugin's class made with default configuration, with no store open.
-    Import what the commands need inside of them: this runs at every start of ``reput``.
+    Called on an object of the plugin's class made with default configuration, with no store open,
+    when commands are listed or a name is none of the core's. Import what they need inside of them.
 
     Args:
         group: the ``click.Group`` of ``reput``.

@@ -50,6 +50,8 @@ class Housekeeping:
         checkpoint: Checkpoint,
         checkpoint_path: str,
         disk: Disk,
+        *,
+        keeps_queues: bool,
     ) -> None:
         self._log = log
         self._loop = loop
@@ -58,6 +60,9 @@ class Housekeeping:
         self.checkpoint = checkpoint
         self._checkpoint_path = checkpoint_path
         self._disk = disk
+        self.keeps_queues = keeps_queues
+        """Whether a plugin keeps queues. RocketMQ looks for missing ones only behind the time that
+        the checkpoint states for them; without a plugin that time stands still."""
         self._lock = threading.Lock()
         self._flushed_positions: dict[str, int] = {}
         self._stop = threading.Event()
@@ -82,7 +87,8 @@ class Housekeeping:
                 if self._flush_plugin(each, position, record_offset):
                     times.append(store_timestamp)
             timestamp = max(self._log.store_timestamp_at(last_record), 0)
-            self._save_checkpoint(timestamp, min(times, default=timestamp))
+            kept = min(times, default=timestamp) if self.keeps_queues else 0
+            self._save_checkpoint(timestamp, kept)
 
     def _flush_plugin(self, each: Dispatcher, position: int, record_offset: int) -> bool:
         if self._flushed_positions.get(each.name) == position:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["MappedFile", "MappedFileQueue"]
+__all__ = ["MappedFile", "MappedFileQueue", "unused_path"]
 
 _CLEAR_SIZE = 1 << 20
 
@@ -212,17 +212,25 @@ class MappedFileQueue:
             self._bases = (*self._bases, base_offset)
         return path
 
-    def truncate(self, offset: int) -> int:
+    def truncate(self, offset: int, keep_in: str | None = None) -> int:
         """Cut everything from ``offset`` on; the number of files removed.
 
         The file that holds ``offset`` stays, its bytes behind it cleared. Later files go first, the
         last one first, so that a crash in between leaves a log without gaps.
+
+        Args:
+            offset: the new end.
+            keep_in: directory to which later files that hold anything are moved; without one they
+                are removed.
         """
         removed = 0
         for base in reversed(self._bases):
             if base <= offset:
                 break
-            self._remove(base)
+            if keep_in is not None and self.read(base, 4) != bytes(4):
+                self._move(base, keep_in)
+            else:
+                self._remove(base)
             removed += 1
         if removed:
             self._disk.flush_directory(self.directory)
@@ -251,6 +259,17 @@ class MappedFileQueue:
         self._disk.remove(path)
         logger.info("removed file=%s", path)
 
+    def _move(self, base: int, directory: str) -> None:
+        path = self.path(base)
+        self._disk.make_directory(directory)
+        kept = unused_path(self._disk, directory, file_name(base))
+        with self._lock:
+            self._bases = tuple(other for other in self._bases if other != base)
+        self._pool.forget(path)
+        self._disk.rename(path, kept)
+        self._disk.flush_directory(directory)
+        logger.warning("moved file behind the end file=%s kept=%s", path, kept)
+
     def _clear(self, path: str, position: int) -> None:
         """Zero whatever is not zero in the file from ``position`` on."""
         descriptor = self._disk.open(path, write=True)
@@ -270,6 +289,15 @@ class MappedFileQueue:
                 logger.warning("cleared stale tail file=%s size=%d", path, cleared)
         finally:
             self._disk.close(descriptor)
+
+
+def unused_path(disk: Disk, directory: str, name: str) -> str:
+    """A path in ``directory`` that nothing has yet: ``name``, or with a number behind it."""
+    path, number = os.path.join(directory, name), 1
+    while disk.exists(path):
+        number += 1
+        path = os.path.join(directory, f"{name}-{number}")
+    return path
 
 
 def _sized_files(disk: Disk, directory: str) -> list[tuple[int, int]]:

@@ -60,6 +60,9 @@ def encode_property_text(message: Message) -> bytes:
             raise MessageIllegalError(
                 "properties", None, None, "encoded properties hold keys and tags; give no others"
             )
+        if properties.endswith(b"\0"):
+            # Zeros at the end of a log mean that something was not written to its end.
+            raise MessageIllegalError("properties", None, None, "the text ends in a zero byte")
         return properties
     text, count = "", 0
     if keys:

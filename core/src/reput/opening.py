@@ -37,6 +37,7 @@ from reput.housekeeping import Housekeeping, fingerprint_of
 from reput.ids import pack_host
 from reput.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE, file_name
 from reput.manifest import OWN_DIRECTORY, Manifest
+from reput.mappedfile import unused_path
 from reput.plugin import Plugin, build_config
 from reput.pluginset import PluginSet, default_plugins, installed, plugin_name
 from reput.progress import ProgressFile
@@ -72,14 +73,11 @@ def open_store(
     Args:
         path: the store's directory; made when there is none and ``mode`` is ``"w"``.
         mode: ``"w"`` to put and read; one writer at a time. ``"r"`` to read only, beside a writer
-        or
-            not; never writes a byte.
+            or not; never writes a byte.
         plugins: names of installed plugins, or plugin objects. None: those that the store used
-        last,
-            or, for one that has no record of it, the installed plugins that are default ones.
+            last, or, where that is not known, the installed plugins that are default ones.
         config: options by section (``commitlog``, and one per plugin), or the path of a TOML file
-        of
-            such sections. What a store was given is recorded, and counts until given anew.
+            of such sections. What a store was given is recorded, and counts until given anew.
         clock: now, in ms; the system's when left out.
         disk: file operations; the system's when left out.
         forget: names of plugins that the store used and shall not use any more.
@@ -146,6 +144,11 @@ class _Opening:
     ) -> Store:
         log_directory = os.path.join(self.root, "commitlog")
         if self.writable:
+            if not self.disk.exists(self.root):
+                # A wrong option must not leave a directory behind.
+                names, sections = _decide(None, wanted, given, forget, self.writable)
+                PluginSet(names, sections)
+                build_config(CommitLogConfig, _CONFIG_SECTION, sections.get(_CONFIG_SECTION, {}))
             self.disk.make_directory(self.root)
             self.lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
             self.lock.acquire()
@@ -153,7 +156,8 @@ class _Opening:
             raise StoreNotFoundError(
                 self.root, 'no store: a directory that holds "commitlog" is expected'
             )
-        clean = not self.abort.present
+        closed = CloseRecord.load(self.root, self.disk)
+        clean = not self.abort.present or (closed is not None and self.abort.left_on_purpose)
 
         manifest = Manifest.load(self.root, self.disk)
         names, sections = _decide(manifest, wanted, given, forget, self.writable)
@@ -172,7 +176,6 @@ class _Opening:
         checkpoint = Checkpoint.load(checkpoint_path, self.disk)
         if self.writable:
             self._begin_changes(manifest, plugins, sections)
-        closed = CloseRecord.load(self.root, self.disk) if clean else None
         recovery = find_end(log, checkpoint, closed, clean=clean, progress=progress)
         if self.writable:
             recovery = self._cut(log, recovery, clean)
@@ -180,6 +183,9 @@ class _Opening:
         log.last_record_offset = recovery.last_record_offset
         log.follows = not self.writable
 
+        if self.writable:
+            self.changed = True
+            CloseRecord.remove(self.root, self.disk)
         files = self._progress_files(plugins)
         positions = self._recover_plugins(plugins, log, files, clean, recovery, manifest)
         loop = housekeeping = None
@@ -189,6 +195,7 @@ class _Opening:
             if not clean:
                 # What recovery read may be in the page cache only; it counts as flushed from here.
                 self._flush_recovered(log, recovery)
+            keepers = plugins.implementing("reput_queue_offsets")
             loop = ReputLoop(log, plugins, positions, _dispatch_limit(log, config))
             log.flusher.after_flush = loop.wake
             self._queue_offsets(log, loop, plugins)
@@ -201,6 +208,7 @@ class _Opening:
                 checkpoint,
                 checkpoint_path,
                 self.disk,
+                keeps_queues=bool(keepers),
             )
             loop.start()
             housekeeping.start(config.flush_interval_ms, config.plugin_flush_interval_ms)
@@ -220,6 +228,7 @@ class _Opening:
             log=log,
             config=config,
             plugins=plugins,
+            positions=positions,
             versions={found.name: found.version for found in installed()},
             loop=loop,
             housekeeping=housekeeping,
@@ -250,9 +259,9 @@ class _Opening:
         own = os.path.join(self.root, OWN_DIRECTORY)
         self.disk.make_directory(os.path.join(own, "progress"))
         self.disk.make_directory(self.log.files.directory)
-        if not self.abort.present:
-            self.made_abort = True
-        self.abort.create()
+        self.made_abort = not self.abort.present
+        if self.made_abort or self.abort.left_on_purpose:
+            self.abort.create()
         fresh = Manifest(tuple(sorted(plugins.plugins)), sections)
         if fresh != manifest:
             fresh.save(self.root, self.disk)
@@ -265,24 +274,26 @@ class _Opening:
     def _cut(self, log: CommitLog, recovery: Recovery, clean: bool) -> Recovery:
         end = recovery.end_offset
         behind = log.files.capacity_end - end
+        self.changed = True
         has_next_file = log.files.base_of(end) not in (None, *log.files.bases[-1:])
         if clean and recovery.finding is None and not has_next_file:
             return recovery
-        self.changed = True
         if recovery.finding is not None:
             self._keep_aside(log, end)
             logger.warning("truncated damaged tail position=%d %s", end, recovery.finding)
-        log.files.truncate(end)
-        CloseRecord.remove(self.root, self.disk)
+        log.files.truncate(end, self._lost_and_found())
         return attrs.evolve(recovery, truncated_size=behind)
 
     def _keep_aside(self, log: CommitLog, end: int) -> None:
         """Copy what is about to be cut to ``reput/lost+found``, up to the last byte of it."""
         tail = log.files.read(end, min(log.file_size, _KEEP_SIZE)).rstrip(b"\0")
         if tail:
-            directory = os.path.join(self.root, OWN_DIRECTORY, "lost+found")
+            directory = self._lost_and_found()
             self.disk.make_directory(directory)
-            self.disk.replace(os.path.join(directory, file_name(end)), tail)
+            self.disk.replace(unused_path(self.disk, directory, file_name(end)), tail)
+
+    def _lost_and_found(self) -> str:
+        return os.path.join(self.root, OWN_DIRECTORY, "lost+found")
 
     def _progress_files(self, plugins: PluginSet) -> dict[str, ProgressFile]:
         directory = os.path.join(self.root, OWN_DIRECTORY, "progress")

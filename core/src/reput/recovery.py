@@ -15,9 +15,9 @@ import attrs
 from reput.batch import Finding, FindingReason
 from reput.decode import End
 from reput.layout import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
+from reput.logreader import message_at
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
     from reput.checkpoint import Checkpoint
     from reput.closerecord import CloseRecord
     from reput.logreader import CommitLogReader
@@ -75,23 +75,40 @@ def find_end(
     while True:
         result = reader.read(position)
         batch = result.batch
-        if not clean:
-            batch = _without_torn_record(batch)
         if len(batch):
             count += len(batch)
             timestamp = int(batch.store_timestamp[-1])
             last_record = batch.base_offset + int(batch.start[-1])
+            last_end = last_record + int(batch.size[-1])
+        else:
+            last_end = position
         end = batch.end_offset
         if progress is not None:
             progress(end - start, log.files.capacity_end - start)
         if result.end == End.BLANK and log.files.base_of(end) is None:
             # The next file was never made. The log ends in front of the blank, which the next
             # append writes again where it does not fit.
-            last = last_record + int(batch.size[-1]) if len(batch) else position
-            return Recovery(start, last, count, timestamp, None, last_record)
-        if result.end in (End.BAD, End.EMPTY) or end == position or batch.finding is not None:
-            return Recovery(start, end, count, timestamp, batch.finding, last_record)
+            return Recovery(start, last_end, count, timestamp, None, last_record)
+        if result.end in (End.BAD, End.EMPTY) or end == position:
+            found = Recovery(start, end, count, timestamp, batch.finding, last_record)
+            is_torn = not clean and result.end == End.EMPTY and end == last_end
+            return _without_torn_record(log, found) if is_torn else found
         position = end
+
+
+def _without_torn_record(log: CommitLogReader, found: Recovery) -> Recovery:
+    """``found`` without a last record whose properties end in bytes that were never written.
+
+    The body's checksum does not cover properties. Writers end them with a separator, and pages that
+    a crash lost read as zeros, as does what follows the log's end.
+    """
+    record, end = found.last_record_offset, found.end_offset
+    data = log.files.read(record, end - record) if record >= 0 else b""
+    message = message_at(data, record)
+    if message is None or not message.properties_text.endswith(b"\0"):
+        return found
+    finding = Finding(record, FindingReason.TORN, "its properties end in zeros")
+    return attrs.evolve(found, end_offset=record, finding=finding, last_record_offset=-1)
 
 
 def _as_closed(log: CommitLogReader, closed: CloseRecord) -> Recovery | None:
@@ -114,25 +131,6 @@ def _as_closed(log: CommitLogReader, closed: CloseRecord) -> Recovery | None:
     detail = "its bytes are not those that were written"
     finding = Finding(record, FindingReason.RECORD_CRC, detail)
     return Recovery(record, record, 0, 0, finding, -1)
-
-
-def _without_torn_record(batch: DispatchBatch) -> DispatchBatch:
-    """``batch`` without a last record whose properties end in bytes that were never written.
-
-    The body's checksum does not cover properties. Writers end them with a separator; pages that a
-    crash lost read as zeros.
-    """
-    if len(batch) == 0 or batch.finding is not None:
-        return batch
-    last = len(batch) - 1
-    text = batch.properties_text
-    end = int(text.starts[last] + text.sizes[last])
-    if text.sizes[last] == 0 or batch.window[end - 1] != 0:
-        return batch
-    torn = batch[:last]
-    detail = "its properties end in zeros"
-    torn.finding = Finding(torn.end_offset, FindingReason.TORN, detail)
-    return torn
 
 
 def _start_file(log: CommitLogReader, bases: tuple[int, ...], until: int | None) -> int:

@@ -32,6 +32,7 @@ __all__ = ["Dispatcher", "PluginState", "ReputLoop"]
 
 RUNNING = "running"
 SUSPENDED = "suspended"
+READING = "reading"
 
 
 @attrs.frozen
@@ -41,7 +42,7 @@ class PluginState:
     name: str
     version: str
     state: str
-    """``"running"`` or ``"suspended"``."""
+    """``"running"``, ``"suspended"``, or ``"reading"`` in a read-only store."""
     dispatched_to: int
     """Physical offset below which the plugin has seen everything."""
     lag_size: int

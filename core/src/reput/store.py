@@ -26,7 +26,7 @@ from reput.errors import (
 from reput.ids import parse_message_id
 from reput.message import Message
 from reput.opening import open_store
-from reput.reputloop import PluginState
+from reput.reputloop import READING, RUNNING, SUSPENDED, PluginState
 from reput.results import BatchReceipt, QueueInfo, ReadResult, Receipt
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Store:
         config: CommitLogConfig,
         plugins: PluginSet,
         versions: Mapping[str, str],
+        positions: Mapping[str, int],
         loop: ReputLoop | None,
         housekeeping: Housekeeping | None,
         recovery: Recovery,
@@ -82,6 +83,7 @@ class Store:
         """What opening found at the end of the log."""
         self._plugins = plugins
         self._versions = versions
+        self._positions = positions
         self._loop = loop
         self._housekeeping = housekeeping
         self._pool = pool
@@ -137,7 +139,7 @@ class Store:
         """Store many messages in their order, much faster than one by one.
 
         All checks come first: when one message is refused, none is stored. Where the disk fills up
-        on the way, those before stay stored, as `CreateMappedFileError` then says.
+        on the way, those that fitted stay stored; the log's end tells how far it came.
 
         Raises:
             PutError: as for `put`.
@@ -345,19 +347,25 @@ class Store:
         return dict(self._plugins.plugins)
 
     def plugins(self) -> list[PluginState]:
-        """State, progress and lag of the active plugins, in dispatch order."""
+        """State, progress and lag of the active plugins, in dispatch order.
+
+        In a read-only store the progress is the one that the last writer recorded.
+        """
         states = []
         end = self.log.max_physical_offset
         dispatchers = {each.name: each for each in self._loop.dispatchers} if self._loop else {}
         for name in self._plugins.plugins:
             dispatcher = dispatchers.get(name)
             failure = self._loop.failure_of(name) if self._loop else None
-            position = end if dispatcher is None else dispatcher.position
+            position = self._positions[name] if self._loop is None else end
+            if dispatcher is not None:
+                position = dispatcher.position
+            state = RUNNING if self._loop is not None else READING
             states.append(
                 PluginState(
                     name,
                     self._versions.get(name, ""),
-                    "running" if failure is None else "suspended",
+                    state if failure is None else SUSPENDED,
                     position,
                     max(end - position, 0),
                     failure,
@@ -466,11 +474,15 @@ class Store:
             loop.stop()
             housekeeping.stop()
         housekeeping.flush()
-        # `abort` may go only when nothing is left to dispatch: RocketMQ does not look again.
         if loop.all_running and loop.dispatched_offset >= self.log.max_physical_offset:
             disk = self._abort.disk
             CloseRecord.save(self.root, self.log, self.log.last_record_offset, disk)
-            self._abort.remove()
+            # `abort` may go only when nothing is left to dispatch, and somebody wrote the queues:
+            # RocketMQ does not look again. The close record says for us that the store was closed.
+            if housekeeping.keeps_queues:
+                self._abort.remove()
+            else:
+                self._abort.leave()
 
     def _close_plugins(self) -> None:
         for name, hook in self._plugins.implementing("reput_close"):

@@ -1,0 +1,183 @@
+"""A read-only store beside its writer: it sees what comes, and leaves no trace."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+
+import pytest
+
+import reput
+from reput.errors import MessageIllegalError
+from reput.status import ReadStatus
+from reput.testing import QuickDisk, ReadOnlyDisk, snapshot
+from reput_consumequeue.layout import UNIT_SIZE
+
+SMALL = {"commitlog": {"file_size": 4096}, "consumequeue": {"units_per_file": 4}}
+
+
+@pytest.fixture
+def writer(tmp_path):
+    with reput.open(
+        tmp_path / "store", plugins=["consumequeue"], config=SMALL, disk=QuickDisk()
+    ) as store:
+        yield store
+
+
+@pytest.fixture
+def reader(writer):
+    with _reader(writer) as store:
+        yield store
+
+
+def _reader(writer):
+    return reput.open(writer.root, "r", plugins=["consumequeue"], disk=ReadOnlyDisk())
+
+
+def _put(store, *messages):
+    for message in messages:
+        store.put(reput.Message(*message))
+    assert store.wait_dispatched(10)
+
+
+def _bodies(store, topic="T", queue_id=0, max_count=32):
+    found, at = [], 0
+    while result := store.read(topic, queue_id, at, max_count):
+        found += [message.body for message in result]
+        at = result.next_queue_offset
+    return found
+
+
+def _extents(store):
+    return {
+        (info.topic, info.queue_id): (info.min_queue_offset, info.max_queue_offset)
+        for info in store.queues()
+    }
+
+
+def test_new_messages_new_files_new_queues_and_new_topics_are_seen(writer, reader):
+    assert reader.read("T", 0, 0).status is ReadStatus.NO_MESSAGE_IN_QUEUE
+    assert reader.queues() == []
+    sent = []
+
+    for number in range(30):  # eight files of the queue, more than one of the log
+        _put(writer, ("T", b"%d" % number))
+        sent.append(b"%d" % number)
+        assert reader.read("T", 0, number, 1).messages[0].body == sent[-1]
+        if number % 7 == 0:
+            assert _bodies(reader) == sent
+    _put(writer, ("T", b"another queue", 5), ("New-Topic", b"another topic", 2))
+
+    assert _bodies(reader, "T", 5) == [b"another queue"]
+    assert _extents(reader) == {("T", 0): (0, 30), ("T", 5): (0, 1), ("New-Topic", 2): (0, 1)}
+    assert _bodies(reader, "New-Topic", 2) == [b"another topic"]
+    assert _extents(reader) == _extents(writer)
+
+
+def test_offsets_by_time_know_new_messages(writer, reader):
+    _put(writer, ("T", b"0"))
+    assert reader.offset_by_time("T", 0, 0) == 0
+
+    _put(writer, *[("T", b"%d" % number) for number in range(1, 10)])
+
+    assert reader.offset_by_time("T", 0, 1 << 50) == 10
+    assert reader.offset_by_time("T", 0, 1 << 50, "upper") == 9
+
+
+def test_what_the_writer_says_at_the_end_the_reader_says_too(writer, reader):
+    _put(writer, *[("T", b"%d" % number) for number in range(9)])
+
+    for offset in (-1, 0, 8, 9, 10):
+        theirs, ours = writer.read("T", 0, offset), reader.read("T", 0, offset)
+        assert (ours.status, ours.next_queue_offset) == (theirs.status, theirs.next_queue_offset)
+        assert ours.max_queue_offset == theirs.max_queue_offset == 9
+
+
+def test_units_of_records_that_the_log_does_not_show_are_not_shown(writer, reader):
+    _put(writer, *[("T", b"%d" % number) for number in range(5)])
+    assert len(_bodies(reader)) == 5
+    path = f"{writer.root}/consumequeue/T/0/{4 * UNIT_SIZE:020d}"
+    ghost = struct.pack(">qiq", writer.log.max_physical_offset, 100, 0)
+    with open(path, "r+b") as file:
+        file.seek(UNIT_SIZE)
+        file.write(ghost)
+
+    assert len(_bodies(reader)) == 5
+    assert reader.queues()[0].max_queue_offset == 5
+    with _reader(writer) as fresh:
+        assert fresh.queues()[0].max_queue_offset == 5
+        assert len(_bodies(fresh)) == 5
+
+    with open(path, "r+b") as file:
+        file.seek(UNIT_SIZE)
+        file.write(bytes(UNIT_SIZE))
+
+
+def test_a_queue_that_begins_in_the_middle_begins_there_for_a_reader_too(tmp_path):
+    """The queues were lost together with the log's head: what is left begins pre-blank."""
+    root = tmp_path / "store"
+    with reput.open(root, plugins=["consumequeue"], config=SMALL, disk=QuickDisk()) as store:
+        _put(store, *[("T", b"%d" % number) for number in range(70)])
+    min(root.joinpath("commitlog").iterdir()).unlink()
+    shutil.rmtree(root / "consumequeue")
+    with reput.open(root, "r", plugins=["consumequeue"], disk=ReadOnlyDisk()) as reader:
+        assert reader.queues() == []
+        with reput.open(root, plugins=["consumequeue"], disk=QuickDisk()) as writer:
+            assert writer.wait_dispatched(10)
+            expected = _extents(writer)
+            low = expected["T", 0][0]
+            assert low % 4 != 0
+
+            assert _extents(reader) == expected
+            first = reader.read("T", 0, low, 1)
+            assert [message.body for message in first] == [b"%d" % low]
+            assert reader.read("T", 0, low - 1).status is ReadStatus.OFFSET_TOO_SMALL
+
+
+def test_a_reader_that_looked_away_while_the_head_was_trimmed_goes_on_behind_it(writer, reader):
+    _put(writer, *[("T", b"%d" % number) for number in range(3)])
+    assert reader.queues()[0].max_queue_offset == 3
+    reader.plugin_objects["consumequeue"].files.pool.close()  # as if other files had pushed it out
+
+    _put(writer, *[("T", b"%d" % number) for number in range(3, 120)])
+    low = writer.log.file_size * 2
+    writer.log.files.trim(low)
+    writer.plugin_objects["consumequeue"].reput_trim(min_physical_offset=low)
+    expected = _extents(writer)
+
+    assert expected["T", 0][0] > 4
+    assert _extents(reader)["T", 0][1] == 120
+    answer = reader.read("T", 0, 0)
+    assert answer.status is ReadStatus.OFFSET_TOO_SMALL
+    assert answer.next_queue_offset == expected["T", 0][0]
+    assert reader.read("T", 0, expected["T", 0][0], 1).messages[0].body == (
+        b"%d" % expected["T", 0][0]
+    )
+
+
+def test_a_reader_writes_nothing(tmp_path):
+    root = tmp_path / "store"
+    with reput.open(root, plugins=["consumequeue"], config=SMALL, disk=QuickDisk()) as store:
+        _put(store, *[("T", b"%d" % number, number % 3) for number in range(50)])
+    (root / "consumequeue" / "T" / "0" / f"{20 * UNIT_SIZE:020d}").touch()
+    (root / "abort").touch()
+    before = snapshot(root)
+
+    with reput.open(root, "r", plugins=["consumequeue"]) as reader:  # the usual disk
+        for info in reader.queues():
+            assert len(_bodies(reader, info.topic, info.queue_id)) == info.message_count
+            reader.offset_by_time(info.topic, info.queue_id, 0, "upper")
+        assert reader.read("Nobody", 0, 0).status is ReadStatus.NO_MESSAGE_IN_QUEUE
+        assert reader.read("T", 77, 0).status is ReadStatus.NO_MESSAGE_IN_QUEUE
+        with pytest.raises(MessageIllegalError):
+            reader.read("../T", 0, 0)
+
+    assert snapshot(root) == before
+
+
+def test_reading_what_is_not_there_leaves_nothing_in_memory_either(writer, reader):
+    for number in range(50):
+        reader.read(f"T{number}", 0, 0)
+        writer.read(f"T{number}", 0, 0)
+
+    assert reader.queues() == writer.queues() == []
