@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -97,6 +98,7 @@ def test_put_many_writes_the_bytes_that_single_puts_write(tmp_path):
             properties={"price": str(n)} if n % 2 else None,
             flag=n - 50,
             sys_flag=[0, 1, 8][n % 3],
+            born_host=None if n % 2 else ("10.0.0.9", n),
             born_timestamp=None if n % 5 else 1_600_000_000_000 + n,
             reconsume_times=n,
             prepared_transaction_offset=n,
@@ -109,6 +111,7 @@ def test_put_many_writes_the_bytes_that_single_puts_write(tmp_path):
     with open_small(tmp_path / "many", clock=lambda: 1_700_000_000_000) as store:
         receipts = list(store.put_many(sent))
 
+    assert {receipt.store_timestamp for receipt in receipts} == {1_700_000_000_000}
     assert _log_bytes(tmp_path / "one") == _log_bytes(tmp_path / "many")
     assert len(receipts) == 300
 
@@ -198,11 +201,13 @@ def test_ipv6_hosts_and_record_checksums_go_through_put_many_too(tmp_path):
         reput.Message("T", b"b"),
     ]
     config = {"commitlog": {"store_address": "fe80::1", "record_crc": True, "file_size": 4096}}
-    with reput.open(tmp_path, plugins=[], config=config) as store:
+    ticks = itertools.count(1_700_000_000_000)
+    with reput.open(tmp_path, plugins=[], config=config, clock=lambda: next(ticks)) as store:
         receipts = list(store.put_many(sent))
 
         views = [store.get(receipt.msg_id) for receipt in receipts]
         assert [view.body for view in views] == [b"a", b"b"]
+        assert [view.store_timestamp for view in views] == [r.store_timestamp for r in receipts]
         assert views[0].born_host == ("2001:db8::1", 5)
         assert {view.store_host for view in views} == {("fe80::1", 10_911)}
         assert all("__CRC32#" in view.properties for view in views)

@@ -20,6 +20,7 @@ import numpy as np
 from reput.checksum import crc32
 from reput.encode import Encoder
 from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
+from reput.ids import pack_host
 from reput.layout import (
     HEADER_DTYPE,
     HEADER_SIZE,
@@ -178,8 +179,12 @@ class PreparedMany:
 
 def prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedMany | None:
     """Prepare a list of messages; None when one of them needs the way for single messages."""
-    if any(map(attrgetter("born_host"), messages)):
-        return None
+    hosts = list(map(attrgetter("born_host"), messages))
+    packed = None
+    if any(hosts):
+        packed = [encoder.store_host if host is None else pack_host(*host) for host in hosts]
+        if not all(len(host) == HOST_SIZE for host in packed):
+            return None
     numbers = {name: list(map(attrgetter(name), messages)) for name in _NUMBERS}
     return _prepare(
         encoder,
@@ -187,6 +192,7 @@ def prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedM
         list(map(attrgetter("body"), messages)),
         list(map(encode_property_text, messages)),
         numbers,
+        packed,
     )
 
 
@@ -208,6 +214,7 @@ def _prepare(
     bodies: list[bytes],
     properties: list[bytes],
     numbers: dict[str, Any],
+    born_hosts: list[bytes] | None = None,
 ) -> PreparedMany | None:
     if len(encoder.store_host) != HOST_SIZE or encoder.record_crc:
         return None
@@ -233,6 +240,8 @@ def _prepare(
     header["magic"] = np.array([parts[topic][0] for topic in distinct], np.uint32)[topic_number]
     header["body_crc"] = np.fromiter(map(crc32, bodies), np.uint32, count) & 0x7FFFFFFF
     header["born_host"] = header["store_host"] = np.void(encoder.store_host)
+    if born_hosts is not None:
+        header["born_host"] = np.frombuffer(b"".join(born_hosts), f"V{HOST_SIZE}")
     header["body_size"] = body_size
     born = numbers["born_timestamp"]
     born_given = None

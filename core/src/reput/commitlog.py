@@ -14,7 +14,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from reput.encode import Encoder, Prepared
 from reput.errors import (
@@ -171,7 +174,7 @@ class CommitLog(CommitLogReader):
         """
         size, _, _, _, message, _, _, _, _, sys_flag, special = prepared
         if special:
-            return self._append_special(prepared)
+            return self.append_each((prepared,))[0]
         flag = sys_flag & TRANSACTION_MASK
         topic, queue_id = key = message.topic, message.queue_id
         # Not `with`: on the lock's own methods this takes half the time, a thirtieth of a put.
@@ -201,37 +204,40 @@ class CommitLog(CommitLogReader):
             self._lock.release()
         return _new_receipt(Receipt, (self, topic, queue_id, queue_offset, offset, size, timestamp))
 
-    def _append_special(self, prepared: Prepared) -> Receipt:
-        """Messages that are listed in light queues, or that count as several."""
-        message = prepared[4]
-        count = inner_message_count(prepared)
+    def append_each(self, prepared: Sequence[Prepared]) -> list[Receipt]:
+        """Append messages of any kind, with nobody else's in between."""
         with self._lock:
-            light: dict[tuple[str, int], int] = {}
-            if self.config.light_queues:
-                message, light = with_light_queue_offsets(
-                    message, prepared[7], self.queue_offsets, self.config.max_light_queues
-                )
-                prepared = self.encoder.prepare(message)
-            key = message.topic, message.queue_id
-            flag = prepared[9] & TRANSACTION_MASK
-            counts = flag in (0, TRANSACTION_COMMIT)
-            queue_offset = self.queue_offsets.get(key, 0) if counts else 0
-            if prepared[9] & INNER_BATCH:
-                prepared = self.encoder.with_inner_base(prepared, queue_offset)
-            size = prepared[0]
-            offset = self._place(size)
-            timestamp = self._now() // 1_000_000
-            rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
-            position = offset - self._base
-            self._map[position + 4 : position + size] = rest
-            self._map[position : position + 4] = size.to_bytes(4, "big")
-            if counts:
-                self.queue_offsets[key] = queue_offset + count
-            for light_key, light_offset in light.items():
-                self.queue_offsets[light_key] = light_offset + 1
-            self._end_offset = offset + size
-            self.last_record_offset = offset
-            self._call_wake()
+            return [self._append_locked(each) for each in prepared]
+
+    def _append_locked(self, prepared: Prepared) -> Receipt:
+        """The way for all messages: also those that light queues list, or that count as several."""
+        message = prepared[4]
+        count = inner_message_count(prepared) if prepared[10] else 1
+        light: dict[tuple[str, int], int] = {}
+        if self.config.light_queues and prepared[10]:
+            message, light = with_light_queue_offsets(
+                message, prepared[7], self.queue_offsets, self.config.max_light_queues
+            )
+            prepared = self.encoder.prepare(message)
+        key = message.topic, message.queue_id
+        counts = prepared[9] & TRANSACTION_MASK in (0, TRANSACTION_COMMIT)
+        queue_offset = self.queue_offsets.get(key, 0) if counts else 0
+        if prepared[9] & INNER_BATCH:
+            prepared = self.encoder.with_inner_base(prepared, queue_offset)
+        size = prepared[0]
+        offset = self._place(size)
+        timestamp = self._now() // 1_000_000
+        rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
+        position = offset - self._base
+        self._map[position + 4 : position + size] = rest
+        self._map[position : position + 4] = size.to_bytes(4, "big")
+        if counts:
+            self.queue_offsets[key] = queue_offset + count
+        for light_key, light_offset in light.items():
+            self.queue_offsets[light_key] = light_offset + 1
+        self._end_offset = offset + size
+        self.last_record_offset = offset
+        self._call_wake()
         return Receipt(self, message.topic, message.queue_id, queue_offset, offset, size, timestamp)
 
     # ------------------------------------------------------------------ many messages
@@ -266,7 +272,7 @@ class CommitLog(CommitLogReader):
             queue_offsets=queue_offsets,
             physical_offsets=offsets,
             sizes=prepared.size,
-            store_timestamp=timestamp,
+            store_timestamps=np.full(count, timestamp),
         )
 
     # ------------------------------------------------------------------ under the lock

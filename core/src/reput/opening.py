@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,19 +30,20 @@ from reput.config import CommitLogConfig
 from reput.context import StoreContext
 from reput.disk import Disk, FilePool
 from reput.encode import Encoder
-from reput.errors import ConfigError, CorruptFileError, PluginError, StoreNotFoundError
+from reput.errors import PluginError, StoreNotFoundError
 from reput.flush import LogFlusher
 from reput.housekeeping import Housekeeping, fingerprint_of
 from reput.ids import pack_host
-from reput.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE, file_name
+from reput.layout import file_name
 from reput.manifest import OWN_DIRECTORY, Manifest
 from reput.mappedfile import unused_path
 from reput.plugin import Plugin, build_config
-from reput.pluginset import PluginSet, default_plugins, installed, plugin_name
+from reput.pluginset import PluginSet, installed
 from reput.progress import ProgressFile
 from reput.queueoffsets import count_queue_offsets
 from reput.recovery import Recovery, find_end
 from reput.reputloop import ReputLoop
+from reput.storeconfig import LOG_SECTION, decide, read_sections, with_file_size
 
 if TYPE_CHECKING:
     from reput.store import Store
@@ -54,7 +54,6 @@ __all__ = ["open_store"]
 
 _LOG_FILES_OPEN = 64
 _KEEP_SIZE = 64 << 20
-_CONFIG_SECTION = "commitlog"
 
 
 def open_store(
@@ -94,24 +93,10 @@ def open_store(
         raise ValueError(f'mode must be "w" or "r", not {mode!r}')
     opening = _Opening(os.path.abspath(os.fspath(path)), mode == "w", disk or Disk(), clock)
     try:
-        return opening.run(plugins, _sections(config), frozenset(forget), progress)
+        return opening.run(plugins, read_sections(config), frozenset(forget), progress)
     except BaseException:
         opening.undo()
         raise
-
-
-def _sections(
-    config: Mapping[str, Mapping[str, Any]] | str | os.PathLike[str] | None,
-) -> Mapping[str, Mapping[str, Any]]:
-    if config is None:
-        return {}
-    if isinstance(config, Mapping):
-        return config
-    try:
-        with open(config, "rb") as file:
-            return tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(os.fspath(config), "(file)", str(error)) from error
 
 
 class _Opening:
@@ -146,9 +131,9 @@ class _Opening:
         if self.writable:
             if not self.disk.exists(self.root):
                 # A wrong option must not leave a directory behind.
-                names, sections = _decide(None, wanted, given, forget, self.writable)
+                names, sections = decide(None, wanted, given, forget, self.writable)
                 PluginSet(names, sections)
-                build_config(CommitLogConfig, _CONFIG_SECTION, sections.get(_CONFIG_SECTION, {}))
+                build_config(CommitLogConfig, LOG_SECTION, sections.get(LOG_SECTION, {}))
             self.disk.make_directory(self.root)
             self.lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
             self.lock.acquire()
@@ -160,17 +145,17 @@ class _Opening:
         clean = not self.abort.present or (closed is not None and self.abort.left_on_purpose)
 
         manifest = Manifest.load(self.root, self.disk)
-        names, sections = _decide(manifest, wanted, given, forget, self.writable)
+        names, sections = decide(manifest, wanted, given, forget, self.writable)
         plugins = self.plugins = PluginSet(names, sections)
-        config = build_config(CommitLogConfig, _CONFIG_SECTION, sections.get(_CONFIG_SECTION, {}))
+        config = build_config(CommitLogConfig, LOG_SECTION, sections.get(LOG_SECTION, {}))
         known_file_size = 0
         if manifest is not None:
-            known_file_size = manifest.config.get(_CONFIG_SECTION, {}).get("file_size", 0)
+            known_file_size = manifest.config.get(LOG_SECTION, {}).get("file_size", 0)
         log = self.log = self._make_log(log_directory, config, known_file_size)
         log.files.load(writable=self.writable)
-        config = _with_file_size(config, log, given)
-        remembered = {**sections.get(_CONFIG_SECTION, {}), "file_size": config.file_size}
-        sections = {**sections, _CONFIG_SECTION: remembered}
+        config = with_file_size(config, log.files, given)
+        remembered = {**sections.get(LOG_SECTION, {}), "file_size": config.file_size}
+        sections = {**sections, LOG_SECTION: remembered}
 
         checkpoint_path = os.path.join(self.root, "checkpoint")
         checkpoint = Checkpoint.load(checkpoint_path, self.disk)
@@ -381,60 +366,6 @@ class _Opening:
         if self.made_abort and not self.changed:
             self.abort.remove()
         self.release()
-
-
-def _decide(
-    manifest: Manifest | None,
-    wanted: Iterable[str | Plugin] | None,
-    given: Mapping[str, Mapping[str, Any]],
-    forget: frozenset[str],
-    writable: bool,
-) -> tuple[list[str | Plugin], Mapping[str, Mapping[str, Any]]]:
-    """Plugins and configuration: what the caller says, on top of what the store remembers."""
-    remembered = [] if manifest is None else [n for n in manifest.plugins if n not in forget]
-    if wanted is None:
-        names: list[str | Plugin] = list(default_plugins() if manifest is None else remembered)
-    else:
-        names = list(wanted)
-        have = {item if isinstance(item, str) else plugin_name(item) for item in names}
-        left_out = sorted(set(remembered) - have)
-        if left_out and writable:
-            raise PluginError(
-                left_out[0],
-                "the store uses it, and its files would fall behind without it; add it to "
-                f"plugins, or give it up with forget={left_out!r}",
-            )
-    sections: dict[str, dict[str, Any]] = {}
-    active = {item if isinstance(item, str) else plugin_name(item) for item in names}
-    for name, options in (manifest.config if manifest is not None else {}).items():
-        if name == _CONFIG_SECTION or name in active:
-            sections[name] = dict(options)
-    for name, options in given.items():
-        if not isinstance(options, Mapping):
-            raise ConfigError(name, "(section)", f"a table of options expected, not {options!r}")
-        sections[name] = {**sections.get(name, {}), **options}
-    return names, sections
-
-
-def _with_file_size(
-    config: CommitLogConfig, log: CommitLog, given: Mapping[str, Mapping[str, Any]]
-) -> CommitLogConfig:
-    """The files of a store have one size; an option that contradicts them is an error."""
-    if not log.files.bases:
-        log.files.file_size = config.file_size
-        return config
-    found = log.files.file_size
-    if found < RECORD_MIN_SIZE + BLANK_MIN_SIZE:
-        path = log.files.path(log.files.bases[0])
-        raise CorruptFileError(path, found, "the file is too short to be part of a log")
-    asked = given.get(_CONFIG_SECTION, {}).get("file_size", found)
-    if asked != found:
-        raise ConfigError(
-            _CONFIG_SECTION,
-            "file_size",
-            f"the store's files have {found} bytes; leave the option out, or give that size",
-        )
-    return attrs.evolve(config, file_size=found)
 
 
 def _known_progress(

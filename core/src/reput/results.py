@@ -93,8 +93,8 @@ class BatchReceipt:
     queue_offsets: npt.NDArray[np.int64]
     physical_offsets: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
-    store_timestamp: int
-    """ms; one for all of them."""
+    store_timestamps: npt.NDArray[np.int64]
+    """``(n,)``, ms."""
 
     def __len__(self) -> int:
         return len(self.physical_offsets)
@@ -107,7 +107,7 @@ class BatchReceipt:
             int(self.queue_offsets[row]),
             int(self.physical_offsets[row]),
             int(self.sizes[row]),
-            self.store_timestamp,
+            int(self.store_timestamps[row]),
         )
 
     def __iter__(self) -> Iterator[Receipt]:

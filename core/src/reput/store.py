@@ -203,7 +203,7 @@ class Store:
         import numpy as np
 
         prepared = [self._prepare(message) for message in messages]
-        receipts = [self._append(each) for each in prepared]
+        receipts = self.log.append_each(prepared)
         return BatchReceipt(
             progress=self.log,
             topics=[receipt.topic for receipt in receipts],
@@ -211,7 +211,7 @@ class Store:
             queue_offsets=np.array([receipt.queue_offset for receipt in receipts], np.int64),
             physical_offsets=np.array([receipt.physical_offset for receipt in receipts], np.int64),
             sizes=np.array([receipt.size for receipt in receipts], np.int64),
-            store_timestamp=receipts[-1].store_timestamp if receipts else 0,
+            store_timestamps=np.array([receipt.store_timestamp for receipt in receipts], np.int64),
         )
 
     def _wait_durable(self, receipt: Receipt | BatchReceipt, properties: bytes) -> None:

@@ -1,0 +1,23 @@
+"""Fixtures of the tests against Apache RocketMQ's own store."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+# `--import-mode=importlib` puts no folder on the path; the modules beside this one are helpers of
+# this folder's tests only.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from java_store import VERSIONS, JavaStore, JavaUnavailableError, build
+
+
+@pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: f"rocketmq-{version}")
+def java(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> JavaStore:
+    """RocketMQ's store, in each version."""
+    try:
+        return build(request.param, tmp_path_factory.mktemp("java-home"))
+    except JavaUnavailableError as error:
+        pytest.skip(str(error))

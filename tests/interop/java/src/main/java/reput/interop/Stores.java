@@ -1,0 +1,151 @@
+package reput.interop;
+
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.nio.file.Path;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.store.DefaultMessageStore;
+import org.apache.rocketmq.store.MessageArrivingListener;
+import org.apache.rocketmq.store.config.BrokerRole;
+import org.apache.rocketmq.store.config.FlushDiskType;
+import org.apache.rocketmq.store.config.MessageStoreConfig;
+import org.apache.rocketmq.store.stats.BrokerStatsManager;
+
+/** Opens and closes a DefaultMessageStore of whichever version is on the class path. */
+final class Stores {
+    private static final int HUNDRED_YEARS_IN_HOURS = 876_000;
+
+    static {
+        // 4.9 reads these once; a full disk of the machine must not stop or clean a test store.
+        System.setProperty("rocketmq.broker.diskSpaceWarningLevelRatio", "0.99");
+        System.setProperty("rocketmq.broker.diskSpaceCleanForciblyRatio", "0.99");
+    }
+
+    private Stores() {
+    }
+
+    /** Sizes from the command line; what is not given keeps RocketMQ's default. */
+    static MessageStoreConfig config(Path directory, Main options) throws Exception {
+        MessageStoreConfig config = new MessageStoreConfig();
+        config.setStorePathRootDir(directory.toString());
+        config.setStorePathCommitLog(directory.resolve("commitlog").toString());
+        if (options.has("commitlog-size")) {
+            config.setMappedFileSizeCommitLog(options.number("commitlog-size", 0));
+        }
+        if (options.has("cq-units")) {
+            config.setMappedFileSizeConsumeQueue(20 * options.number("cq-units", 0));
+        }
+        config.setMessageIndexEnable(options.has("index") || options.has("index-slots"));
+        if (options.has("index-slots")) {
+            config.setMaxHashSlotNum(options.number("index-slots", 0));
+            config.setMaxIndexNum(options.number("index-max", 0));
+        }
+        config.setBrokerRole(BrokerRole.ASYNC_MASTER);
+        config.setFlushDiskType(FlushDiskType.ASYNC_FLUSH);
+        config.setHaListenPort(0); // any free port: stores may be open side by side
+        config.setFileReservedTime(HUNDRED_YEARS_IN_HOURS);
+        config.setCleanFileForciblyEnable(false);
+        config.setDiskMaxUsedSpaceRatio(95);
+        setIfPresent(config, "setEnableCompaction", false);
+        setIfPresent(config, "setEnableLmq", options.has("light-queues"));
+        setIfPresent(config, "setEnableMultiDispatch", options.has("light-queues"));
+        setIfPresent(config, "setEnabledAppendPropCRC", options.has("record-crc"));
+        setIfPresent(config, "setForceVerifyPropCRC", options.has("record-crc"));
+        setIfPresent(config, "setTimerWheelEnable", false);
+        return config;
+    }
+
+    static DefaultMessageStore create(MessageStoreConfig config) throws Exception {
+        BrokerConfig broker = new BrokerConfig();
+        BrokerStatsManager stats = new BrokerStatsManager("interop", false);
+        MessageArrivingListener listener =
+            (topic, queueId, offset, tagsCode, storeTime, bitMap, properties) -> { };
+        for (Constructor<?> constructor : DefaultMessageStore.class.getConstructors()) {
+            if (constructor.getParameterCount() == 4) { // 4.9
+                return (DefaultMessageStore) constructor.newInstance(config, stats, listener, broker);
+            }
+            if (constructor.getParameterCount() == 5) { // 5.x takes the topics' configuration too
+                return (DefaultMessageStore)
+                    constructor.newInstance(config, stats, listener, broker, new ConcurrentHashMap<>());
+            }
+        }
+        throw new IllegalStateException("unknown constructor of DefaultMessageStore");
+    }
+
+    static DefaultMessageStore open(MessageStoreConfig config) throws Exception {
+        DefaultMessageStore store = create(config);
+        if (!store.load()) {
+            throw new IllegalStateException("load() refused " + config.getStorePathRootDir());
+        }
+        store.start();
+        awaitDispatched(store);
+        return store;
+    }
+
+    static void awaitDispatched(DefaultMessageStore store) throws InterruptedException {
+        long deadline = System.nanoTime() + 600_000_000_000L;
+        while (store.dispatchBehindBytes() > 0) {
+            if (System.nanoTime() > deadline) {
+                throw new IllegalStateException("still behind: " + store.dispatchBehindBytes());
+            }
+            Thread.sleep(1);
+        }
+    }
+
+    /** Throws away what was derived from the log and lets the running reput loop begin again. */
+    static void forgetDerived(DefaultMessageStore store) throws Exception {
+        Object queues = has(store, "destroyLogics") ? store : call(store, "getQueueStore");
+        call(queues, queues == store ? "destroyLogics" : "destroy");
+        call(field(store, "indexService"), "destroy");
+    }
+
+    static void reputFromStart(DefaultMessageStore store) throws Exception {
+        Object service = field(store, "reputMessageService");
+        Method method = service.getClass().getMethod("setReputFromOffset", long.class);
+        method.setAccessible(true);
+        method.invoke(service, store.getMinPhyOffset());
+    }
+
+    /** Only 5.x knows boundaries. */
+    static long offsetByTime(DefaultMessageStore store, String topic, int queueId, long time, String boundary)
+        throws Exception {
+        for (Method method : DefaultMessageStore.class.getMethods()) {
+            if (method.getName().equals("getOffsetInQueueByTime") && method.getParameterCount() == 4) {
+                Object type = method.getParameterTypes()[3].getField(boundary).get(null);
+                return (long) method.invoke(store, topic, queueId, time, type);
+            }
+        }
+        throw new IllegalStateException("this version knows no boundaries");
+    }
+
+    private static boolean has(Object target, String method) {
+        try {
+            target.getClass().getMethod(method);
+            return true;
+        } catch (NoSuchMethodException e) {
+            return false;
+        }
+    }
+
+    private static Object call(Object target, String name) throws Exception {
+        Method method = target.getClass().getMethod(name);
+        method.setAccessible(true);
+        return method.invoke(target);
+    }
+
+    private static Object field(Object target, String name) throws Exception {
+        Field field = DefaultMessageStore.class.getDeclaredField(name);
+        field.setAccessible(true);
+        return field.get(target);
+    }
+
+    private static void setIfPresent(Object target, String setter, boolean value) throws Exception {
+        try {
+            target.getClass().getMethod(setter, boolean.class).invoke(target, value);
+        } catch (NoSuchMethodException e) {
+            // 4.9 has no such option
+        }
+    }
+}

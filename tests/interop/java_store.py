@@ -1,0 +1,267 @@
+"""Drives Apache RocketMQ's own store, of a released version, through the Java program in ``java/``.
+
+The program is built once per version into ``java/target-<version>`` (ignored by git) and again when
+its source changes. By hand, for the figures of a machine::
+
+    python tests/interop/java_store.py 5.3.3 bench /tmp/store --count 1000000 --body 100
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import ipaddress
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+VERSIONS = ("4.9.8", "5.3.3")
+"""The newest usable releases of their series (the 5.3.4 artifacts are incomplete)."""
+
+COMMITLOG_SIZE = 65_536
+UNITS_PER_FILE = 100
+KILLED = 137
+
+Row = dict[str, Any]
+Queue = tuple[str, int]
+
+_JAVA = Path(__file__).resolve().parent / "java"
+_BUILD_TIMEOUT = 900
+_RUN_TIMEOUT = 120
+_SIZES = ("--commitlog-size", str(COMMITLOG_SIZE), "--cq-units", str(UNITS_PER_FILE))
+_SMALL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
+_OPENED = tuple(
+    f"--add-opens=java.base/{package}=ALL-UNNAMED"
+    for package in ("java.nio", "sun.nio.ch", "jdk.internal.ref")
+)
+
+
+class JavaUnavailableError(Exception):
+    """The program cannot be built here; its text is one sentence for a skipped test."""
+
+
+class JavaFailedError(Exception):
+    """The program ended with an error; its text is what it printed."""
+
+
+@dataclass
+class Dump:
+    """What the Java store says of a directory that it opened."""
+
+    min_physical_offset: int = 0
+    max_physical_offset: int = 0
+    queues: dict[Queue, tuple[int, int]] = field(default_factory=dict)
+    """Min and max queue offset."""
+    messages: list[Row] = field(default_factory=list)
+    """Queue after queue, in the order read."""
+    reads: list[Row] = field(default_factory=list)
+    """Answers at and beyond the ends of each queue."""
+    times: list[Row] = field(default_factory=list)
+    """Queue offsets at and around each store time, when asked with ``--times``."""
+    unread: list[Row] = field(default_factory=list)
+    """Reads between min and max offset that found nothing; none in a sound store."""
+
+
+@dataclass(frozen=True)
+class JavaStore:
+    """RocketMQ's store of one version."""
+
+    version: str
+    class_path: str
+    home: Path
+    """What Java takes for the home and temporary directory."""
+
+    @property
+    def writes_record_version_2(self) -> bool:
+        """Whether it knows topics longer than 127 bytes."""
+        return int(self.version.split(".")[0]) >= 5
+
+    @property
+    def sends_overflow_to_the_end(self) -> bool:
+        """Whether a reader far behind the end goes on there, and not at 0 (4.x)."""
+        return int(self.version.split(".")[0]) >= 5
+
+    @property
+    def knows_time_boundaries(self) -> bool:
+        """Whether it finds the first message since and the last one until a time."""
+        return int(self.version.split(".")[0]) >= 5
+
+    @property
+    def checks_record_crc(self) -> bool:
+        """Whether it knows the checksum over whole records."""
+        return int(self.version.split(".")[0]) >= 5
+
+    def dump(self, store: Path, *options: str) -> Dump:
+        """Open ``store`` with Java, which recovers and changes it, and read everything."""
+        dump = Dump()
+        for row in self._rows("dump", store, *_SIZES, *options):
+            kind = row.pop("kind")
+            if kind == "log":
+                dump.min_physical_offset = row["min_physical_offset"]
+                dump.max_physical_offset = row["max_physical_offset"]
+            elif kind == "queue":
+                queue = row["topic"], row["queue_id"]
+                dump.queues[queue] = row["min_offset"], row["max_offset"]
+            elif kind == "message":
+                dump.messages.append(normal(row))
+            elif kind == "get_status":
+                dump.reads.append(row)
+            elif kind == "by_time":
+                dump.times.append(row)
+            elif kind == "read":
+                dump.unread.append(row)
+        return dump
+
+    def write(self, store: Path, mode: str, count: int, *options: str) -> list[Row]:
+        """Let Java put ``count`` messages into ``store``; what it answered, a row for each."""
+        options = ("--mode", mode, "--count", str(count), *_SIZES, *options)
+        rows = self._rows("write", store, *options)
+        return [normal(row) for row in rows if row.pop("kind") == "put"]
+
+    @contextmanager
+    def holding(self, store: Path, count: int) -> Iterator[list[Row]]:
+        """Like `write`, with the store open, in its own process, for the time of the block."""
+        out = self.home / f"holding-{store.parent.name}.jsonl"
+        options = ("--mode", "plain", "--count", str(count), *_SIZES, "--hold")
+        command = [*self.command(_SMALL), "write", str(store), str(out), *options]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(command, text=True, **pipes) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "holding\n"
+            yield [normal(row) for row in _read_rows(out) if row.pop("kind") == "put"]
+            process.communicate(timeout=_RUN_TIMEOUT)
+            assert process.returncode == 0
+
+    def _rows(self, command: str, store: Path, *options: str) -> list[Row]:
+        with tempfile.TemporaryDirectory(dir=self.home) as folder:
+            out = Path(folder) / "rows.jsonl"
+            done = subprocess.run(
+                [*self.command(_SMALL), command, str(store), str(out), *options],
+                capture_output=True,
+                text=True,
+                timeout=_RUN_TIMEOUT,
+                check=False,
+            )
+            if done.returncode != (KILLED if "--kill" in options else 0):
+                raise JavaFailedError(f"exit {done.returncode}\n{done.stdout}{done.stderr}")
+            return _read_rows(out)
+
+    def command(self, options: Sequence[str]) -> list[str]:
+        """The command line of the program without its arguments."""
+        return [
+            _executable("java"),
+            *options,
+            *_OPENED,
+            f"-Duser.home={self.home}",
+            f"-Djava.io.tmpdir={self.home}",
+            "-cp",
+            self.class_path,
+            "reput.interop.Main",
+        ]
+
+
+def _read_rows(path: Path) -> list[Row]:
+    with path.open(encoding="ascii") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def normal(row: Row) -> Row:
+    """A row as `reput.MessageView` tells it: bytes, and hosts as (address, port)."""
+    hosts = {name: _host(row[name]) for name in ("born_host", "store_host")}
+    return {**row, **hosts, "body": bytes.fromhex(row["body"])}
+
+
+def _host(text: str) -> tuple[str, int]:
+    address, _, port = text.rpartition(":")
+    return str(ipaddress.ip_address(address.strip("[]"))), int(port)
+
+
+# --------------------------------------------------------------------------- building
+
+
+def build(version: str, home: Path) -> JavaStore:
+    """Build the program against ``version``, unless that was done before.
+
+    Raises:
+        JavaUnavailableError: no Java, no Maven, or no artifacts.
+    """
+    _executable("java")
+    target = _JAVA / f"target-{version}"
+    with _locked(_JAVA / f"target-{version}.lock"):
+        if not _is_built(target):
+            shutil.rmtree(target, ignore_errors=True)
+            _run_maven(version)
+            (target / "fingerprint").write_text(_fingerprint(), encoding="ascii")
+    class_path = os.pathsep.join([str(target / "classes"), *_jars(target)])
+    return JavaStore(version, class_path, home)
+
+
+def _is_built(target: Path) -> bool:
+    fingerprint = target / "fingerprint"
+    if not fingerprint.exists() or fingerprint.read_text(encoding="ascii") != _fingerprint():
+        return False
+    return all(Path(jar).exists() for jar in _jars(target))
+
+
+def _run_maven(version: str) -> None:
+    maven = _executable("mvn")
+    command = [maven, "-B", "-ntp", "-q", "compile", f"-Drocketmq.version={version}"]
+    done = subprocess.run(
+        command, cwd=_JAVA, capture_output=True, text=True, timeout=_BUILD_TIMEOUT, check=False
+    )
+    if done.returncode == 0:
+        return
+    if "COMPILATION ERROR" in done.stdout:
+        raise JavaFailedError(done.stdout)
+    error = re.search(r"\[ERROR\] (.+)", re.sub(r"\x1b\[[0-9;]*m", "", done.stdout))
+    reason = error[1][:300] if error else "it does not say why"
+    raise JavaUnavailableError(f"Maven cannot resolve rocketmq-store {version} here: {reason}")
+
+
+def _jars(target: Path) -> list[str]:
+    return (target / "classpath.txt").read_text(encoding="utf-8").strip().split(os.pathsep)
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256()
+    for path in sorted([_JAVA / "pom.xml", *_JAVA.glob("src/**/*.*")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _executable(name: str) -> str:
+    home = os.environ.get("JAVA_HOME")
+    inside = shutil.which(name, path=str(Path(home) / "bin")) if home else None
+    found = inside or shutil.which(name)
+    if found is None:
+        raise JavaUnavailableError(f"these tests drive RocketMQ's Java store and need {name!r}")
+    return found
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One builder at a time: tests may run in several processes."""
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the program by hand: a version, then the program's own arguments."""
+    with tempfile.TemporaryDirectory() as home:
+        java = build(arguments[0], Path(home))
+        command = [*java.command(["-Xms2g", "-Xmx4g"]), *arguments[1:]]
+        return subprocess.run(command, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
