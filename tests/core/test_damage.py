@@ -248,3 +248,35 @@ def test_a_store_whose_queues_nobody_kept_is_left_for_rocketmq_to_look_at(tmp_pa
     with reput.open(tmp_path, plugins=[]) as store:
         assert store.clean
         assert store.recovery.message_count == 0
+
+
+def test_another_state_of_the_log_put_back_from_a_copy_is_read_to_its_own_end(tmp_path):
+    store_path, copy = tmp_path / "store", tmp_path / "copy"
+    with reput.open(store_path, plugins=[], config=CONFIG) as store:
+        store.put(reput.Message("T", b"shared"))
+    shutil.copytree(store_path, copy)
+    with reput.open(store_path, plugins=[]) as store:
+        store.put(reput.Message("T", b"here, and long enough to end elsewhere"))
+    with reput.open(copy, plugins=[]) as store:
+        store.put(reput.Message("T", b"there"))
+        store.put(reput.Message("T", b"and there"))
+    shutil.rmtree(store_path / "commitlog")
+    shutil.copytree(copy / "commitlog", store_path / "commitlog")
+
+    with reput.open(store_path, plugins=[]) as store:
+        assert store.recovery.finding is None
+        assert [message[3] for message in _messages(store)] == [b"shared", b"there", b"and there"]
+
+
+def test_a_reader_whose_end_was_trimmed_away_goes_on_where_the_log_begins(tmp_path):
+    with reput.open(tmp_path, plugins=[], config=CONFIG) as store:
+        store.put(reput.Message("T", b"old"))
+        with reput.open(tmp_path, "r", plugins=[]) as reader:
+            assert reader.log.max_physical_offset == store.log.max_physical_offset
+            for number in range(40):
+                store.put(reput.Message("T", b"%d" % number * 50))
+            store.log.files.trim(3 * 1024)
+
+            assert reader.log.max_physical_offset == store.log.max_physical_offset
+            assert reader.log.min_physical_offset == 3 * 1024
+            assert len(_messages(reader)) == len(_messages(store)) > 0

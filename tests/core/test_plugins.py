@@ -376,3 +376,32 @@ def test_damage_in_the_middle_of_the_log_costs_what_it_hit_and_not_what_follows(
             assert store.wait_dispatched(10)
 
     assert plugin.seen == [r.physical_offset for n, r in enumerate(receipts) if n != 20]
+
+
+def test_a_lowered_progress_is_on_disk_before_anything_is_dispatched_again(tmp_path):
+    class LosingPlugin(CounterPlugin):
+        name = "losing"
+        loses: ClassVar[bool] = False
+
+        @reput.hookimpl
+        def reput_recover(self, progress):
+            self.promised = progress
+            return 0 if self.loses else progress
+
+        @reput.hookimpl
+        def reput_dispatch(self, batch):
+            if self.loses:
+                raise RuntimeError("dies on the way")
+
+    with open_with(tmp_path, LosingPlugin()) as store:
+        for n in range(20):
+            store.put(reput.Message("T", b"%d" % n))
+    losing = LosingPlugin()
+    losing.loses = True
+    with open_with(tmp_path, losing) as store:
+        assert store.wait_dispatched(10)
+    after = LosingPlugin()
+    with open_with(tmp_path, after):
+        pass
+
+    assert (losing.promised > 0, after.promised) == (True, 0)

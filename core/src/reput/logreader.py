@@ -154,6 +154,8 @@ class CommitLogReader:
     @property
     def min_physical_offset(self) -> int:
         """Where the log begins: at its first file."""
+        if self.follows and not self.files.has_first():
+            self.files.refresh()
         return self.files.min_offset
 
     @property
@@ -182,10 +184,16 @@ class CommitLogReader:
         with self._follow_lock:
             reader = self.window_reader(check_crc=True)
             while True:
+                if self._end_offset < self.files.min_offset:
+                    # All that was known is gone; every file begins with a record or with nothing.
+                    self._end_offset = self.files.min_offset
                 result = reader.read(self._end_offset)
                 end_offset = result.batch.end_offset
                 if result.end == End.BLANK and self.files.base_of(end_offset) is None:
                     self.files.refresh()
+                    if end_offset < self.files.min_offset:
+                        self._end_offset = self.files.min_offset
+                        continue
                     if self.files.base_of(end_offset) is None:
                         # The next file is not there yet: the log ends in front of the blank.
                         self._end_offset = max(self._end_offset, _last_end(result.batch))
@@ -199,6 +207,8 @@ class CommitLogReader:
     def _anything_at(self, offset: int) -> bool:
         if self.files.base_of(offset) is None:
             self.files.refresh()
+            if offset < self.files.min_offset:
+                return True
         head = self.files.read(offset, 4)
         return len(head) == 4 and head != b"\0\0\0\0"
 

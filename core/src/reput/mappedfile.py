@@ -143,6 +143,11 @@ class MappedFileQueue:
         bases = self._bases
         return bases[0] if bases else 0
 
+    def has_first(self) -> bool:
+        """Whether the first file is still there; another process may have removed it."""
+        bases = self._bases
+        return not bases or self._disk.exists(self.path(bases[0]))
+
     @property
     def capacity_end(self) -> int:
         """Offset behind the last file; 0 when there is none."""

@@ -39,7 +39,7 @@ from reput.manifest import OWN_DIRECTORY, Manifest
 from reput.mappedfile import unused_path
 from reput.plugin import Plugin, build_config
 from reput.pluginset import PluginSet, installed
-from reput.progress import ProgressFile
+from reput.progress import Progress, ProgressFile
 from reput.queueoffsets import count_queue_offsets
 from reput.recovery import Recovery, find_end
 from reput.reputloop import ReputLoop
@@ -312,6 +312,10 @@ class _Opening:
                     raise PluginError(name, f"reput_recover returned {answer!r}, not an offset")
                 position = min(progress, answer)
             positions[name] = max(position, log.min_physical_offset)
+            if self.writable and name in files and position < progress:
+                # Before the first message comes again: a crash on the way must not leave the old
+                # promise standing over files that are being built anew.
+                files[name].save(Progress(positions[name]))
         return positions
 
     def _context(self, name: str, log: CommitLog, clean: bool) -> StoreContext:

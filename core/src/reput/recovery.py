@@ -65,10 +65,9 @@ def find_end(
     bases = log.files.bases
     if not bases:
         return Recovery(0, 0, 0, 0, None)
-    if clean and closed is not None:
-        known = _as_closed(log, closed)
-        if known is not None:
-            return known
+    if clean and closed is not None and _is_as_closed(log, closed):
+        end, record = closed.end_offset, closed.record_offset
+        return Recovery(end, end, 0, closed.last_store_timestamp, None, record)
     start = _start_file(log, bases, None if clean else checkpoint.replay_timestamp)
     reader = log.window_reader(check_crc=True, check_record_crc=True)
     position, count, timestamp, last_record = start, 0, 0, -1
@@ -91,6 +90,8 @@ def find_end(
             return Recovery(start, last_end, count, timestamp, None, last_record)
         if result.end in (End.BAD, End.EMPTY) or end == position:
             found = Recovery(start, end, count, timestamp, batch.finding, last_record)
+            if clean and closed is not None:
+                return _without_changed_record(found, closed)
             is_torn = not clean and result.end == End.EMPTY and end == last_end
             return _without_torn_record(log, found) if is_torn else found
         position = end
@@ -111,26 +112,34 @@ def _without_torn_record(log: CommitLogReader, found: Recovery) -> Recovery:
     return attrs.evolve(found, end_offset=record, finding=finding, last_record_offset=-1)
 
 
-def _as_closed(log: CommitLogReader, closed: CloseRecord) -> Recovery | None:
-    """The end that the last writer left; None where the files say that more was written.
-
-    Only the last record is looked at. Where it is not the one that was written, the log ends in
-    front of it.
-    """
+def _is_as_closed(log: CommitLogReader, closed: CloseRecord) -> bool:
+    """Whether the log ends in the record that was written last, and nothing follows it."""
     end, record = closed.end_offset, closed.record_offset
     if record < 0 or log.files.base_of(record) is None:
-        return None
+        return False
     behind = log.files.read(end, SIZE_AND_MAGIC.size)
     if len(behind) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(behind)[1] in (
         MAGIC_V1,
         MAGIC_V2,
     ):
-        return None
-    if zlib.crc32(log.files.read(record, end - record)) == closed.record_crc:
-        return Recovery(end, end, 0, closed.last_store_timestamp, None, record)
+        return False
+    return zlib.crc32(log.files.read(record, end - record)) == closed.record_crc
+
+
+def _without_changed_record(found: Recovery, closed: CloseRecord) -> Recovery:
+    """``found`` without its last record, when that is the one that was written last, but changed.
+
+    A log that ends elsewhere is another one, put back from a copy perhaps, and stands as it was
+    found.
+    """
+    same_place = found.last_record_offset == closed.record_offset
+    if not same_place or found.end_offset != closed.end_offset:
+        return found
     detail = "its bytes are not those that were written"
-    finding = Finding(record, FindingReason.RECORD_CRC, detail)
-    return Recovery(record, record, 0, 0, finding, -1)
+    finding = Finding(closed.record_offset, FindingReason.RECORD_CRC, detail)
+    return attrs.evolve(
+        found, end_offset=closed.record_offset, finding=finding, last_record_offset=-1
+    )
 
 
 def _start_file(log: CommitLogReader, bases: tuple[int, ...], until: int | None) -> int:
