@@ -140,6 +140,7 @@ def test_a_reader_that_looked_away_while_the_head_was_trimmed_goes_on_behind_it(
     reader.plugin_objects["consumequeue"].files.pool.close()  # as if other files had pushed it out
 
     _put(writer, *[("T", b"%d" % number) for number in range(3, 120)])
+    assert reader.log.max_physical_offset == writer.log.max_physical_offset
     low = writer.log.file_size * 2
     writer.log.files.trim(low)
     writer.plugin_objects["consumequeue"].reput_trim(min_physical_offset=low)
@@ -149,10 +150,15 @@ def test_a_reader_that_looked_away_while_the_head_was_trimmed_goes_on_behind_it(
     assert _extents(reader)["T", 0][1] == 120
     answer = reader.read("T", 0, 0)
     assert answer.status is ReadStatus.OFFSET_TOO_SMALL
-    assert answer.next_queue_offset == expected["T", 0][0]
-    assert reader.read("T", 0, expected["T", 0][0], 1).messages[0].body == (
-        b"%d" % expected["T", 0][0]
-    )
+    first = answer.next_queue_offset  # a file's beginning, as long as its log keeps the old head
+    assert first <= expected["T", 0][0]
+    found, at = [], expected["T", 0][0]
+    while at < 120:
+        answer = reader.read("T", 0, at)
+        assert answer.next_queue_offset > at
+        found += [message.body for message in answer]
+        at = answer.next_queue_offset
+    assert found == [b"%d" % number for number in range(expected["T", 0][0], 120)]
 
 
 def test_a_reader_writes_nothing(tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bisect
+import errno
 import logging
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ import numpy as np
 
 from reput.errors import CorruptFileError
 from reput.layout import FILE_NAME_DIGITS, file_name
-from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
+from reput_consumequeue.layout import UNIT, UNIT_DTYPE, UNIT_SIZE
 
 if TYPE_CHECKING:
     from reput.disk import Disk, FilePool
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["FileSet", "QueueFiles"]
+_ZERO_SIZE = 1 << 16  # bytes looked at and zeroed at a time
+_NO_DATA = (1 << 63) - 1
+
+__all__ = ["FileSet", "QueueFiles", "unit_file_size"]
 
 
 @attrs.define(eq=False)
@@ -36,42 +41,66 @@ class FileSet:
     """Paths written since the last flush."""
     new_directories: set[str] = attrs.field(factory=set)
     """Directories in which files were made since the last flush."""
-    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+    """Held for moments, by whoever changes the sets above or the list of a queue's files."""
+    _flush_failure: OSError | None = None
 
     def written(self, path: str) -> None:
         """Note that a file has bytes which are not on disk."""
         if path not in self.dirty:
-            with self._lock:
+            with self.lock:
                 self.dirty.add(path)
 
     def flush(self) -> None:
-        """Bring to disk what was written before this call; a dispatch may go on meanwhile."""
-        with self._lock:
+        """Bring to disk what was written before this call; a dispatch may go on meanwhile.
+
+        Raises:
+            OSError: this or an earlier flush failed. The system may have dropped the pages that it
+                could not write, so that trying again would report success without them.
+        """
+        if self._flush_failure is not None:
+            raise OSError(self._flush_failure.errno, f"flushed before: {self._flush_failure}")
+        with self.lock:
             paths, self.dirty = self.dirty, set()
             directories, self.new_directories = self.new_directories, set()
         try:
             for path in sorted(paths):
                 if self.disk.exists(path):
                     self.pool.flush([path])
+            # The names behind the bytes: a file without its units is mended, a unit without its
+            # file is not missed.
             for directory in sorted(directories):
                 if self.disk.exists(directory):
                     self.disk.flush_directory(directory)
-        except BaseException:
-            with self._lock:  # the caller may try again, and then for all of them
-                self.dirty |= paths
-                self.new_directories |= directories
+        except OSError as error:
+            self._flush_failure = error
             raise
 
     def forget(self, path: str) -> None:
         """Note that a file is about to be removed."""
-        with self._lock:
+        with self.lock:
             self.dirty.discard(path)
         self.pool.forget(path)
 
-    def made(self, directory: str) -> None:
-        """Note that a file was made in ``directory``."""
-        with self._lock:
+    def made(self, directory: str, *, is_new: bool) -> None:
+        """Note that a file was made in ``directory``, which may be new itself."""
+        with self.lock:
             self.new_directories.add(directory)
+            if is_new:
+                topic = os.path.dirname(directory)
+                every_queue = os.path.dirname(topic)
+                self.new_directories.update((topic, every_queue, os.path.dirname(every_queue)))
+
+
+def unit_file_size(entry: os.DirEntry[str]) -> int | None:
+    """Size of a directory's entry, bytes; None where that is no file of units, or no more."""
+    name = entry.name
+    if not (len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit()):
+        return None
+    try:
+        return entry.stat().st_size if entry.is_file() else None
+    except FileNotFoundError:  # removed between the listing and now
+        return None
 
 
 class QueueFiles:
@@ -82,7 +111,10 @@ class QueueFiles:
         self.shared = shared
         self.bases: tuple[int, ...] = ()
         """First unit of each file, ascending; replaced whole, so that readers need no lock."""
-        self._paths: dict[int, str] = {}
+        self.lost_last = False
+        """Whether a last file without bytes was found: units may be missing behind the others."""
+        # The file written last, as nearly every write goes on in it: its units, its path.
+        self._active_base, self._active_stop, self._active_path = 0, 0, ""
 
     @property
     def units_per_file(self) -> int:
@@ -91,10 +123,7 @@ class QueueFiles:
 
     def path(self, base: int) -> str:
         """Path of the file whose first unit is ``base``."""
-        path = self._paths.get(base)
-        if path is None:
-            path = self._paths[base] = f"{self.directory}/{file_name(base * UNIT_SIZE)}"
-        return path
+        return f"{self.directory}/{file_name(base * UNIT_SIZE)}"
 
     def load(self) -> None:
         """Read the directory.
@@ -104,16 +133,12 @@ class QueueFiles:
         """
         found: list[tuple[int, int]] = []
         for entry in self.shared.disk.list(self.directory):
-            name = entry.name
-            if (
-                len(name) == FILE_NAME_DIGITS
-                and name.isascii()
-                and name.isdigit()
-                and entry.is_file()
-            ):
-                found.append((int(name), entry.stat().st_size))
+            size = unit_file_size(entry)
+            if size is not None:
+                found.append((int(entry.name), size))
         if found and found[-1][1] == 0:
             base, _ = found.pop()  # a crash between making a file and giving it its size
+            self.lost_last = True
             if self.shared.writable:
                 self.shared.disk.remove(f"{self.directory}/{file_name(base)}")
         expected = self.units_per_file * UNIT_SIZE
@@ -123,17 +148,20 @@ class QueueFiles:
                 raise CorruptFileError(
                     path,
                     size,
-                    f"the file has {size} bytes where {expected} are expected; remove the queue's "
-                    "directory to have it built again from the log",
+                    f"the file has {size} bytes where {expected} are expected; {self._advice()}",
                 )
             if base % expected or (number and base != found[number - 1][0] + expected):
                 raise CorruptFileError(
                     path,
                     0,
-                    "the file does not follow the one before it; remove the queue's directory to "
-                    "have it built again from the log",
+                    f"the file does not follow the one before it; {self._advice()}",
                 )
         self.bases = tuple(base // UNIT_SIZE for base, _ in found)
+
+    def _advice(self) -> str:
+        # All of them: what one queue lacks, nobody looks for in a log that was dispatched.
+        every_queue = os.path.dirname(os.path.dirname(self.directory))
+        return f"remove {every_queue} to have all queues built again from the log"
 
     def base_of(self, unit: int) -> int | None:
         """First unit of the file that holds ``unit``; None when no file does."""
@@ -149,33 +177,58 @@ class QueueFiles:
         if base is None or count <= 0:
             return np.zeros(0, UNIT_DTYPE)
         count = min(count, base + self.units_per_file - unit)
-        try:
-            data = self.shared.pool.read(
-                self.path(base), count * UNIT_SIZE, (unit - base) * UNIT_SIZE
-            )
-        except FileNotFoundError:  # trimmed in the meantime
-            return np.zeros(0, UNIT_DTYPE)
+        data = self._read_bytes(base, (unit - base) * UNIT_SIZE, count * UNIT_SIZE)
         return np.frombuffer(data[: len(data) - len(data) % UNIT_SIZE], UNIT_DTYPE)
+
+    def read_place(self, unit: int) -> tuple[int, int] | None:
+        """Physical offset and size that one unit states; None where there is no unit to read."""
+        base = self.base_of(unit)
+        if base is None:
+            return None
+        data = self._read_bytes(base, (unit - base) * UNIT_SIZE, UNIT_SIZE)
+        if len(data) < UNIT_SIZE:
+            return None
+        physical_offset, size, _ = UNIT.unpack(data)
+        return physical_offset, size
+
+    def _read_bytes(self, base: int, position: int, size: int) -> bytes:
+        shared = self.shared
+        try:
+            if shared.writable:
+                return shared.pool.read(self.path(base), size, position)
+            # Opened each time: a descriptor that is kept would go on showing a file which the
+            # writer has removed, also when it has made another one of that name.
+            descriptor = shared.disk.open(self.path(base))
+        except FileNotFoundError:  # trimmed in the meantime
+            return b""
+        try:
+            return shared.disk.read(descriptor, size, position)
+        finally:
+            shared.disk.close(descriptor)
 
     def write(self, unit: int, data: memoryview) -> None:
         """Write units from ``unit`` on, over as many files as it takes; made as needed."""
         position, end = 0, len(data)
         while position < end:
-            base = unit - unit % self.units_per_file
-            if not self.bases or base > self.bases[-1]:
-                self.make(base)
-            room = (base + self.units_per_file - unit) * UNIT_SIZE
-            part = data[position : position + room]
-            path = self.path(base)
-            self.shared.pool.write(path, part, (unit - base) * UNIT_SIZE)
-            self.shared.written(path)
+            if not self._active_base <= unit < self._active_stop:
+                self._activate(unit - unit % self.units_per_file)
+            part = data[position : position + (self._active_stop - unit) * UNIT_SIZE]
+            self.shared.pool.write(self._active_path, part, (unit - self._active_base) * UNIT_SIZE)
+            self.shared.written(self._active_path)
             position += len(part)
             unit += len(part) // UNIT_SIZE
+
+    def _activate(self, base: int) -> None:
+        if not self.bases or base > self.bases[-1]:
+            self.make(base)
+        self._active_base, self._active_stop = base, base + self.units_per_file
+        self._active_path = self.path(base)
 
     def make(self, base: int) -> None:
         """Make the file whose first unit is ``base``, at full size and zero."""
         disk, path = self.shared.disk, self.path(base)
-        if not self.bases:
+        is_first = not self.bases
+        if is_first:
             disk.make_directory(self.directory)
         descriptor = disk.open(path, create=True)
         try:
@@ -185,8 +238,9 @@ class QueueFiles:
         finally:
             disk.close(descriptor)
         self.shared.written(path)
-        self.shared.made(self.directory)
-        self.bases = (*self.bases, base)
+        self.shared.made(self.directory, is_new=is_first)
+        with self.shared.lock:  # another thread may be trimming the head
+            self.bases = (*self.bases, base)
 
     def clear_from(self, unit: int) -> None:
         """Remove files behind the one that ends before ``unit``, and zero that one's tail.
@@ -195,19 +249,16 @@ class QueueFiles:
         takes them for good ones.
         """
         for base in reversed(self.bases):
-            if base < unit or (base == unit and len(self.bases) == 1):
-                break
+            if base < unit or (base == unit > 0 and len(self.bases) == 1):
+                break  # a sole file that is empty stays: its name says where the queue goes on
             self._remove(base)
-        base_holding = self.base_of(unit)
-        if base_holding is None:
-            return
-        path = self.path(base_holding)
-        start = (unit - base_holding) * UNIT_SIZE
-        size = self.units_per_file * UNIT_SIZE - start
-        tail = self.shared.pool.read(path, size, start).rstrip(b"\0")
-        if tail:
-            self.shared.pool.write(path, bytes(len(tail)), start)
-            self.shared.written(path)
+        holding = self.base_of(unit)
+        if holding is not None:
+            path = self.path(holding)
+            with self.shared.pool.descriptor(path) as descriptor:
+                size = self.units_per_file * UNIT_SIZE
+                if _zero(self.shared.disk, descriptor, (unit - holding) * UNIT_SIZE, size):
+                    self.shared.written(path)
 
     def clear(self) -> None:
         """Remove all files."""
@@ -224,7 +275,41 @@ class QueueFiles:
 
     def _remove(self, base: int) -> None:
         path = self.path(base)
-        self.bases = tuple(other for other in self.bases if other != base)
+        with self.shared.lock:
+            self.bases = tuple(other for other in self.bases if other != base)
+        if base == self._active_base:
+            self._active_stop = 0
         self.shared.forget(path)
         self.shared.disk.remove(path)
         logger.info("removed file=%s", path)
+
+
+def _zero(disk: Disk, descriptor: int, position: int, end: int) -> bool:
+    """Zero ``[position, end)`` of a file where it is not zero already; whether anything was not."""
+    changed = False
+    while position < end:
+        position = _next_data(descriptor, position)
+        if position >= end:
+            break
+        data = disk.read(descriptor, min(_ZERO_SIZE, end - position), position)
+        if not data:
+            break
+        if data.count(0) != len(data):
+            disk.write(descriptor, bytes(len(data)), position)
+            changed = True
+        position += len(data)
+    return changed
+
+
+def _next_data(descriptor: int, position: int) -> int:
+    """First place at ``position`` or behind it that is not in a hole of the file.
+
+    Most of a file is a hole, and reading through those of ten thousand queues takes minutes. A
+    system that cannot tell says ``position``.
+    """
+    try:
+        return os.lseek(descriptor, position, os.SEEK_DATA)
+    except OSError as error:
+        return _NO_DATA if error.errno == errno.ENXIO else position
+    except AttributeError:  # no SEEK_DATA on this system
+        return position

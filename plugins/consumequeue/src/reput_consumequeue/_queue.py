@@ -9,13 +9,15 @@ wherever the queue stands.
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from reput_consumequeue._files import FileSet, QueueFiles
 from reput_consumequeue.layout import UNIT_SIZE, pre_blank_units
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 logger = logging.getLogger(__name__)
@@ -30,6 +32,7 @@ class ConsumeQueue:
         min_offset: first unit that may be read.
         max_offset: first unit that is not there; grows when the bytes of a unit are written.
         max_physical_offset: end of the newest record that a unit points to, -1 without one.
+        min_physical_offset: beginning of the log for which `min_offset` is known to be right.
     """
 
     __slots__ = (
@@ -37,6 +40,7 @@ class ConsumeQueue:
         "max_offset",
         "max_physical_offset",
         "min_offset",
+        "min_physical_offset",
         "queue_id",
         "topic",
         "topic_bytes",
@@ -50,6 +54,7 @@ class ConsumeQueue:
         self.min_offset = 0
         self.max_offset = 0
         self.max_physical_offset = -1
+        self.min_physical_offset = -1
 
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}/{self.queue_id} [{self.min_offset}, {self.max_offset})>"
@@ -83,7 +88,7 @@ class ConsumeQueue:
         if consecutive and queue_offset == self.max_offset:
             self._write(data[first * UNIT_SIZE :], int(ends[-1]))
         else:
-            self._append_one_by_one(data, queue_offsets, ends, first)
+            self._append_unlike(data, queue_offsets, ends, first)
 
     def _begin(self, queue_offset: int) -> None:
         """Make the first file of an empty queue.
@@ -99,25 +104,32 @@ class ConsumeQueue:
             self.files.write(base, memoryview(pre_blank_units(queue_offset - base)))
         self.min_offset = self.max_offset = queue_offset
 
-    def _append_one_by_one(
+    def _append_unlike(
         self,
         data: memoryview,
         queue_offsets: npt.NDArray[np.int64],
         ends: npt.NDArray[np.int64],
         first: int,
     ) -> None:
-        """The rules, unit by unit, for a run that is not what should come next."""
-        start = first  # units [start, row) are to be written in one go
-        next_offset = self.max_offset
-        for row in range(first, len(ends)):
-            queue_offset = int(queue_offsets[row])
-            if queue_offset != 0 and queue_offset < next_offset:
-                # A repeat; what was collected before it is written, and it is left out.
-                if row > start:
-                    self._write(data[start * UNIT_SIZE : row * UNIT_SIZE], int(ends[row - 1]))
-                start = row + 1
-                continue
-            if queue_offset > next_offset:
+        """The rules for a run that is not what should come next, stretch by stretch of it.
+
+        In a stretch each queue offset is the one before it plus 1: where one unit of it is added,
+        all behind it are.
+        """
+        stated = queue_offsets[first:]
+        breaks = np.flatnonzero((stated[1:] != stated[:-1] + 1) | (stated[1:] == 0)) + 1
+        next_offset, gap = self.max_offset, False
+        kept: list[tuple[int, int]] = []
+        for start, stop in pairwise([0, *breaks.tolist(), len(stated)]):
+            queue_offset = int(stated[start])
+            if queue_offset == 0 and next_offset > 0:
+                kept.append((start, start + 1))
+                start, queue_offset, next_offset = start + 1, 1, next_offset + 1
+            start += min(max(next_offset - queue_offset, 0), stop - start)
+            if start == stop:
+                continue  # repeats
+            if queue_offset > next_offset and not gap:
+                gap = True  # once: a log may be full of them
                 logger.warning(
                     "gap in queue topic=%s queue_id=%d expected=%d found=%d",
                     self.topic,
@@ -125,9 +137,12 @@ class ConsumeQueue:
                     next_offset,
                     queue_offset,
                 )
-            next_offset += 1
-        if start < len(ends):
-            self._write(data[start * UNIT_SIZE :], int(ends[-1]))
+            kept.append((start, stop))
+            next_offset += stop - start
+        if kept:
+            parts = [data[(first + a) * UNIT_SIZE : (first + b) * UNIT_SIZE] for a, b in kept]
+            whole = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+            self._write(whole, int(ends[first + kept[-1][1] - 1]))
 
     def _write(self, data: memoryview, end: int) -> None:
         self.files.write(self.max_offset, data)

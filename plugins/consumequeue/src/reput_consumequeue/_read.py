@@ -3,8 +3,9 @@
 Source: RocketMQ ``DefaultMessageStore#getMessage`` (5.3.3): every status and next offset of its
 table, a read never crosses a file's end (it may go on into the next file while it has found
 nothing). Different on purpose: the caller's ``max_count`` and ``max_bytes`` are the limits, there
-are no further ones for records that are or are not in memory; and a record is returned only when it
-is one of the queue that was asked for.
+are no further ones for records that are or are not in memory; a record is returned only when it is
+one of the queue that was asked for; and a unit that points at no record of the log costs nothing
+but itself, where RocketMQ goes on with the next commit-log file.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from reput.layout import LIGHT_QUEUE_PREFIX
+from reput.decode import RECORD_SIZE_MAX
+from reput.layout import LIGHT_QUEUE_PREFIX, RECORD_MIN_SIZE
 from reput.logreader import message_at
 from reput.results import ReadResult
 from reput.status import ReadStatus
@@ -106,7 +108,8 @@ def _collect(
         message = message_at(record, offset) if len(record) == size else None
         if message is None or not _belongs(message, queue):
             removed = True
-            skip_below = offset - offset % log.file_size + log.file_size
+            if offset < log.min_physical_offset:
+                skip_below = offset - offset % log.file_size + log.file_size
             continue
         messages.append(message)
         places.append(queue_offset + row)
@@ -120,6 +123,10 @@ def _records(
     """Bytes of the record that each unit points to; neighbours are read together."""
     row, count = 0, len(offsets)
     while row < count:
+        if not RECORD_MIN_SIZE <= sizes[row] <= RECORD_SIZE_MAX:
+            yield b""  # no record's size; nothing is read for it
+            row += 1
+            continue
         # A stretch ends where its commit-log file does, as a read does.
         file_end = offsets[row] - offsets[row] % log.file_size + log.file_size
         stop = _stretch(offsets, sizes, row, min(count, row + max_count), max_bytes, file_end)

@@ -13,25 +13,32 @@ from typing import TYPE_CHECKING
 from reput_consumequeue.layout import PRE_BLANK_SIZE, UNIT_DTYPE, valid_count
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from reput_consumequeue._queue import ConsumeQueue
 
 __all__ = ["correct_min_offset", "extend", "recover", "truncate"]
 
 _CHUNK = 16_384  # units read at a time
+_FIRST_CHUNK = 204  # units read at first: one page, and most queues are short
 _FILES_LOOKED_AT = 3
 
 
-def recover(queue: ConsumeQueue, *, clean: bool) -> None:
-    """Set the extent from the files, and cut what stands behind the first unit that is none."""
+def recover(queue: ConsumeQueue, *, clean: bool, known_offset: int | None = None) -> None:
+    """Set the extent from the files, and cut what stands behind the first unit that is none.
+
+    Args:
+        queue: whose files were loaded.
+        clean: whether the last writer closed it; after a crash the last files are read.
+        known_offset: physical offset below which all units are on disk for certain; files that
+            begin behind it are read, however many they are.
+    """
     files = queue.files
     bases = files.bases
     queue.min_offset = bases[0] if bases else 0
+    queue.min_physical_offset = -1
     if not bases:
         queue.max_offset, queue.max_physical_offset = 0, -1
         return
-    start = bases[-1] if clean else bases[max(len(bases) - _FILES_LOOKED_AT, 0)]
+    start = bases[-1] if clean else _first_doubtful(queue, known_offset)
     end = start
     for base in bases[bases.index(start) :]:
         count = _end_by_halving(queue, base) if clean else _end_by_reading(queue, base)
@@ -44,23 +51,40 @@ def recover(queue: ConsumeQueue, *, clean: bool) -> None:
         files.clear_from(end)
 
 
+def _first_doubtful(queue: ConsumeQueue, known_offset: int | None) -> int:
+    """First unit of the file from which on the files have to be read after a crash."""
+    bases = queue.files.bases
+    index = max(len(bases) - _FILES_LOOKED_AT, 0)
+    while index > 0 and known_offset is not None:
+        unit = queue.files.read(bases[index], 1)
+        if valid_count(unit) == 1 and int(unit["physical_offset"][0]) < known_offset:
+            break
+        index -= 1
+    return bases[index]
+
+
 def _end_by_reading(queue: ConsumeQueue, base: int) -> int:
     units_per_file = queue.files.units_per_file
-    done = 0
+    done, chunk = 0, _FIRST_CHUNK
     while done < units_per_file:
-        units = queue.files.read(base + done, min(_CHUNK, units_per_file - done))
+        units = queue.files.read(base + done, min(chunk, units_per_file - done))
         count = valid_count(units)
         done += count
         if count < len(units) or len(units) == 0:
             break
+        chunk = min(chunk * 8, _CHUNK)
     return done
 
 
 def _end_by_halving(queue: ConsumeQueue, base: int) -> int:
-    low, high = 0, queue.files.units_per_file  # units below low are good, unit high is none
-    while low < high:
+    page = queue.files.read(base, _FIRST_CHUNK)
+    low, high = valid_count(page), queue.files.units_per_file
+    if low < len(page):
+        return low
+    while low < high:  # units below low are good, unit high is none
         middle = (low + high) // 2
-        if valid_count(queue.files.read(base + middle, 1)) == 1:
+        offset, size = queue.files.read_place(base + middle) or (-1, 0)
+        if offset >= 0 and size > 0:
             low = middle + 1
         else:
             high = middle
@@ -69,12 +93,10 @@ def _end_by_halving(queue: ConsumeQueue, base: int) -> int:
 
 def _end_of_record(queue: ConsumeQueue, unit: int) -> int:
     """Physical offset behind the record that ``unit`` points to; -1 where it points to none."""
-    if unit < queue.min_offset:
+    place = queue.files.read_place(unit) if unit >= queue.min_offset else None
+    if place is None or place[1] == PRE_BLANK_SIZE:
         return -1
-    units = queue.files.read(unit, 1)
-    if len(units) == 0 or int(units["size"][0]) == PRE_BLANK_SIZE:
-        return -1
-    return int(units["physical_offset"][0]) + int(units["size"][0])
+    return sum(place)
 
 
 def truncate(queue: ConsumeQueue, max_physical_offset: int) -> None:
@@ -84,7 +106,7 @@ def truncate(queue: ConsumeQueue, max_physical_offset: int) -> None:
     low, high = queue.min_offset, queue.max_offset  # units below low stay, unit high goes
     while low < high:
         middle = (low + high) // 2
-        if _stays(queue.files.read(middle, 1), max_physical_offset):
+        if _stays(queue.files.read_place(middle), max_physical_offset):
             low = middle + 1
         else:
             high = middle
@@ -94,36 +116,45 @@ def truncate(queue: ConsumeQueue, max_physical_offset: int) -> None:
         queue.files.clear_from(low)
 
 
-def _stays(unit: np.ndarray[tuple[int], np.dtype[np.void]], max_physical_offset: int) -> bool:
-    if len(unit) == 0:
+def _stays(place: tuple[int, int] | None, max_physical_offset: int) -> bool:
+    if place is None:
         return False
-    offset, size = int(unit["physical_offset"][0]), int(unit["size"][0])
+    offset, size = place
     return size == PRE_BLANK_SIZE or offset + size <= max_physical_offset
 
 
 def correct_min_offset(queue: ConsumeQueue, min_physical_offset: int) -> None:
-    """Move the queue's minimum to its first unit at ``min_physical_offset`` or behind it."""
+    """Move the queue's minimum to its first unit at ``min_physical_offset`` or behind it.
+
+    Not only the first file is searched, as RocketMQ does, which counts on the files in front of
+    that unit having been removed before.
+    """
     files = queue.files
-    if not files.bases or queue.min_offset >= queue.max_offset:
+    low, high = queue.min_offset, queue.max_offset
+    if not files.bases or low >= high or min_physical_offset <= queue.min_physical_offset:
         return
-    last = files.read(queue.max_offset - 1, 1)
-    if len(last) and not _readable(last, min_physical_offset):
-        queue.min_offset = queue.max_offset  # everything that it points to is gone
-        return
-    low, high = max(queue.min_offset, files.bases[0]), queue.max_offset
-    while low < high:
-        middle = (low + high) // 2
-        if _readable(files.read(middle, 1), min_physical_offset):
-            high = middle
-        else:
-            low = middle + 1
+    place = files.read_place(high - 1)
+    if place is not None and not _readable(place, min_physical_offset):
+        low = high  # everything that it points to is gone
+    else:
+        low = max(low, files.bases[0])
+        if _readable(files.read_place(low), min_physical_offset):
+            high = low
+        while low < high:
+            middle = (low + high) // 2
+            if _readable(files.read_place(middle), min_physical_offset):
+                high = middle
+            else:
+                low = middle + 1
     queue.min_offset = low
+    # What comes behind the end of a queue points behind the log's beginning in any case.
+    queue.min_physical_offset = min_physical_offset
 
 
-def _readable(unit: np.ndarray[tuple[int], np.dtype[np.void]], min_physical_offset: int) -> bool:
-    if len(unit) == 0 or int(unit["size"][0]) == PRE_BLANK_SIZE:
+def _readable(place: tuple[int, int] | None, min_physical_offset: int) -> bool:
+    if place is None or place[1] == PRE_BLANK_SIZE:
         return False
-    return int(unit["physical_offset"][0]) >= min_physical_offset
+    return place[0] >= min_physical_offset
 
 
 def extend(queue: ConsumeQueue, max_physical_offset: int) -> None:
@@ -134,14 +165,19 @@ def extend(queue: ConsumeQueue, max_physical_offset: int) -> None:
     files = queue.files
     while True:
         if files.base_of(queue.max_offset) is None:
-            if queue.max_offset and files.bases and queue.max_offset < files.bases[-1]:
-                return
             files.load()
             if files.base_of(queue.max_offset) is None:
-                if not (files.bases and queue.max_offset == 0):
+                if not files.bases or queue.max_offset > files.bases[0]:
                     return
-                queue.max_offset = files.bases[0]  # a queue that did not begin with message 0
+                # A queue that did not begin with message 0, or lost its head while we looked away.
+                queue.min_offset = queue.max_offset = files.bases[0]
+                queue.min_physical_offset = -1
         units = files.read(queue.max_offset, _CHUNK)
+        if len(units) == 0:  # its file is gone
+            files.load()
+            if files.base_of(queue.max_offset) is not None:
+                return
+            continue
         count = valid_count(units)
         ends = units["physical_offset"][:count] + units["size"][:count].astype(
             UNIT_DTYPE["physical_offset"]

@@ -67,6 +67,8 @@ def _file_by_time(queue: ConsumeQueue, log: LogReader, timestamp: int, boundary:
                 return base
         return bases[-1]
     for base in reversed(bases):
+        if base >= queue.max_offset:
+            continue  # made, and nothing that may be read is in it yet
         # A first unit whose message is gone has no time, which counts as early enough.
         if _time_of(queue, log, max(base, queue.min_offset)) <= timestamp:
             return base

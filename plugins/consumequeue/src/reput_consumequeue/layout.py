@@ -14,6 +14,7 @@ Source: RocketMQ ``ConsumeQueue.CQ_STORE_UNIT_SIZE`` and ``#fillPreBlank``.
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,8 @@ UNIT_DTYPE: Final = np.dtype(
     ]
 )
 UNIT_SIZE: Final = UNIT_DTYPE.itemsize
+UNIT: Final = struct.Struct(">qiq")
+"""`UNIT_DTYPE` for one unit."""
 UNITS_PER_FILE: Final = 300_000
 PRE_BLANK_SIZE: Final = 0x7FFFFFFF
 """The size that a pre-blank unit states; its offset and tags are 0."""

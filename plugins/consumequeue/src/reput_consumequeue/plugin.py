@@ -7,31 +7,23 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
-import numpy as np
 from attrs.validators import ge, instance_of
 
 import reput
 from reput.disk import FilePool
-from reput.encode import check_topic
 from reput.errors import CorruptFileError, MessageIllegalError
-from reput.layout import (
-    LIGHT_QUEUE_PREFIX,
-    PROPERTY_LIGHT_QUEUE_OFFSETS,
-    PROPERTY_LIGHT_QUEUES,
-    TRANSACTION_COMMIT,
-)
 from reput.results import QueueInfo, ReadResult
 from reput.status import ReadStatus
-from reput_consumequeue._files import FileSet
+from reput_consumequeue._files import FileSet, unit_file_size
+from reput_consumequeue._names import check_name
 from reput_consumequeue._queue import ConsumeQueue
 from reput_consumequeue._read import read
 from reput_consumequeue._recover import correct_min_offset, extend, recover, truncate
+from reput_consumequeue._runs import Run, light_runs, runs
 from reput_consumequeue._time import offset_by_time
-from reput_consumequeue.layout import DIRECTORY, UNIT_DTYPE, UNIT_SIZE, UNITS_PER_FILE
+from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, UNITS_PER_FILE
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from reput.batch import DispatchBatch
     from reput.context import StoreContext
 
@@ -39,8 +31,8 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["ConsumeQueueConfig", "ConsumeQueuePlugin"]
 
-_KEYS_IN_16_BITS = 1 << 16
 _QUEUE_ID_MAX = (1 << 31) - 1
+_NAMES_MAX = 1 << 16  # names that are remembered as good, and as refused
 
 
 @attrs.frozen(kw_only=True)
@@ -103,8 +95,8 @@ class ConsumeQueuePlugin(reput.Plugin):
                     continue
                 if int(name) > _QUEUE_ID_MAX or str(int(name)) != name:
                     continue
-                sizes = (file.stat().st_size for file in disk.list(queue.path) if file.is_file())
-                yield topic.name, int(name), next(sizes, 0)
+                sizes = map(unit_file_size, disk.list(queue.path))
+                yield topic.name, int(name), next(filter(None, sizes), 0)
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = self.queues.get((topic, queue_id))
@@ -116,11 +108,18 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_recover(self, max_physical_offset: int, progress: int) -> int:
-        """Find each queue's extent, cut what the log does not have, correct the minimum."""
+        """Find each queue's extent, cut what the log does not have, correct the minimum.
+
+        Cut is also what lies beyond ``progress``, for it comes again: after a crash its bytes may
+        be torn, and where the log was put back in an older state they belong to another one.
+        """
+        end = min(max_physical_offset, progress) if self.context.writable else max_physical_offset
         for queue in self.queues.values():
-            recover(queue, clean=self.context.clean)
-            truncate(queue, max_physical_offset)
+            recover(queue, clean=self.context.clean, known_offset=end)
+            truncate(queue, end)
             correct_min_offset(queue, self.context.log.min_physical_offset)
+            if queue.files.lost_last:
+                progress = min(progress, max(queue.max_physical_offset, 0))
         return progress if any(queue.files.bases for queue in self.queues.values()) else 0
 
     @reput.hookimpl
@@ -133,100 +132,44 @@ class ConsumeQueuePlugin(reput.Plugin):
     @reput.hookimpl
     def reput_dispatch(self, batch: DispatchBatch) -> None:
         """Write the units of ``batch``, one run per queue."""
-        transaction = batch.transaction
-        if transaction.any():
-            counts = (transaction == 0) | (transaction == TRANSACTION_COMMIT)
-            rows = np.flatnonzero(counts)
-        else:
-            rows = None
-        queue_id = _taken(batch.queue_id, rows)
-        topic_code = _taken(batch.topic_code, rows)
-        if len(queue_id) == 0:
-            return
-        order, keys, key_width = _grouped(topic_code, queue_id, len(batch.topics))
-        if rows is not None:
-            order = rows[order]
-        offset, size = batch.physical_offset[order], batch.size[order]
-        units = np.empty(len(order), UNIT_DTYPE)
-        units["physical_offset"] = offset
-        units["size"] = size
-        units["tags_code"] = batch.tags_code[order]
-        data = units.view(np.uint8).data
-        ends = offset + size
-        queue_offset = batch.queue_offset[order]
-
-        borders = np.flatnonzero(keys[1:] != keys[:-1]) + 1
-        stops = [*borders.tolist(), len(order)]
-        broken = np.flatnonzero(np.diff(queue_offset) != 1) + 1
-        # A break between two queues is none; what is left are queues that need a closer look.
-        broken_inside = set(np.setdiff1d(broken, borders, assume_unique=True).tolist())
-        start = 0
-        for stop in stops:
-            key = int(keys[start])
-            topic, queue_number = batch.topics[key // key_width], key % key_width
-            if queue_number <= _QUEUE_ID_MAX and (
-                self._topic_is_good.get(topic) or self._is_good(topic)
-            ):
-                queue = self.queues.get((topic, queue_number)) or self._queue(topic, queue_number)
-                consecutive = not broken_inside or not any(
-                    start < place < stop for place in broken_inside
-                )
-                queue.append_run(
-                    data[start * UNIT_SIZE : stop * UNIT_SIZE],
-                    queue_offset[start:stop],
-                    ends[start:stop],
-                    consecutive=consecutive,
-                )
-            else:
-                self.refused_topics[topic] = self.refused_topics.get(topic, 0) + stop - start
-            start = stop
+        for run in runs(batch):
+            self._append(run)
         if self.config.multi_dispatch:
-            self._dispatch_light_queues(batch)
+            # Behind the queues of the messages themselves, as RocketMQ does it.
+            for run in light_runs(batch):
+                self._append(run)
 
-    def _dispatch_light_queues(self, batch: DispatchBatch) -> None:
-        """List messages in their light queues; row by row, as few have any.
+    def _append(self, run: Run) -> None:
+        topic, queue_id, data, queue_offsets, ends, consecutive = run
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            if queue_id < 0 or not self._is_good(topic):
+                self._refuse(topic, len(ends))
+                return
+            queue = self._queue(topic, queue_id)
+        queue.append_run(data, queue_offsets, ends, consecutive=consecutive)
 
-        Source: RocketMQ ``ConsumeQueue#multiDispatchLmqQueue``: Java's split drops empty parts at
-        the end, and lists of unequal length are ignored.
-        """
-        listed = batch.text(PROPERTY_LIGHT_QUEUES)
-        stated = batch.text(PROPERTY_LIGHT_QUEUE_OFFSETS)
-        for row in np.flatnonzero(listed.present & stated.present).tolist():
-            names = _java_split(listed[row] or "")
-            offsets = _java_split(stated[row] or "")
-            if len(names) != len(offsets):
-                continue
-            for name, text in zip(names, offsets, strict=True):
-                if not text.isdigit() or not self._is_good(name):
-                    continue
-                light = name.startswith(LIGHT_QUEUE_PREFIX)
-                queue = self._queue(name, 0 if light else int(batch.queue_id[row]))
-                unit = np.zeros(1, UNIT_DTYPE)
-                unit["physical_offset"] = batch.physical_offset[row]
-                unit["size"] = batch.size[row]
-                unit["tags_code"] = batch.tags_code[row]
-                end = batch.physical_offset[row : row + 1] + batch.size[row : row + 1]
-                queue.append_run(
-                    unit.view(np.uint8).data,
-                    np.array([int(text)]),
-                    end,
-                    consecutive=True,
-                )
+    def _refuse(self, topic: str, count: int) -> None:
+        # A log may hold as many hostile names as it has messages; they are not all remembered.
+        if topic not in self.refused_topics and len(self.refused_topics) >= _NAMES_MAX:
+            topic = "(others)"
+        self.refused_topics[topic] = self.refused_topics.get(topic, 0) + count
 
     def _is_good(self, topic: str) -> bool:
         """Whether a topic may name a directory; says so once where it may not."""
         good = self._topic_is_good.get(topic)
         if good is None:
             try:
-                check_topic(topic)
+                check_name(topic)
                 good = True
             except MessageIllegalError as error:
                 logger.warning(
                     "messages of this topic are not listed topic=%r reason=%s", topic, error
                 )
                 good = False
-            if len(self._topic_is_good) < _KEYS_IN_16_BITS:
-                self._topic_is_good[topic] = good
+            if len(self._topic_is_good) >= _NAMES_MAX:
+                self._topic_is_good.clear()
+            self._topic_is_good[topic] = good
         return good
 
     @reput.hookimpl
@@ -286,7 +229,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         queue = self.queues.get((topic, queue_id))
         if queue is not None:
             return queue
-        check_topic(topic)
+        check_name(topic)
         if self.context.writable or not 0 <= queue_id <= _QUEUE_ID_MAX:
             return None
         if not self.context.disk.exists(self.context.directory(DIRECTORY, topic, str(queue_id))):
@@ -332,31 +275,3 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Close files."""
         if hasattr(self, "files"):
             self.files.pool.close()
-
-
-def _taken(
-    column: npt.NDArray[np.int32], rows: npt.NDArray[np.int64] | None
-) -> npt.NDArray[np.int32]:
-    return column if rows is None else column[rows]
-
-
-def _grouped(
-    topic_code: npt.NDArray[np.int32], queue_id: npt.NDArray[np.int32], topic_count: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """Order that brings the rows of a queue together; sorted keys; queue ids per topic in a key."""
-    width = int(queue_id.max()) + 1
-    if 0 < width * topic_count <= _KEYS_IN_16_BITS and int(queue_id.min()) >= 0:
-        # Two bytes sort by counting, in a tenth of the time.
-        key = (topic_code * width + queue_id).astype(np.uint16)
-    else:
-        width = 1 << 32  # a negative queue id comes out above any that is allowed
-        key = topic_code.astype(np.int64) * width + (queue_id.astype(np.int64) & 0xFFFFFFFF)
-    order = np.argsort(key, kind="stable")
-    return order, key[order].astype(np.int64), width
-
-
-def _java_split(text: str) -> list[str]:
-    parts = text.split(",")
-    while parts and not parts[-1]:
-        parts.pop()
-    return parts

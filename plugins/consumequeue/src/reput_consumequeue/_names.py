@@ -1,0 +1,31 @@
+"""Which names of queues may become directories."""
+
+from __future__ import annotations
+
+from reput.context import is_safe_name
+from reput.encode import check_topic
+from reput.errors import MessageIllegalError
+from reput.layout import LIGHT_QUEUE_PREFIX
+
+__all__ = ["check_name"]
+
+_NAME_SIZE_MAX = 255  # bytes that a file system takes for one step of a path
+
+
+def check_name(topic: str) -> None:
+    """Refuse a topic that cannot be the name of a directory.
+
+    Topics are what the store's own check lets pass. The names of light queues are made by
+    applications, and RocketMQ lists all of them that hold no path separator.
+
+    Raises:
+        MessageIllegalError: the topic names no queue.
+    """
+    if not str(topic).startswith(LIGHT_QUEUE_PREFIX):
+        check_topic(topic)
+        return
+    if not is_safe_name(topic) or not topic.isprintable():
+        raise MessageIllegalError("topic", topic, None, "it cannot be the name of a directory")
+    size = len(topic.encode())  # printable text has no lone surrogates
+    if size > _NAME_SIZE_MAX:
+        raise MessageIllegalError("topic", size, _NAME_SIZE_MAX, "too many bytes")

@@ -1,0 +1,177 @@
+"""Cuts a batch into runs: the units of each queue together, in the order of the log.
+
+All units of a batch are made at once, in one array sorted by queue; a run is a stretch of it.
+
+Light queues: a message may be listed in further queues, whose names and offsets it carries as
+properties. Source: RocketMQ 5.3 ``ConsumeQueue#checkMultiDispatchQueue``,
+``#multiDispatchLmqQueue``: a light queue's id is 0, another name's is the message's own; Java's
+split drops empty parts at the end; lists of unequal length are ignored, and so is what messages of
+some system topics list. Different on purpose: an offset that is no number skips its name only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from reput.layout import (
+    LIGHT_QUEUE_PREFIX,
+    PROPERTY_LIGHT_QUEUE_OFFSETS,
+    PROPERTY_LIGHT_QUEUES,
+    RETRY_PREFIX,
+    TRANSACTION_COMMIT,
+)
+from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.batch import DispatchBatch
+
+__all__ = ["Run", "light_runs", "runs"]
+
+_KEYS_IN_16_BITS = 1 << 16
+_QUEUE_ID_SPAN = 1 << 32
+_OFFSET = re.compile(r"[0-9]{1,17}")  # times 20 bytes this is below 2**63
+_SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+_SYSTEM_PREFIX = "rmq_sys_"
+
+
+class Run(NamedTuple):
+    """Units of one queue, ``n`` of them."""
+
+    topic: str
+    queue_id: int
+    data: memoryview
+    """20 bytes a unit."""
+    queue_offsets: npt.NDArray[np.int64]
+    """``(n,)`` queue offset that each record states."""
+    ends: npt.NDArray[np.int64]
+    """``(n,)`` physical offset behind each record, ascending."""
+    consecutive: bool
+    """Whether each queue offset is the one before it plus 1."""
+
+
+def runs(batch: DispatchBatch) -> Iterator[Run]:
+    """The runs of a batch; prepared and rolled back messages are in none."""
+    rows = _visible(batch)
+    topic_code, queue_id = batch.topic_code, batch.queue_id
+    if rows is not None:
+        topic_code, queue_id = topic_code[rows], queue_id[rows]
+    if len(topic_code) == 0:
+        return
+    order, keys, width = _grouped(topic_code, queue_id, len(batch.topics))
+    if rows is not None:
+        order = rows[order]
+    data, ends = _units(batch, order)
+    queue_offsets = batch.queue_offset[order]
+    borders = np.flatnonzero(keys[1:] != keys[:-1]) + 1
+    breaks = np.flatnonzero(queue_offsets[1:] != queue_offsets[:-1] + 1) + 1
+    # A break between two queues is none; what is left lies inside of runs.
+    inside = np.setdiff1d(breaks, borders, assume_unique=True)
+    broken = set(np.searchsorted(borders, inside, "right").tolist())
+    starts = [0, *borders.tolist()]
+    topics, start = batch.topics, 0
+    stops = [*starts[1:], len(order)]
+    for number, (key, stop) in enumerate(zip(keys[starts].tolist(), stops, strict=True)):
+        number_of_queue = key % width
+        yield Run(
+            topics[key // width],
+            # Back from the key: what was negative stands above all that are not.
+            number_of_queue - (_QUEUE_ID_SPAN if number_of_queue >= _QUEUE_ID_SPAN // 2 else 0),
+            data[start * UNIT_SIZE : stop * UNIT_SIZE],
+            queue_offsets[start:stop],
+            ends[start:stop],
+            number not in broken,
+        )
+        start = stop
+
+
+def light_runs(batch: DispatchBatch) -> Iterator[Run]:
+    """The runs of light queues. Two listings of one message in one queue come as two runs."""
+    listed = batch.text(PROPERTY_LIGHT_QUEUES)
+    stated = batch.text(PROPERTY_LIGHT_QUEUE_OFFSETS)
+    present = listed.present & stated.present
+    if not present.any():
+        return
+    visible = _visible(batch)
+    rows = np.flatnonzero(present) if visible is None else visible[present[visible]]
+    queues: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
+    again: list[tuple[tuple[str, int], int, int]] = []
+    # Row by row, as each names queues of its own.
+    for row in rows.tolist():
+        topic = batch.topics[int(batch.topic_code[row])]
+        if topic == _SCHEDULE_TOPIC or topic.startswith((RETRY_PREFIX, _SYSTEM_PREFIX)):
+            continue
+        names, offsets = _java_split(listed[row] or ""), _java_split(stated[row] or "")
+        if len(names) != len(offsets):
+            continue
+        for name, offset in zip(names, offsets, strict=True):
+            if _OFFSET.fullmatch(offset) is None:
+                continue
+            is_light = name.startswith(LIGHT_QUEUE_PREFIX)
+            queue = name, 0 if is_light else int(batch.queue_id[row])
+            queue_rows, queue_offsets = queues.setdefault(queue, ([], []))
+            if queue_rows and queue_rows[-1] == row:
+                again.append((queue, row, int(offset)))
+            else:
+                queue_rows.append(row)
+                queue_offsets.append(int(offset))
+    for queue, (queue_rows, queue_offsets) in queues.items():
+        yield _light_run(batch, queue, queue_rows, queue_offsets)
+    for queue, row, offset_again in again:
+        yield _light_run(batch, queue, [row], [offset_again])
+
+
+def _light_run(
+    batch: DispatchBatch, queue: tuple[str, int], rows: list[int], offsets: list[int]
+) -> Run:
+    data, ends = _units(batch, np.array(rows, np.int64))
+    queue_offsets = np.array(offsets, np.int64)
+    consecutive = bool((np.diff(queue_offsets) == 1).all())
+    return Run(*queue, data, queue_offsets, ends, consecutive)
+
+
+def _visible(batch: DispatchBatch) -> npt.NDArray[np.int64] | None:
+    """Rows that are messages of their queue; None when all are."""
+    transaction = batch.transaction
+    if not transaction.any():
+        return None
+    return np.flatnonzero((transaction == 0) | (transaction == TRANSACTION_COMMIT))
+
+
+def _units(
+    batch: DispatchBatch, rows: npt.NDArray[np.int64]
+) -> tuple[memoryview, npt.NDArray[np.int64]]:
+    """Bytes of the units of ``rows``, and the physical offset behind each record."""
+    offset, size = batch.physical_offset[rows], batch.size[rows]
+    units = np.empty(len(rows), UNIT_DTYPE)
+    units["physical_offset"] = offset
+    units["size"] = size
+    units["tags_code"] = batch.tags_code[rows]
+    return units.view(np.uint8).data, offset + size
+
+
+def _grouped(
+    topic_code: npt.NDArray[np.int32], queue_id: npt.NDArray[np.int32], topic_count: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    """Order that brings the rows of a queue together; sorted keys; queue ids per topic in a key."""
+    width = int(queue_id.max()) + 1
+    if 0 < width * topic_count <= _KEYS_IN_16_BITS and int(queue_id.min()) >= 0:
+        # Two bytes sort by counting, in a tenth of the time.
+        key = (topic_code * width + queue_id).astype(np.uint16)
+    else:
+        width = _QUEUE_ID_SPAN
+        key = topic_code.astype(np.int64) * width + (queue_id.astype(np.int64) & (width - 1))
+    order = np.argsort(key, kind="stable")
+    return order, key[order].astype(np.int64), width
+
+
+def _java_split(text: str) -> list[str]:
+    parts = text.split(",")
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts
