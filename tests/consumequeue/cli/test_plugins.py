@@ -30,7 +30,7 @@ def test_the_plugin_of_a_store_has_its_place_in_the_log(run, queue_store) -> Non
     assert state == {
         "name": "consumequeue",
         "version": reput.__version__,
-        "state": "running",
+        "state": "reading",
         "dispatched_to": end,
         "lag_size": 0,
         "last_error": None,

@@ -65,13 +65,14 @@ class FileSet:
             directories, self.new_directories = self.new_directories, set()
         try:
             for path in sorted(paths):
-                if self.disk.exists(path):
+                try:
                     self.pool.flush([path])
+                except FileNotFoundError:
+                    continue  # trimmed in the meantime
             # The names behind the bytes: a file without its units is mended, a unit without its
             # file is not missed.
             for directory in sorted(directories):
-                if self.disk.exists(directory):
-                    self.disk.flush_directory(directory)
+                self.disk.flush_directory(directory)
         except OSError as error:
             self._flush_failure = error
             raise

@@ -38,6 +38,16 @@ def read(
     queue: ConsumeQueue, log: LogReader, queue_offset: int, max_count: int, max_bytes: int
 ) -> ReadResult:
     """Answer `reput.hookspecs.reput_read` for one queue."""
+    result = _read(queue, log, queue_offset, max_count, max_bytes)
+    if result.status is ReadStatus.MESSAGE_WAS_REMOVING and not queue.files.shared.writable:
+        # The unit may have been in the middle of being written when it was read.
+        result = _read(queue, log, queue_offset, max_count, max_bytes)
+    return result
+
+
+def _read(
+    queue: ConsumeQueue, log: LogReader, queue_offset: int, max_count: int, max_bytes: int
+) -> ReadResult:
     low, high = queue.min_offset, queue.max_offset
     if high == 0:
         return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
@@ -107,6 +117,9 @@ def _collect(
             continue
         message = message_at(record, offset) if len(record) == size else None
         if message is None or not _belongs(message, queue):
+            if messages and not queue.files.shared.writable:
+                scanned = row  # as above: the next read looks at it again
+                break
             removed = True
             if offset < log.min_physical_offset:
                 skip_below = offset - offset % log.file_size + log.file_size

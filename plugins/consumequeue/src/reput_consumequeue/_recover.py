@@ -160,9 +160,16 @@ def _readable(place: tuple[int, int] | None, min_physical_offset: int) -> bool:
 def extend(queue: ConsumeQueue, max_physical_offset: int) -> None:
     """Notice units that another process wrote behind the known end.
 
-    Units of records that the log does not show yet stay unnoticed.
+    Units of records that the log does not show yet stay unnoticed. One call at a time.
     """
     files = queue.files
+    if queue.max_physical_offset >= 0:
+        place = files.read_place(queue.max_offset - 1)
+        if place is None or sum(place) != queue.max_physical_offset:
+            # The writer was opened again, and cut the queue below what was seen of it.
+            files.load()
+            recover(queue, clean=False)
+            truncate(queue, max_physical_offset)
     while True:
         if files.base_of(queue.max_offset) is None:
             files.load()

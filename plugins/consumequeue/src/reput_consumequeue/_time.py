@@ -8,7 +8,10 @@ its modification time and took the nearer neighbour.)
 
 from __future__ import annotations
 
+import bisect
 from typing import TYPE_CHECKING
+
+from reput_consumequeue.layout import PRE_BLANK_SIZE
 
 if TYPE_CHECKING:
     from reput.context import LogReader
@@ -24,7 +27,7 @@ def offset_by_time(queue: ConsumeQueue, log: LogReader, timestamp: int, boundary
     low, high = queue.min_offset, queue.max_offset
     base = _file_by_time(queue, log, timestamp, boundary)
     if base is None:
-        return 0
+        return min(low, high)
     first = max(low, base)
     last = min(base + queue.files.units_per_file, high) - 1
     if last < first:
@@ -60,25 +63,25 @@ def _file_by_time(queue: ConsumeQueue, log: LogReader, timestamp: int, boundary:
     bases = queue.files.bases
     if not bases:
         return None
-    per_file = queue.files.units_per_file
+    # By halving, as times ascend; a message that is gone has no time, which counts as early.
+    last_of = queue.files.units_per_file - 1
     if boundary == LOWER:
-        for base in bases[:-1]:
-            if _time_of(queue, log, base + per_file - 1) >= timestamp:
-                return base
-        return bases[-1]
-    for base in reversed(bases):
-        if base >= queue.max_offset:
-            continue  # made, and nothing that may be read is in it yet
-        # A first unit whose message is gone has no time, which counts as early enough.
-        if _time_of(queue, log, max(base, queue.min_offset)) <= timestamp:
-            return base
-    return None
+        closed = bases[:-1]
+        at = bisect.bisect_left(
+            closed, timestamp, key=lambda base: _time_of(queue, log, base + last_of)
+        )
+        return bases[at]
+    begun = bases[: bisect.bisect_left(bases, queue.max_offset)]  # the last may have no units yet
+    low = queue.min_offset
+    at = bisect.bisect_right(
+        begun, timestamp, key=lambda base: _time_of(queue, log, max(base, low))
+    )
+    return begun[at - 1] if at else None
 
 
 def _time_of(queue: ConsumeQueue, log: LogReader, unit: int) -> int:
     """Store time of the message that ``unit`` points to, ms; -1 where there is none."""
-    units = queue.files.read(unit, 1)
-    if len(units) == 0:
+    place = queue.files.read_place(unit)
+    if place is None or place[1] == PRE_BLANK_SIZE or place[0] < log.min_physical_offset:
         return -1
-    offset = int(units["physical_offset"][0])
-    return log.store_timestamp_at(offset) if offset >= log.min_physical_offset else -1
+    return log.store_timestamp_at(place[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
@@ -62,6 +63,8 @@ class ConsumeQueuePlugin(reput.Plugin):
     refused_topics: dict[str, int] = attrs.field(init=False, factory=dict)
     """Messages that were not listed, by topics that cannot be the name of a directory."""
     _topic_is_good: dict[str, bool] = attrs.field(init=False, factory=dict)
+    _follow_lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    """Held while a read-only store looks for what the writer did."""
 
     # ------------------------------------------------------------------ opening
 
@@ -80,6 +83,13 @@ class ConsumeQueuePlugin(reput.Plugin):
                 path = context.directory(DIRECTORY, topic, str(queue_id))
                 raise CorruptFileError(path, size, f"a file of {size} bytes holds no whole units")
             self.files.units_per_file = size // UNIT_SIZE
+            if self.config.units_per_file not in (UNITS_PER_FILE, self.files.units_per_file):
+                logger.warning(
+                    "option not followed, files that exist keep their size option=units_per_file "
+                    "asked=%d found=%d",
+                    self.config.units_per_file,
+                    self.files.units_per_file,
+                )
         for topic, queue_id, _ in found:
             self._queue(topic, queue_id).files.load()
 
@@ -211,16 +221,18 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Every queue with its extent."""
         if not self.context.writable:
             for topic, queue_id, _ in list(self._on_disk()):
-                self._refresh(self._queue(topic, queue_id))
+                with self._follow_lock:
+                    queue = self._queue(topic, queue_id)
+                self._refresh(queue)
         return [self._info(queue) for queue in list(self.queues.values())]
 
     def _info(self, queue: ConsumeQueue) -> QueueInfo:
         low, high = queue.min_offset, queue.max_offset
         timestamp = None
         if high > low:
-            units = queue.files.read(high - 1, 1)
-            if len(units):
-                found = self.context.log.store_timestamp_at(int(units["physical_offset"][0]))
+            place = queue.files.read_place(high - 1)
+            if place is not None:
+                found = self.context.log.store_timestamp_at(place[0])
                 timestamp = found if found >= 0 else None
         return QueueInfo(queue.topic, queue.queue_id, low, high, timestamp)
 
@@ -234,15 +246,19 @@ class ConsumeQueuePlugin(reput.Plugin):
             return None
         if not self.context.disk.exists(self.context.directory(DIRECTORY, topic, str(queue_id))):
             return None
-        queue = self._queue(topic, queue_id)
+        with self._follow_lock:
+            queue = self._queue(topic, queue_id)
         self._refresh(queue)
         return queue
 
     def _refresh(self, queue: ConsumeQueue) -> None:
         """Notice what another process did to the queue."""
-        if not queue.files.bases:
-            queue.files.load()
-        extend(queue, self.context.log.max_physical_offset)
+        # The log first: what a unit points to that is seen behind it may not be in the log yet.
+        max_physical_offset = self.context.log.max_physical_offset
+        with self._follow_lock:
+            if not queue.files.bases:
+                queue.files.load()
+            extend(queue, max_physical_offset)
 
     def _notice_trimmed_log(self, queue: ConsumeQueue) -> None:
         """In a read-only store the log may lose its head while we look."""
