@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 
 from reput.cli import demostore
@@ -23,7 +24,8 @@ def test_the_demo_is_right_about_every_message(run, tmp_path) -> None:
     assert outcome.err == ""
 
 
-def test_the_demo_shows_what_to_try_next_and_that_works(run, tmp_path) -> None:
+def test_the_demo_shows_what_to_try_next_and_that_works(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["reput"])  # however pytest itself was called
     outcome = run("demo", "--directory", tmp_path / "demo", "--count", 1)
 
     commands = [

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import attrs
+
 from reput.decode import RECORD_SIZE_MAX
 from reput.layout import LIGHT_QUEUE_PREFIX, RECORD_MIN_SIZE
 from reput.logreader import message_at
@@ -23,6 +25,7 @@ from reput_consumequeue.layout import UNIT_SIZE
 if TYPE_CHECKING:
     from reput.context import LogReader
     from reput.view import MessageView
+    from reput_consumequeue._files import QueueFiles
     from reput_consumequeue._queue import ConsumeQueue
 
 __all__ = ["read"]
@@ -59,75 +62,87 @@ def _read(
         return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
     max_bytes = min(max(max_bytes, _MAX_BYTES_LOWEST), _MAX_BYTES_HIGHEST)
 
-    status, next_offset = ReadStatus.NO_MATCHED_MESSAGE, queue_offset
-    for _ in range(1 + _NEXT_FILES):
-        scan_count = max(_SCAN_SIZE // UNIT_SIZE, max_count)
-        units = queue.files.read(next_offset, min(scan_count, high - next_offset))
+    files, at = queue.files, queue_offset
+    found = _Collector(queue, log, max_count, max_bytes)
+    stop = min(high, queue_offset + max(_SCAN_SIZE // UNIT_SIZE, max_count))
+    file_end = _end_of_file(files, at)
+    count, next_files = max_count, _NEXT_FILES
+    while True:
+        # At first no more units than can be returned: most reads need no others.
+        units = files.read(at, min(count, stop - at))
         if len(units) == 0:
-            per_file = queue.files.units_per_file
-            roll = next_offset + per_file - next_offset % per_file
-            return ReadResult(ReadStatus.OFFSET_FOUND_NULL, roll, low, high)
-        messages, places, scanned, removed = _collect(
-            queue,
-            log,
-            next_offset,
-            units["physical_offset"].tolist(),
-            units["size"].tolist(),
-            max_count,
-            max_bytes,
-        )
-        next_offset += scanned
-        if messages:
-            return ReadResult(
-                ReadStatus.FOUND, next_offset, low, high, tuple(messages), tuple(places)
-            )
-        if removed:
-            status = ReadStatus.MESSAGE_WAS_REMOVING
-        if (
-            next_offset >= high
-            or queue.files.base_of(next_offset) is None
-            or len(units) >= scan_count
-        ):
+            # As of 5.3: whoever asks again from there leaves out what is missing.
+            return ReadResult(ReadStatus.OFFSET_FOUND_NULL, _end_of_file(files, at), low, high)
+        at += found.take(at, units["physical_offset"].tolist(), units["size"].tolist())
+        if found.is_full or at >= stop:
             break
-    return ReadResult(status, next_offset, low, high)
-
-
-def _collect(
-    queue: ConsumeQueue,
-    log: LogReader,
-    queue_offset: int,
-    offsets: list[int],
-    sizes: list[int],
-    max_count: int,
-    max_bytes: int,
-) -> tuple[list[MessageView], list[int], int, bool]:
-    """Messages of consecutive units; their queue offsets; units looked at; whether one was gone."""
-    messages: list[MessageView] = []
-    places: list[int] = []
-    total = scanned = 0
-    removed = False
-    skip_below = -1  # after a record that is gone: units before the next commit-log file
-    records = _records(log, offsets, sizes, max_count, max_bytes)
-    for row, record in enumerate(records):
-        offset, size = offsets[row], sizes[row]
-        if messages and (len(messages) >= max_count or total + size > max_bytes):
-            break
-        scanned = row + 1
-        if offset < skip_below:
-            continue
-        message = message_at(record, offset) if len(record) == size else None
-        if message is None or not _belongs(message, queue):
-            if messages and not queue.files.shared.writable:
-                scanned = row  # as above: the next read looks at it again
+        if at >= file_end:
+            if found.messages or next_files == 0 or files.base_of(at) is None:
                 break
-            removed = True
-            if offset < log.min_physical_offset:
-                skip_below = offset - offset % log.file_size + log.file_size
-            continue
-        messages.append(message)
-        places.append(queue_offset + row)
-        total += size
-    return messages, places, scanned, removed
+            next_files -= 1
+            stop = min(high, at + max(_SCAN_SIZE // UNIT_SIZE, max_count))
+            file_end = _end_of_file(files, at)
+        count = stop - at
+    messages, places = tuple(found.messages), tuple(found.places)
+    return ReadResult(found.status, at, low, high, messages, places)
+
+
+def _end_of_file(files: QueueFiles, unit: int) -> int:
+    """First unit behind the file to which ``unit`` belongs, whether it is there or not."""
+    return unit + files.units_per_file - unit % files.units_per_file
+
+
+@attrs.define(eq=False)
+class _Collector:
+    """What one read has found so far."""
+
+    queue: ConsumeQueue
+    log: LogReader
+    max_count: int
+    max_bytes: int
+    messages: list[MessageView] = attrs.field(factory=list)
+    places: list[int] = attrs.field(factory=list)
+    is_full: bool = False
+    _total: int = 0
+    _removed: bool = False
+    _skip_below: int = -1  # after a record that is gone: units before the next commit-log file
+
+    @property
+    def status(self) -> ReadStatus:
+        """What to call it."""
+        if self.messages:
+            return ReadStatus.FOUND
+        if self._removed:
+            return ReadStatus.MESSAGE_WAS_REMOVING
+        return ReadStatus.NO_MATCHED_MESSAGE
+
+    def take(self, queue_offset: int, offsets: list[int], sizes: list[int]) -> int:
+        """Look at consecutive units, the first one's place given; how many were looked at."""
+        messages, log = self.messages, self.log
+        records = _records(log, offsets, sizes, self.max_count - len(messages), self.max_bytes)
+        for row, record in enumerate(records):
+            offset, size = offsets[row], sizes[row]
+            count = len(messages)
+            if count and (count >= self.max_count or self._total + size > self.max_bytes):
+                self.is_full = True
+                return row
+            if offset < self._skip_below:
+                continue
+            message = message_at(record, offset) if len(record) == size else None
+            if message is None or not _belongs(message, self.queue):
+                if count and not self.queue.files.shared.writable:
+                    # It may have been in the middle of being written: the next read looks again.
+                    self.is_full = True
+                    return row
+                self._removed = True
+                if offset < log.min_physical_offset:
+                    self._skip_below = offset - offset % log.file_size + log.file_size
+                continue
+            messages.append(message)
+            self.places.append(queue_offset + row)
+            self._total += size
+        self.is_full = len(messages) >= self.max_count
+        return len(offsets)
 
 
 def _records(
@@ -142,7 +157,9 @@ def _records(
             continue
         # A stretch ends where its commit-log file does, as a read does.
         file_end = offsets[row] - offsets[row] % log.file_size + log.file_size
-        stop = _stretch(offsets, sizes, row, min(count, row + max_count), max_bytes, file_end)
+        stop = _stretch(
+            offsets, sizes, row, min(count, row + max(max_count, 1)), max_bytes, file_end
+        )
         start = offsets[row]
         data = log.read(start, offsets[stop - 1] + sizes[stop - 1] - start)
         for index in range(row, stop):
