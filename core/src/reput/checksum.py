@@ -6,9 +6,14 @@ body of 1 KiB, and a twentieth for large ones. The values are the same.
 
 from __future__ import annotations
 
-try:
-    from zlib_ng.zlib_ng import crc32
-except ImportError:
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
     from zlib import crc32
+else:
+    try:
+        from zlib_ng.zlib_ng import crc32
+    except ImportError:
+        from zlib import crc32
 
 __all__ = ["crc32"]

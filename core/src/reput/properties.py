@@ -83,8 +83,8 @@ class TextColumn:
 class PropertyColumns:
     """Finds properties by name in a column of property texts.
 
-    The ends of all names are found once, at the first question; each name then costs a few passes
-    over those places, and its values are measured alone.
+    The texts are brought together once, at the first question; each name then costs a few passes
+    over them, and its values are measured alone.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ _VALUE_LOOK = 16
 
 
 class _RowsOfText:
-    """Property texts of like size as a matrix, with the places where names may end."""
+    """Property texts of like size as a matrix."""
 
     def __init__(
         self,
@@ -163,31 +163,36 @@ class _RowsOfText:
         self.sizes = sizes
         self.width = matrix.shape[1]
         self.flat = matrix.reshape(-1)
-        # Some of them lie behind a row's text; a name that ends there is refused by its column.
-        self.name_ends = np.flatnonzero(self.flat == NAME_END)
 
     def find(self, name: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Rows that have ``name``, ascending, and the column where its value begins."""
-        ends = self.name_ends
-        if len(name) >= 4:  # four letters at once leave few places
-            ends = ends[int(np.searchsorted(ends, 4)) :]
-            word = np.frombuffer(name[-4:], np.uint32)[0]
-            ends = ends[words_at(self.flat, ends - 4, _WORD) == word]
-            name_left = name[:-4]
-        else:
-            name_left = name
+        flat = self.flat
+        # Places of the byte that ends a name, with the last letter but one of this name in front:
+        # two passes over all bytes leave hardly more than the places that are wanted.
+        back = min(len(name), 2)
+        candidates = flat[back:] == NAME_END
+        candidates &= flat[:-back] == name[-back]
+        ends = np.flatnonzero(candidates) + back
         rows = ends // self.width
         columns = ends - rows * self.width
+        # Some places lie behind a row's text, and some names would begin in front of it.
         keep = columns < self.sizes[rows]
         keep &= columns >= len(name)
         if not keep.all():
             ends, columns = ends[keep], columns[keep]
+        name_left = name
+        if len(name) >= 4:  # four letters at once
+            word = np.frombuffer(name[-4:], np.uint32)[0]
+            keep = words_at(flat, ends - 4, _WORD) == word
+            if not keep.all():
+                ends, columns = ends[keep], columns[keep]
+            name_left = name[:-4]
         for place, byte in enumerate(name_left):
-            keep = self.flat[ends - len(name) + place] == byte
+            keep = flat[ends - len(name) + place] == byte
             if not keep.all():
                 ends, columns = ends[keep], columns[keep]
         # The name begins its entry: first in the text, or right behind the entry before.
-        keep = self.flat[ends - (len(name) + 1)] == VALUE_END
+        keep = flat[ends - (len(name) + 1)] == VALUE_END
         keep |= columns == len(name)
         if not keep.all():
             ends, columns = ends[keep], columns[keep]

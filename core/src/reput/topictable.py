@@ -66,9 +66,14 @@ class TopicTable:
         place[place == len(self._hashes)] = 0
         shared = min(words.shape[1], self._words.shape[1])
         candidates = self._words[place]
-        same = (candidates[:, :shared] == words[:, :shared]).all(axis=1)
-        same &= ~candidates[:, shared:].any(axis=1)
-        same &= ~words[:, shared:].any(axis=1)
+        # Column by column: names are a few words long, and reducing so short rows costs more.
+        same = np.ones(len(words), np.bool_)
+        for column in range(shared):
+            same &= candidates[:, column] == words[:, column]
+        for column in range(shared, candidates.shape[1]):
+            same &= candidates[:, column] == 0
+        for column in range(shared, words.shape[1]):
+            same &= words[:, column] == 0
         return np.where(same, self._codes[place], unknown)
 
     def _learn(
@@ -104,7 +109,9 @@ class TopicTable:
 
 def _hash(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     # Words of zero add nothing, so that padding to any width gives the same hash.
-    mixed = words * _MULTIPLIERS[: words.shape[1]]
-    mixed ^= mixed >> np.uint64(29)
-    total: npt.NDArray[np.uint64] = mixed.sum(axis=1, dtype=np.uint64)
+    total = np.zeros(len(words), np.uint64)
+    for column in range(words.shape[1]):
+        mixed = words[:, column] * _MULTIPLIERS[column]
+        mixed ^= mixed >> np.uint64(29)
+        total += mixed
     return total
