@@ -71,7 +71,8 @@ def _read(
         # At first no more units than can be returned: most reads need no others.
         units = files.read(at, min(count, stop - at))
         if len(units) == 0:
-            # As of 5.3: whoever asks again from there leaves out what is missing.
+            if found.messages:
+                break  # trimmed while we read; the next read says so
             return ReadResult(ReadStatus.OFFSET_FOUND_NULL, _end_of_file(files, at), low, high)
         at += found.take(at, units["physical_offset"].tolist(), units["size"].tolist())
         if found.is_full or at >= stop:
