@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reput.batch import DispatchBatch as DispatchBatch
     from reput.batch import Finding as Finding
+    from reput.columns import Columns as Columns
     from reput.config import CommitLogConfig as CommitLogConfig
     from reput.context import StoreContext as StoreContext
     from reput.errors import ReputError as ReputError
     from reput.hookspecs import hookimpl as hookimpl
     from reput.message import Message as Message
+    from reput.opening import open_store as open  # noqa: A004 (`reput.open`, like `gzip.open`)
+    from reput.opening import open_store as open_store
     from reput.plugin import Plugin as Plugin
     from reput.results import BatchReceipt as BatchReceipt
     from reput.results import QueueInfo as QueueInfo
@@ -24,17 +27,14 @@ if TYPE_CHECKING:
     from reput.status import Durability as Durability
     from reput.status import PutStatus as PutStatus
     from reput.status import ReadStatus as ReadStatus
-    from reput.store import Columns as Columns
     from reput.store import Store as Store
-    from reput.store import open_store as open  # noqa: A004 (`reput.open`, like `gzip.open`)
-    from reput.store import open_store as open_store
     from reput.view import MessageView as MessageView
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "BatchReceipt": "results",
-    "Columns": "store",
+    "Columns": "columns",
     "CommitLogConfig": "config",
     "DispatchBatch": "batch",
     "Durability": "status",
@@ -51,7 +51,7 @@ _HOMES = {
     "Store": "store",
     "StoreContext": "context",
     "hookimpl": "hookspecs",
-    "open_store": "store",
+    "open_store": "opening",
 }
 
 __all__ = [*_HOMES, "__version__", "open"]

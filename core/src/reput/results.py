@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import attrs
+import numpy as np
 
 from reput.ids import offset_message_id
 from reput.status import Durability, PutStatus, ReadStatus
@@ -12,7 +13,6 @@ from reput.status import Durability, PutStatus, ReadStatus
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
     from reput.view import MessageView
@@ -95,6 +95,14 @@ class BatchReceipt:
     sizes: npt.NDArray[np.int64]
     store_timestamps: npt.NDArray[np.int64]
     """``(n,)``, ms."""
+
+    @classmethod
+    def of(cls, progress: FlushProgress, receipts: Sequence[Receipt]) -> Self:
+        """The receipts of single messages as one."""
+        columns = list(zip(*receipts, strict=True)) or [()] * len(Receipt._fields)
+        _, topics, queue_ids, queue_offsets, physical_offsets, sizes, timestamps = columns
+        numbers = (queue_ids, queue_offsets, physical_offsets, sizes, timestamps)
+        return cls(progress, topics, *(np.array(column, np.int64) for column in numbers))
 
     def __len__(self) -> int:
         return len(self.physical_offsets)

@@ -25,7 +25,6 @@ from reput.errors import (
 )
 from reput.ids import parse_message_id
 from reput.message import Message
-from reput.opening import open_store
 from reput.reputloop import READING, RUNNING, SUSPENDED, PluginState
 from reput.results import BatchReceipt, QueueInfo, ReadResult, Receipt
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from reput.reputloop import ReputLoop
     from reput.view import MessageView
 
-__all__ = ["Columns", "Store", "open_store"]
+__all__ = ["Store"]
 
 _NO_WAIT = b"WAIT\x01false\x02"
 _READER = "reput-consumequeue"  # what to install where nothing can read; a name for an error text
@@ -200,19 +199,8 @@ class Store:
 
     def _put_each(self, messages: Sequence[Message]) -> BatchReceipt:
         """The way for rows that columns do not hold: IPv6 hosts, light queues, record checksums."""
-        import numpy as np
-
         prepared = [self._prepare(message) for message in messages]
-        receipts = self.log.append_each(prepared)
-        return BatchReceipt(
-            progress=self.log,
-            topics=[receipt.topic for receipt in receipts],
-            queue_ids=np.array([receipt.queue_id for receipt in receipts], np.int64),
-            queue_offsets=np.array([receipt.queue_offset for receipt in receipts], np.int64),
-            physical_offsets=np.array([receipt.physical_offset for receipt in receipts], np.int64),
-            sizes=np.array([receipt.size for receipt in receipts], np.int64),
-            store_timestamps=np.array([receipt.store_timestamp for receipt in receipts], np.int64),
-        )
+        return BatchReceipt.of(self.log, self.log.append_each(prepared))
 
     def _wait_durable(self, receipt: Receipt | BatchReceipt, properties: bytes) -> None:
         if _NO_WAIT in properties:
