@@ -1,0 +1,6 @@
+"""How fast the store is, beside others that do the same work: ``python -m benchmarks --help``.
+
+Reading order: `benchmarks.workload` (what is stored), `benchmarks.case` and `benchmarks.trial`
+(what a measurement is), `benchmarks.cases` (the work), `benchmarks.runner` (processes and rounds),
+`benchmarks.report` (tables).
+"""

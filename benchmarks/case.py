@@ -1,0 +1,62 @@
+"""What a case is, and the tables that results are compared in."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from benchmarks.trial import Trial
+
+__all__ = ["BODIES", "Case", "Table", "body_name", "select"]
+
+BODIES = (100, 1024)
+"""Bytes of a body; every comparison is made for each."""
+
+
+def body_name(body_size: int) -> str:
+    """``100B``, ``1KiB``: part of a case's name."""
+    return f"{body_size // 1024}KiB" if body_size % 1024 == 0 and body_size else f"{body_size}B"
+
+
+@attrs.frozen
+class Table:
+    """Results that answer one question; for each body size the other rows are compared to one."""
+
+    title: str
+    bytes_of: str = "bodies"
+    """What the column of bytes a second counts: ``"bodies"`` or whole ``"records"``."""
+    note: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Case:
+    """One piece of work, run in a process of its own."""
+
+    name: str
+    table: Table
+    run: Callable[[Trial], None]
+    body_size: int = 0
+    """Bytes; 0 where bodies play no part."""
+    needs: tuple[str, ...] = ("reput",)
+    """Modules without which the case is skipped."""
+    big_log: bool = False
+    """Whether the case reads the large store that is generated once per run."""
+    repeats: bool = True
+    """False: once in a run is enough, whatever the number of rounds."""
+
+
+def select(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
+    """Cases whose name matches one of ``patterns`` (shell wildcards, or part of a name)."""
+    if not patterns:
+        return list(cases)
+    return [case for case in cases if any(_matches(case.name, pattern) for pattern in patterns)]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    if any(character in pattern for character in "*?["):
+        return fnmatch.fnmatchcase(name, pattern)
+    return pattern in name

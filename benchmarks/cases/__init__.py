@@ -1,0 +1,28 @@
+"""The work that is measured, a module for each subject."""
+
+from __future__ import annotations
+
+import itertools
+
+from benchmarks.case import Case
+from benchmarks.cases import append, derive, durable, latency, opening, peers, read, scan
+
+__all__ = ["ALL", "by_name"]
+
+ALL: tuple[Case, ...] = tuple(
+    itertools.chain.from_iterable(
+        module.cases() for module in (append, durable, derive, scan, read, latency, opening, peers)
+    )
+)
+
+
+def by_name(name: str) -> Case:
+    """The case of that name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    for case in ALL:
+        if case.name == name:
+            return case
+    raise KeyError(name)

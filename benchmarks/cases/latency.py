@@ -1,0 +1,79 @@
+"""An idle store: how soon a message put alone can be read, and what idling costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from benchmarks.case import Case, body_name
+from benchmarks.tables import IDLE
+from benchmarks.trial import Latencies, Trial
+from benchmarks.workload import Workload
+
+__all__ = ["cases"]
+
+_BODY = 100
+_PAUSE = 0.01  # seconds between two messages: the store has gone to sleep again
+_LOOK_EVERY = 20e-6  # seconds; looking without a pause would keep the reput thread from running
+
+
+def cases() -> Iterator[Case]:
+    """From put to readable, and processor time while nothing happens."""
+    name = body_name(_BODY)
+    yield Case(name=f"latency.{name}.readable", table=IDLE, run=put_to_readable, body_size=_BODY)
+    yield Case(name=f"idle.{name}", table=IDLE, run=idle, body_size=_BODY)
+
+
+def put_to_readable(trial: Trial) -> None:
+    """Put one message, look until ``read`` finds it, pause, and again."""
+    import reput
+
+    count = trial.count(3_000, least=200)
+    work = Workload(_BODY)
+    clock, pause = time.perf_counter_ns, time.sleep
+    put_times, readable_times = [], []
+    with reput.open(trial.directory / "store") as store:
+        for message in work.messages(64):
+            store.put(message)
+        store.wait_dispatched()
+        trial.settle()
+        with trial.timed("reput, until readable", count, baseline=True) as measured:
+            for message in work.messages(count):
+                pause(_PAUSE)
+                began = clock()
+                receipt = store.put(message)
+                put_times.append(clock() - began)
+                topic, queue_id, at = message.topic, message.queue_id, receipt.queue_offset
+                while not store.read(topic, queue_id, at, 1):
+                    pause(_LOOK_EVERY)
+                readable_times.append(clock() - began)
+    measured.latencies = Latencies.of("put until readable", readable_times)
+    measured.facts["pause"] = f"{_PAUSE * 1e3:.0f} ms before each"
+    waited = [readable - put for readable, put in zip(readable_times, put_times, strict=True)]
+    for label, times in (("reput, put alone", put_times), ("reput, after put returned", waited)):
+        trial.measurements.append(
+            type(measured)(
+                label=label,
+                count=count,
+                size=0,
+                seconds=sum(times) / 1e9,
+                latencies=Latencies.of(label, times),
+            )
+        )
+
+
+def idle(trial: Trial) -> None:
+    """Processor time of a store with 32 queues to which nothing is put."""
+    import reput
+
+    seconds = max(5.0 * trial.scale, 2.0)
+    work = Workload(_BODY)
+    with reput.open(trial.directory / "store") as store:
+        store.put_many(list(work.messages(10_000)))
+        store.wait_dispatched()
+        store.flush()
+        time.sleep(0.5)
+        with trial.timed("reput, idle", 1, unit="waits") as measured:
+            time.sleep(seconds)
+    share = measured.cpu_seconds / measured.seconds
+    measured.facts["processor"] = f"{share:.3%} of a core"

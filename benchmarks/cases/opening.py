@@ -1,0 +1,112 @@
+"""Opening: a large store closed cleanly, one whose writer was killed, and the import itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks.case import Case, body_name
+from benchmarks.tables import OPEN
+from benchmarks.trial import Latencies, Trial
+from benchmarks.workload import BATCH, Workload
+
+__all__ = ["cases"]
+
+_BODY = 1024
+
+
+def cases() -> Iterator[Case]:
+    """Open for writing and for reading, after a kill, and ``import reput``."""
+    name = body_name(_BODY)
+    for read_only, suffix in ((False, "clean"), (True, "read-only")):
+        yield Case(
+            name=f"open.{name}.{suffix}",
+            table=OPEN,
+            run=partial(open_clean, read_only=read_only),
+            body_size=_BODY,
+            big_log=True,
+        )
+    yield Case(name=f"open.{name}.killed", table=OPEN, run=open_killed, body_size=_BODY)
+    yield Case(name="import", table=OPEN, run=import_reput)
+
+
+def open_clean(trial: Trial, *, read_only: bool) -> None:
+    """Open and close the large store some times."""
+    import reput
+
+    assert trial.big_log is not None
+    count = trial.count(20, least=5)
+    times, size = [], 0
+    label = "reput, read-only" if read_only else "reput, closed cleanly"
+    with trial.timed(label, count, unit="opens", baseline=not read_only) as measured:
+        for _ in range(count):
+            began = time.perf_counter_ns()
+            store = reput.open(trial.big_log, mode="r" if read_only else "w")
+            times.append(time.perf_counter_ns() - began)
+            size = store.log.max_physical_offset - store.log.min_physical_offset
+            store.close()
+    measured.seconds = sum(times) / 1e9  # without the closing
+    measured.latencies = Latencies.of("open", times)
+    measured.facts["log"] = f"{size / 1e6:,.0f} MB"
+
+
+def open_killed(trial: Trial) -> None:
+    """Open a store whose writer died in the middle of its puts."""
+    import reput
+
+    count = trial.count(200_000 // BATCH) * BATCH
+    store_path = trial.directory / "store"
+    _write_and_die(store_path, count)
+    with trial.timed("reput, after a kill", 1, unit="opens") as measured:
+        began = time.perf_counter_ns()
+        store = reput.open(store_path)
+        measured.latencies = Latencies.of("open", [time.perf_counter_ns() - began])
+    with store:
+        store.wait_dispatched()
+        found = sum(queue.message_count for queue in store.queues())
+        size = store.log.max_physical_offset - store.log.min_physical_offset
+    measured.facts["log"] = f"{size / 1e6:,.0f} MB"
+    trial.require(found == count, f"{found} of {count} messages are there")
+
+
+def import_reput(trial: Trial) -> None:
+    """``import reput`` in fresh interpreters, beside interpreters that import nothing."""
+    count = trial.count(20, least=5)
+    for label, statement in (
+        ("python -c pass", "pass"),
+        ("python -c 'import reput'", "import reput"),
+        ("python -c 'import reput; reput.open'", "import reput; reput.open"),
+    ):
+        times = []
+        with trial.timed(label, count, unit="starts") as measured:
+            for _ in range(count):
+                began = time.perf_counter_ns()
+                subprocess.run([sys.executable, "-c", statement], check=True)
+                times.append(time.perf_counter_ns() - began)
+        measured.latencies = Latencies.of("start", times)
+
+
+def _write_and_die(path: Path, count: int) -> None:
+    """Put ``count`` messages in a child that ends without closing anything."""
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        if status:
+            raise RuntimeError(f"the writer ended with status {status}")
+        return
+    status = 1
+    try:
+        import reput
+
+        work = Workload(_BODY)
+        store = reput.open(path)
+        for first in range(0, count, BATCH):
+            store.put_many(work.columns(first, BATCH))
+        status = 0
+    finally:
+        os._exit(status)

@@ -1,0 +1,145 @@
+"""The command line of ``python -m benchmarks``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from benchmarks.case import select
+
+__all__ = ["main"]
+
+_QUICK_SCALE = 0.1
+_QUICK_SIZE = 128 << 20
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is asked for; 0 when every case was measured or skipped, 1 when one failed."""
+    asked = _parser().parse_args(arguments)
+    if asked.worker is not None:
+        from benchmarks import worker
+
+        return worker.main(asked.worker)
+    if asked.profile is not None:
+        from benchmarks import profiling
+
+        return profiling.main(asked)
+    return _measure(asked)
+
+
+def _measure(asked: argparse.Namespace) -> int:
+    from benchmarks import machine, report
+    from benchmarks.cases import ALL
+    from benchmarks.runner import Options, Runner
+
+    cases = select(ALL, asked.only)
+    if asked.list:
+        for case in cases:
+            print(f"{case.name:34} {case.table.title}")
+        return 0
+    if not cases:
+        print("no such case; --list shows them", file=sys.stderr)
+        return 2
+    options = Options(
+        directory=asked.directory,
+        rounds=asked.rounds or (1 if asked.quick else 3),
+        scale=_QUICK_SCALE if asked.quick else 1.0,
+        size=asked.size or (_QUICK_SIZE if asked.quick else 1 << 30),
+        timeout=asked.timeout,
+    )
+    with Runner(options, lambda text: print(text, file=sys.stderr, flush=True)) as runner:
+        facts = machine.describe(runner.directory)
+        print(machine.headline(facts))
+        loads = [machine.load()]
+        outcomes = runner.run(cases)
+        loads.append(machine.load())
+    rows = report.summarise(outcomes)
+    report.print_tables(rows, outcomes)
+    print(f"load average before and after: {loads[0]}, {loads[1]}")
+    if asked.json is not None:
+        content = {
+            "machine": facts,
+            "load": loads,
+            "options": {
+                "rounds": options.rounds,
+                "scale": options.scale,
+                "log_size": options.size,
+            },
+            "rows": [attrs.asdict(row) for row in rows],
+            "rounds": [
+                {
+                    "case": outcome.case.name,
+                    "round": outcome.round,
+                    "peak_memory": outcome.peak_memory,
+                    "private_memory": outcome.private_memory,
+                    "skipped": outcome.skipped,
+                    "failed": outcome.failed,
+                    "measurements": outcome.measurements,
+                }
+                for outcome in outcomes
+            ],
+        }
+        asked.json.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    return 1 if any(outcome.failed for outcome in outcomes) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure reput beside other stores that do the same work, each case in a "
+        "process of its own, in interleaved rounds.",
+    )
+    parser.add_argument("--list", action="store_true", help="name the cases and end")
+    parser.add_argument(
+        "--only",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="only cases whose name holds PATTERN, or matches it where it has * ? [; repeatable",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of the work, once: a smoke run"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=0, metavar="N", help="repeats of all (3; quick: 1)"
+    )
+    parser.add_argument(
+        "--size",
+        type=_size,
+        default=0,
+        metavar="BYTES",
+        help="of each large log, k, m or g behind the number (1g; quick: 128m)",
+    )
+    parser.add_argument(
+        "--directory", type=Path, metavar="DIR", help="make the temporary directory there"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
+    parser.add_argument(
+        "--timeout", type=float, default=600.0, metavar="SECONDS", help="for one case (600)"
+    )
+    profiling = parser.add_argument_group("finding out why")
+    profiling.add_argument(
+        "--profile", metavar="CASE", help="run one case in this process under cProfile"
+    )
+    profiling.add_argument(
+        "--lines", action="store_true", help="sample the lines that every thread is at, instead"
+    )
+    profiling.add_argument(
+        "--top", type=int, default=25, metavar="N", help="functions or lines to show (25)"
+    )
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    return parser
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d+)([kmg]?)(?:i?b)?", text.strip().lower())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number of bytes, such as 512m or 2g")
+    return int(found[1]) * _UNITS[found[2]]

@@ -1,0 +1,45 @@
+"""persist-queue's ``Queue``: pickles in files of 100 messages.
+
+It flushes one file at a time to disk, when that is full, and rewrites a small file of positions at
+every put; reading takes messages out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.workload import Row
+
+__all__ = ["FileQueue"]
+
+
+class FileQueue:
+    """One queue with its defaults."""
+
+    def __init__(self, directory: Path, *, durable: bool) -> None:
+        import persistqueue
+
+        if durable:
+            raise ValueError("no setting of it flushes every put")
+        path = str(directory / "queue")
+        directory.joinpath("queue").mkdir(exist_ok=True)
+        self._queue = persistqueue.Queue(path, tempdir=path)
+
+    def append(self, row: Row) -> None:
+        """One put."""
+        self._queue.put(tuple(row))
+
+    def append_many(self, rows: Sequence[Row]) -> None:
+        """It has no such thing."""
+        raise NotImplementedError
+
+    def bodies(self) -> Iterator[bytes]:
+        """Take all messages out."""
+        get = self._queue.get_nowait
+        for _ in range(self._queue.qsize()):
+            yield get()[-1]
+
+    def close(self) -> None:
+        """Close it; puts have saved themselves, how far it was read is not saved."""
+        del self._queue

@@ -1,0 +1,33 @@
+"""What a peer must answer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.workload import Row
+
+__all__ = ["Peer"]
+
+
+class Peer(Protocol):
+    """A store opened in ``directory``; ``durable``: an append returns when it is on disk."""
+
+    def __init__(self, directory: Path, *, durable: bool) -> None: ...
+
+    def append(self, row: Row) -> None:
+        """Store one message."""
+        ...
+
+    def append_many(self, rows: Sequence[Row]) -> None:
+        """Store some messages in one transaction."""
+        ...
+
+    def bodies(self) -> Iterator[bytes]:
+        """Bodies of all messages in the order in which they came; may consume them."""
+        ...
+
+    def close(self) -> None:
+        """Close it; opening it again finds what was appended."""
+        ...

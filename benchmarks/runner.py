@@ -1,0 +1,222 @@
+"""The parent's side: rounds, a process for each case, memory seen from outside, cleaning up.
+
+The parent imports neither numpy nor reput: what it holds would be part of a child's peak memory on
+some systems. Cases are interleaved, round after round, so that a slow minute of the machine hits
+all of them and not one.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from benchmarks.case import Case
+
+__all__ = ["Options", "Outcome", "Runner"]
+
+_ROOT = Path(__file__).resolve().parents[1]
+_LOOK_EVERY = 0.02  # seconds between two looks at a child's memory
+_FREE_SPACE_FACTOR = 5
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """What was asked for on the command line."""
+
+    directory: Path | None
+    """Where the temporary directory is made; the system's choice when None."""
+    rounds: int
+    scale: float
+    size: int
+    """Bytes of each large log."""
+    timeout: float
+    """Seconds that one case may take."""
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """One case in one round."""
+
+    case: Case
+    round: int
+    measurements: list[dict[str, Any]] = attrs.field(factory=list)
+    peak_memory: int | None = None
+    """Bytes, mapped files included."""
+    private_memory: int | None = None
+    """Bytes, mapped files not included; None where the system does not tell."""
+    skipped: str | None = None
+    failed: str | None = None
+
+
+class Runner:
+    """Runs cases below one temporary directory; a context manager that removes it."""
+
+    def __init__(self, options: Options, say: Callable[[str], None]) -> None:
+        self.options = options
+        self._say = say
+        directory = options.directory
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+        self.directory = Path(tempfile.mkdtemp(prefix="reput-benchmarks-", dir=directory))
+        self._logs: dict[int, Path | None] = {}
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def run(self, cases: Sequence[Case]) -> list[Outcome]:
+        """All rounds of all cases; what was done so far when interrupted."""
+        outcomes: list[Outcome] = []
+        steps = [
+            (number, case)
+            for number in range(self.options.rounds)
+            for case in cases
+            if number == 0 or case.repeats
+        ]
+        gone: set[str] = set()  # skipped or failed: not tried again
+        try:
+            for done, (number, case) in enumerate(steps, start=1):
+                if case.name in gone:
+                    continue
+                outcome = self._run_case(case, number)
+                outcomes.append(outcome)
+                if outcome.skipped or outcome.failed:
+                    gone.add(case.name)
+                self._say(f"[{done}/{len(steps)}] {case.name}{_in_short(outcome)}")
+        except KeyboardInterrupt:
+            self._say("interrupted; these are the results so far")
+        return outcomes
+
+    def _run_case(self, case: Case, number: int) -> Outcome:
+        big_log = None
+        if case.big_log:
+            big_log = self._log(case.body_size)
+            if big_log is None:
+                return Outcome(case=case, round=number, failed="the large log was not generated")
+        work = self.directory / "work"
+        try:
+            result, private, error = self._child(
+                case=case.name,
+                body_size=case.body_size,
+                big_log=None if big_log is None else str(big_log),
+            )
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        if result is None:
+            return Outcome(case=case, round=number, failed=error)
+        return Outcome(
+            case=case,
+            round=number,
+            measurements=result.get("measurements", []),
+            peak_memory=result["peak_memory"],
+            private_memory=private,
+            skipped=result.get("skipped"),
+        )
+
+    def _log(self, body_size: int) -> Path | None:
+        """The large store with such bodies, generated when first asked for."""
+        if body_size not in self._logs:
+            path = self.directory / f"log-{body_size}"
+            free = shutil.disk_usage(self.directory).free
+            if free < self.options.size * _FREE_SPACE_FACTOR:
+                self._say(f"only {free / 1e9:.1f} GB are free: use a smaller --size")
+                self._logs[body_size] = None
+                return None
+            result, _, error = self._child(log=str(path), body_size=body_size)
+            if result is None:
+                self._say(f"generating the large log failed: {error}")
+                self._logs[body_size] = None
+                return None
+            self._say(
+                f"generated a log of {result['count']:,} messages with bodies of {body_size} "
+                f"bytes, {result['size'] / 1e6:,.0f} MB"
+            )
+            self._logs[body_size] = path
+        return self._logs[body_size]
+
+    def _child(self, **order: Any) -> tuple[dict[str, Any] | None, int | None, str]:
+        """Run a worker: (result, peak of private memory, why there is no result)."""
+        result_path = self.directory / "result.json"
+        result_path.unlink(missing_ok=True)
+        asked = {
+            "case": None,
+            "log": None,
+            "big_log": None,
+            "directory": str(self.directory / "work"),
+            "result": str(result_path),
+            "scale": self.options.scale,
+            "size": self.options.size,
+            **order,
+        }
+        command = [sys.executable, "-m", "benchmarks", "--worker", json.dumps(asked)]
+        errors_path = self.directory / "errors.txt"
+        with errors_path.open("w+b") as errors:
+            child = subprocess.Popen(command, cwd=_ROOT, stderr=errors, stdout=errors)
+            try:
+                private = self._watch(child)
+            except BaseException:
+                child.kill()
+                child.wait()
+                raise
+        if result_path.exists() and child.returncode == 0:
+            return json.loads(result_path.read_text(encoding="utf-8")), private, ""
+        lines = errors_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return None, private, _reason(child.returncode, lines)
+
+    def _watch(self, child: subprocess.Popen[bytes]) -> int | None:
+        """Wait for the child; the most private memory that was seen."""
+        deadline = time.monotonic() + self.options.timeout
+        highest = 0
+        while child.poll() is None:
+            highest = max(highest, _private_memory(child.pid))
+            if time.monotonic() > deadline:
+                child.kill()
+                child.wait()
+                break
+            time.sleep(_LOOK_EVERY)
+        return highest or None
+
+
+def _private_memory(pid: int) -> int:
+    """Bytes of the process's anonymous memory now; 0 where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+            for line in status:
+                if line.startswith("RssAnon:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def _reason(code: int, lines: list[str]) -> str:
+    if code == -signal.SIGKILL and not lines:
+        return "killed: out of time or memory"
+    last = lines[-1] if lines else f"exit code {code}"
+    place = next((line.strip() for line in reversed(lines) if line.startswith("  File ")), "")
+    return f"{last} [{place}]" if place else last
+
+
+def _in_short(outcome: Outcome) -> str:
+    if outcome.skipped:
+        return f": skipped, {outcome.skipped}"
+    if outcome.failed:
+        return f": FAILED, {outcome.failed}"
+    rates = [
+        f"{measured['count'] / measured['seconds']:,.0f}/s"
+        for measured in outcome.measurements
+        if measured["seconds"] and measured["count"] > 1
+    ]
+    return f": {', '.join(rates)}" if rates else ""

@@ -1,0 +1,105 @@
+"""One case being run: where it works, how much it does, and what it measured."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+__all__ = ["Latencies", "Measurement", "Trial"]
+
+
+@attrs.frozen(kw_only=True)
+class Latencies:
+    """Distribution of the time that single calls took, microseconds."""
+
+    call: str
+    """What one call did."""
+    count: int
+    p50: float
+    p99: float
+    max: float
+
+    @classmethod
+    def of(cls, call: str, nanoseconds: Sequence[int]) -> Latencies:
+        """Distribution of times in nanoseconds; there must be one at least."""
+        ordered = sorted(nanoseconds)
+        last = len(ordered) - 1
+        return cls(
+            call=call,
+            count=len(ordered),
+            p50=ordered[last // 2] / 1e3,
+            p99=ordered[round(last * 0.99)] / 1e3,
+            max=ordered[last] / 1e3,
+        )
+
+
+@attrs.define(kw_only=True)
+class Measurement:
+    """One row of a table, of one round."""
+
+    label: str
+    count: int
+    """Messages, or whatever `unit` says."""
+    size: int
+    """Bytes, of bodies or of records as the table says; 0 where there are none to count."""
+    unit: str = "messages"
+    baseline: bool = False
+    """Whether the other rows are compared with this one."""
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    """Of the whole process: all threads, user and system."""
+    latencies: Latencies | None = None
+    facts: dict[str, Any] = attrs.field(factory=dict)
+    """What else is worth a word; printed as it is."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class Trial:
+    """What a case is given."""
+
+    directory: Path
+    """Empty; removed afterwards."""
+    body_size: int
+    scale: float
+    """1 in a full run."""
+    big_log: Path | None = None
+    """Directory of the large store with bodies of this size, where the case asked for it."""
+    measurements: list[Measurement] = attrs.field(factory=list)
+
+    def count(self, full: int, least: int = 1) -> int:
+        """How many of something to do: ``full`` in a full run, fewer in a quick one."""
+        return max(int(full * self.scale), least)
+
+    def settle(self) -> None:
+        """Leave what was made so far out of later garbage collections."""
+        gc.collect()
+        gc.freeze()
+
+    @contextlib.contextmanager
+    def timed(
+        self,
+        label: str,
+        count: int,
+        size: int = 0,
+        *,
+        unit: str = "messages",
+        baseline: bool = False,
+    ) -> Iterator[Measurement]:
+        """Measure the ``with`` block; it may add latencies and facts to what it is given."""
+        measured = Measurement(label=label, count=count, size=size, unit=unit, baseline=baseline)
+        cpu, began = time.process_time(), time.perf_counter()
+        yield measured
+        measured.seconds = time.perf_counter() - began
+        measured.cpu_seconds = time.process_time() - cpu
+        self.measurements.append(measured)
+
+    def require(self, correct: bool, what: str) -> None:
+        """Fail the case unless the store answered correctly: a wrong answer has no speed."""
+        if not correct:
+            raise RuntimeError(f"wrong result: {what}")

@@ -1,0 +1,107 @@
+"""The messages that every store is given.
+
+8 topics of 4 queues, visited in turn. Of each message: a tag, one key, the producer's unique key of
+32 characters, ``WAIT=true``, a body of random bytes. That is what a RocketMQ producer sends, and
+random bodies are the worst that the search for record borders can meet by accident.
+
+"Made beforehand" means a ring of messages that is put again and again, so that a long run needs no
+more memory than a short one. "Made in the loop" means that the loop that is measured also builds
+the message, as a producer must.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import reput
+
+__all__ = ["BATCH", "QUEUE_COUNT", "TOPIC_COUNT", "Row", "Workload"]
+
+TOPIC_COUNT = 8
+QUEUE_COUNT = 4
+BATCH = 1000
+"""Messages of one append in batches."""
+_RING = 8192  # messages made beforehand
+_TOPICS = tuple(f"bench-0{topic}" for topic in range(TOPIC_COUNT))
+_TAGS = ("TagA", "TagB", "TagC", "TagD")
+
+
+class Row(NamedTuple):
+    """One message as plain values, for stores that know no messages."""
+
+    topic: str
+    queue_id: int
+    tags: str
+    keys: str
+    unique_key: str
+    body: bytes
+
+
+class Workload:
+    """Messages with bodies of one size; message ``i`` is the same in every store."""
+
+    def __init__(self, body_size: int) -> None:
+        self.body_size = body_size
+        source = random.Random(1).randbytes(body_size * _RING)
+        self._bodies = [
+            source[start : start + body_size] for start in range(0, len(source), body_size)
+        ]
+
+    def row(self, number: int) -> Row:
+        """Message ``number`` as plain values."""
+        return Row(
+            _TOPICS[number % TOPIC_COUNT],
+            number // TOPIC_COUNT % QUEUE_COUNT,
+            _TAGS[number & 3],
+            f"order-{10_000_000 + number}",
+            f"7F0000010000000002016C5F{number:08X}",
+            self._bodies[number % _RING],
+        )
+
+    def message(self, number: int) -> reput.Message:
+        """Message ``number``."""
+        from reput.message import Message
+
+        return Message(
+            topic=_TOPICS[number % TOPIC_COUNT],
+            body=self._bodies[number % _RING],
+            queue_id=number // TOPIC_COUNT % QUEUE_COUNT,
+            tags=_TAGS[number & 3],
+            keys=f"order-{10_000_000 + number}",
+            properties={"UNIQ_KEY": f"7F0000010000000002016C5F{number:08X}", "WAIT": "true"},
+        )
+
+    def columns(self, first: int, count: int) -> reput.Columns:
+        """Messages ``[first, first + count)`` as columns of Python values."""
+        import reput
+
+        numbers = range(first, first + count)
+        return reput.Columns(
+            topic=[_TOPICS[number % TOPIC_COUNT] for number in numbers],
+            body=[self._bodies[number % _RING] for number in numbers],
+            queue_id=[number // TOPIC_COUNT % QUEUE_COUNT for number in numbers],
+            tags=[_TAGS[number & 3] for number in numbers],
+            keys=[f"order-{10_000_000 + number}" for number in numbers],
+            properties=[
+                {"UNIQ_KEY": f"7F0000010000000002016C5F{number:08X}", "WAIT": "true"}
+                for number in numbers
+            ],
+        )
+
+    def messages(self, count: int, first: int = 0) -> Iterator[reput.Message]:
+        """``count`` messages, made when the loop comes to them."""
+        return map(self.message, range(first, first + count))
+
+    def ring(self, count: int) -> Iterator[reput.Message]:
+        """``count`` messages made beforehand."""
+        made = list(map(self.message, range(min(count, _RING))))
+        return itertools.islice(itertools.cycle(made), count)
+
+    def row_ring(self, count: int) -> Iterator[Row]:
+        """``count`` rows made beforehand."""
+        made = list(map(self.row, range(min(count, _RING))))
+        return itertools.islice(itertools.cycle(made), count)
