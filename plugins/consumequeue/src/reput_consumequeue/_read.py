@@ -120,6 +120,7 @@ class _Collector:
     def take(self, queue_offset: int, offsets: list[int], sizes: list[int]) -> int:
         """Look at consecutive units, the first one's place given; how many were looked at."""
         messages, log = self.messages, self.log
+        follows = not self.queue.files.shared.writable
         records = _records(log, offsets, sizes, self.max_count - len(messages), self.max_bytes)
         for row, record in enumerate(records):
             offset, size = offsets[row], sizes[row]
@@ -130,8 +131,10 @@ class _Collector:
             if offset < self._skip_below:
                 continue
             message = message_at(record, offset) if len(record) == size else None
+            if follows and count and offset <= messages[-1].physical_offset:
+                message = None  # half a unit may point at another record of the queue
             if message is None or not _belongs(message, self.queue):
-                if count and not self.queue.files.shared.writable:
+                if count and follows:
                     # It may have been in the middle of being written: the next read looks again.
                     self.is_full = True
                     return row
