@@ -12,6 +12,7 @@ one.
 from __future__ import annotations
 
 import logging
+import struct
 import threading
 import time
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reput.encode import Encoder, Prepared
+from reput.encode import Encoder, Prepared, unpackable
 from reput.errors import (
     CreateMappedFileError,
     MessageTooLargeError,
@@ -55,6 +56,8 @@ logger = logging.getLogger(__name__)
 __all__ = ["CommitLog"]
 
 _new_receipt = tuple.__new__
+_join = b"".join
+_pack_size = struct.Struct(">i").pack_into
 
 
 class CommitLog(CommitLogReader):
@@ -172,12 +175,16 @@ class CommitLog(CommitLogReader):
         Raises:
             PutError: the log takes no appends, or there is no room for another file.
         """
-        size, _, _, _, message, _, _, _, _, sys_flag, special = prepared
+        (
+            size, head, magic, crc, message, body, topic_part, properties, born_host, sys_flag, special
+        ) = prepared  # fmt: skip
         if special:
             return self.append_each((prepared,))[0]
-        flag = sys_flag & TRANSACTION_MASK
-        topic, queue_id = key = message.topic, message.queue_id
-        # Not `with`: on the lock's own methods this takes half the time, a thirtieth of a put.
+        topic, queue_id, born = message.topic, message.queue_id, message.born_timestamp
+        key = topic, queue_id
+        transaction = sys_flag & TRANSACTION_MASK
+        # What follows is `Encoder.finish` once more, in place: one call less and one tuple less to
+        # take apart are a tenth of a put. And not `with`: the lock's own methods take half the time.
         self._lock.acquire()
         try:
             offset = self._end_offset
@@ -186,20 +193,45 @@ class CommitLog(CommitLogReader):
                 offset = self._make_room(size)
                 end_offset = offset + size
             # Prepared and rollback records are no messages of their queue: they take no offset.
-            counts = flag == 0 or flag == TRANSACTION_COMMIT
+            counts = transaction == 0 or transaction == TRANSACTION_COMMIT
             queue_offset = self.queue_offsets.get(key, 0) if counts else 0
             timestamp = self._now() // 1_000_000
-            rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
+            rest = _join(
+                (
+                    head.pack(
+                        magic,
+                        crc,
+                        queue_id,
+                        message.flag,
+                        queue_offset,
+                        offset,
+                        sys_flag,
+                        timestamp if born is None else born,
+                        born_host,
+                        timestamp,
+                        self.store_host,
+                        message.reconsume_times,
+                        message.prepared_transaction_offset,
+                        len(body),
+                    ),
+                    body,
+                    topic_part,
+                    len(properties).to_bytes(2, "big"),
+                    properties,
+                )
+            )
             position = offset - self._base
             target = self._map
             target[position + 4 : position + size] = rest
-            target[position : position + 4] = size.to_bytes(4, "big")
+            _pack_size(target, position, size)
             if counts:
                 self.queue_offsets[key] = queue_offset + 1
             self._end_offset = end_offset
             self.last_record_offset = offset
             if self.wake is not None:
                 self._call_wake()
+        except struct.error as error:
+            raise unpackable(message, str(error)) from None
         finally:
             self._lock.release()
         return _new_receipt(Receipt, (self, topic, queue_id, queue_offset, offset, size, timestamp))
@@ -287,14 +319,11 @@ class CommitLog(CommitLogReader):
         return offset if offset + size <= self._file_limit else self._roll(size)
 
     def _write(self, offset: int, data: bytes) -> None:
-        """Write whole records, so that none is there before all are.
-
-        Through the file and not the map: into fresh pages that takes a third of the time, and the
-        two show the same bytes.
-        """
-        assert self._file is not None
-        position = offset - self._base
-        self._disk.write(self._file.descriptor, memoryview(data)[4:], position + 4)
+        """Write whole records, so that none is there before all are."""
+        position, end = offset - self._base, offset - self._base + len(data)
+        if offset + len(data) > self._record_limit:
+            self._make_room(len(data))
+        self._map[position + 4 : end] = memoryview(data)[4:]
         self._map[position : position + 4] = data[:4]
 
     def _make_room(self, size: int) -> int:

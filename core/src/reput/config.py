@@ -43,7 +43,7 @@ class CommitLogConfig:
     record_crc: bool = attrs.field(default=False, validator=instance_of(bool))
     """Write the whole-record checksum property of RocketMQ 5 (``enabledAppendPropCRC``)."""
     window_size: int = attrs.field(
-        default=1 << 20, validator=[instance_of(int), ge(4096), le(1 << 30)]
+        default=4 << 20, validator=[instance_of(int), ge(4096), le(1 << 30)]
     )
     """Bytes of the log that are decoded at a time."""
     preallocate: bool = attrs.field(default=True, validator=instance_of(bool))

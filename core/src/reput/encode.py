@@ -42,7 +42,7 @@ from reput.layout import (
 from reput.message import Message, encode_property_text
 from reput.properties import encode_properties, parse_properties
 
-__all__ = ["Encoder", "Prepared", "check_topic", "seal_record"]
+__all__ = ["Encoder", "Prepared", "check_topic", "seal_record", "unpackable"]
 
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
 _TOPICS_KEPT = 1 << 16
@@ -81,7 +81,7 @@ Prepared = tuple[int, struct.Struct, int, int, Message, bytes, bytes, bytes, byt
 
 A plain tuple, since one is made for every put: size of the whole record, struct of its head, magic,
 body's checksum, message, body, topic with its length in front, properties, packed birth host,
-system flag, and whether it is special (light queues, inner batch).
+system flag, and whether it is special (light queues, inner batch, record checksum).
 """
 
 
@@ -129,7 +129,7 @@ class Encoder:
             else (PROPERTY_LIGHT_QUEUES in given or PROPERTY_INNER_NUM in given)
         )
         if self.record_crc:
-            properties = _without_crc(properties)
+            properties, special = _without_crc(properties), True
         if len(properties) > self._properties_max:
             raise PropertiesSizeError(
                 "properties", len(properties), self._properties_max, "encoded bytes"
@@ -153,7 +153,7 @@ class Encoder:
             if message.queue_id < 0:
                 raise MessageIllegalError("queue_id", message.queue_id, None, "0 or more expected")
         except TypeError as error:
-            raise _unpackable(message, str(error)) from None
+            raise unpackable(message, str(error)) from None
         crc = crc32(body) & 0x7FFFFFFF
         return (
             size,
@@ -197,7 +197,7 @@ class Encoder:
                 len(body),
             )
         except struct.error as error:
-            raise _unpackable(message, str(error)) from None
+            raise unpackable(message, str(error)) from None
         if self.record_crc:
             return _with_crc(size, packed, body, topic, properties)
         return b"".join((packed, body, topic, len(properties).to_bytes(2, "big"), properties))
@@ -245,7 +245,8 @@ def _as_bytes(body: object) -> bytes:
     raise MessageIllegalError("body", type(body).__name__, None, "bytes expected")
 
 
-def _unpackable(message: Message, reason: str) -> MessageIllegalError:
+def unpackable(message: Message, reason: str) -> MessageIllegalError:
+    """The error for a number of ``message`` that its field cannot hold."""
     limits = {
         "queue_id": 32,
         "flag": 32,
