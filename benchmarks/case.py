@@ -30,6 +30,8 @@ class Table:
     bytes_of: str = "bodies"
     """What the column of bytes a second counts: ``"bodies"`` or whole ``"records"``."""
     note: str = ""
+    compares: bool = True
+    """Whether rows do the same work, so that a ratio says something."""
 
 
 @attrs.frozen(kw_only=True)

@@ -63,6 +63,9 @@ def _measure(asked: argparse.Namespace) -> int:
     rows = report.summarise(outcomes)
     report.print_tables(rows, outcomes)
     print(f"load average before and after: {loads[0]}, {loads[1]}")
+    if asked.markdown is not None:
+        text = report.markdown(rows, machine.headline(facts))
+        asked.markdown.write_text(text, encoding="utf-8")
     if asked.json is not None:
         content = {
             "machine": facts,
@@ -121,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
         "--directory", type=Path, metavar="DIR", help="make the temporary directory there"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
     parser.add_argument(
         "--timeout", type=float, default=600.0, metavar="SECONDS", help="for one case (600)"
     )

@@ -11,7 +11,15 @@ from typing import Any
 
 __all__ = ["describe", "file_system", "headline", "load"]
 
-_DISTRIBUTIONS = ("reput", "reput-consumequeue", "numpy", "lmdb", "diskcache", "persist-queue")
+_DISTRIBUTIONS = (
+    "reput",
+    "reput-consumequeue",
+    "numpy",
+    "zlib-ng",
+    "lmdb",
+    "diskcache",
+    "persist-queue",
+)
 
 
 def describe(directory: Path) -> dict[str, Any]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
 
-from benchmarks.case import Table
 from benchmarks.runner import Outcome
 from benchmarks.tables import TABLES
 
-__all__ = ["Line", "print_tables", "summarise"]
+__all__ = ["Line", "markdown", "print_tables", "summarise"]
 
 
 @attrs.frozen(kw_only=True)
@@ -49,10 +48,11 @@ def summarise(outcomes: Sequence[Outcome]) -> list[Line]:
         for measured in outcome.measurements:
             key = (outcome.case.table.title, outcome.case.body_size, measured["label"])
             found.setdefault(key, []).append((outcome, measured))
+    compared = {table.title for table in TABLES if table.compares}
     baselines = {
         key[:2]: _median_rate(results)
         for key, results in found.items()
-        if results[0][1]["baseline"]
+        if results[0][1]["baseline"] and key[0] in compared
     }
     order = {table.title: number for number, table in enumerate(TABLES)}
     rows = [_row(key, results, baselines.get(key[:2])) for key, results in found.items()]
@@ -137,17 +137,20 @@ _HEADINGS = (
 )
 
 
+@attrs.frozen
+class _Sheet:
+    """One table as text."""
+
+    title: str
+    caption: str
+    headings: list[str]
+    cells: list[list[str]]
+
+
 def print_tables(rows: Sequence[Line], outcomes: Sequence[Outcome]) -> None:
     """Print every table that has rows, then what was skipped and what failed."""
-    for table in TABLES:
-        for body_size in sorted({row.body_size for row in rows if row.table == table.title}):
-            chosen = [
-                row for row in rows if row.table == table.title and row.body_size == body_size
-            ]
-            title = table.title
-            if body_size:
-                title += f" · bodies of {body_size:,} B"
-            _print_table(title, table, [_cells(row) for row in chosen])
+    for sheet in _sheets(rows):
+        _print_sheet(sheet)
     for word, reasons in (
         ("skipped", [(outcome.skipped, outcome.case.name) for outcome in outcomes]),
         ("FAILED", [(outcome.failed, outcome.case.name) for outcome in outcomes]),
@@ -163,6 +166,42 @@ def print_tables(rows: Sequence[Line], outcomes: Sequence[Outcome]) -> None:
         "Latencies are of single calls.\nPeak memory counts pages of mapped files; private does "
         "not. Compare within one run only."
     )
+
+
+def markdown(rows: Sequence[Line], headline: str) -> str:
+    """All tables as a page's text."""
+    parts = [headline.replace("\n", "; "), ""]
+    for sheet in _sheets(rows):
+        parts += [f"### {sheet.title}", ""]
+        parts.append("| " + " | ".join(sheet.headings) + " |")
+        parts.append("|---|" + "---:|" * (len(sheet.headings) - 1))
+        parts += ["| " + " | ".join(row) + " |" for row in sheet.cells]
+        parts += ["", f"{sheet.caption}.", ""] if sheet.caption else [""]
+    return "\n".join(parts)
+
+
+def _sheets(rows: Sequence[Line]) -> Iterator[_Sheet]:
+    for table in TABLES:
+        for body_size in sorted({row.body_size for row in rows if row.table == table.title}):
+            title = table.title
+            if body_size:
+                title += f" · bodies of {body_size:,} B"
+            cells = [
+                _cells(row)
+                for row in rows
+                if row.table == table.title and row.body_size == body_size
+            ]
+            used = [column for column in range(len(_HEADINGS)) if any(row[column] for row in cells)]
+            headings = [_HEADINGS[column] for column in used]
+            notes = [f"MB/s count {table.bytes_of}"] if "MB/s" in headings else []
+            if table.note:
+                notes.append(table.note)
+            yield _Sheet(
+                title,
+                "; ".join(notes),
+                headings,
+                [[row[column] for column in used] for row in cells],
+            )
 
 
 def _cells(row: Line) -> tuple[str, ...]:
@@ -206,23 +245,19 @@ def _time(microseconds: float) -> str:
     return f"{microseconds:.1f} µs"
 
 
-def _print_table(title: str, table: Table, rows: list[tuple[str, ...]]) -> None:
-    caption = f"MB/s count {table.bytes_of}"
-    if table.note:
-        caption += f"; {table.note}"
-    used = [column for column in range(len(_HEADINGS)) if any(row[column] for row in rows)]
-    headings = [_HEADINGS[column] for column in used]
-    cells = [[row[column] for column in used] for row in rows]
+def _print_sheet(sheet: _Sheet) -> None:
     try:
         from rich.console import Console
         from rich.table import Table as RichTable
     except ImportError:
-        _print_plain(title, caption, headings, cells)
+        _print_plain(sheet)
         return
-    drawn = RichTable(title=title, caption=caption, title_justify="left", caption_justify="left")
-    for column, heading in enumerate(headings):
+    drawn = RichTable(
+        title=sheet.title, caption=sheet.caption, title_justify="left", caption_justify="left"
+    )
+    for column, heading in enumerate(sheet.headings):
         drawn.add_column(heading, justify="left" if column == 0 else "right", no_wrap=True)
-    for row in cells:
+    for row in sheet.cells:
         drawn.add_row(*row)
     console = Console()
     if not console.is_terminal:  # a file or a pipe has no width of its own
@@ -230,11 +265,13 @@ def _print_table(title: str, table: Table, rows: list[tuple[str, ...]]) -> None:
     console.print(drawn)
 
 
-def _print_plain(title: str, caption: str, headings: list[str], cells: list[list[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    print(f"\n{title}")
-    for row in (headings, ["-" * width for width in widths], *cells):
+def _print_plain(sheet: _Sheet) -> None:
+    columns = zip(sheet.headings, *sheet.cells, strict=True)
+    widths = [max(map(len, column)) for column in columns]
+    print(f"\n{sheet.title}")
+    for row in (sheet.headings, ["-" * width for width in widths], *sheet.cells):
         first, *rest = zip(row, widths, strict=True)
         text = "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)])
         print(text.rstrip())
-    print(caption)
+    if sheet.caption:
+        print(sheet.caption)

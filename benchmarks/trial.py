@@ -76,6 +76,15 @@ class Trial:
         """How many of something to do: ``full`` in a full run, fewer in a quick one."""
         return max(int(full * self.scale), least)
 
+    def warm_up(self) -> None:
+        """Open, use and close a small store, so that no import falls into what is measured."""
+        import reput
+
+        with reput.open(self.directory / "warm-up") as store:
+            store.put(reput.Message("warm-up", b"body", tags="tag", keys="key"))
+            store.wait_dispatched()
+            store.read("warm-up", 0, 0)
+
     def settle(self) -> None:
         """Leave what was made so far out of later garbage collections."""
         gc.collect()

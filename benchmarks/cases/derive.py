@@ -33,6 +33,7 @@ def reput_loop(trial: Trial) -> None:
     import reput
 
     assert trial.big_log is not None
+    trial.warm_up()
     shutil.rmtree(trial.big_log / "consumequeue")
     label = "reput, from before open until dispatched"
     with trial.timed(label, count=0, baseline=True) as measured:

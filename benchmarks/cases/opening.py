@@ -40,6 +40,7 @@ def open_clean(trial: Trial, *, read_only: bool) -> None:
     import reput
 
     assert trial.big_log is not None
+    trial.warm_up()
     count = trial.count(20, least=5)
     times, size = [], 0
     label = "reput, read-only" if read_only else "reput, closed cleanly"
@@ -61,7 +62,8 @@ def open_killed(trial: Trial) -> None:
 
     count = trial.count(200_000 // BATCH) * BATCH
     store_path = trial.directory / "store"
-    _write_and_die(store_path, count)
+    _write_and_die(store_path, count)  # first: a fork must not find threads
+    trial.warm_up()
     with trial.timed("reput, after a kill", 1, unit="opens") as measured:
         began = time.perf_counter_ns()
         store = reput.open(store_path)

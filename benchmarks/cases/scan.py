@@ -42,6 +42,7 @@ def scan(
     import reput
 
     assert trial.big_log is not None
+    trial.warm_up()
     count = 0
     with reput.open(trial.big_log, mode="r") as store:
         size = store.log.max_physical_offset - store.log.min_physical_offset
