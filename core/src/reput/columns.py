@@ -31,7 +31,7 @@ from reput.layout import (
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
 )
-from reput.message import Message, encode_property_text
+from reput.message import Message, encode_property_text, property_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -48,6 +48,7 @@ _NUMBERS = (
     "born_timestamp",
 )
 _FIELDS = ("topic", "body", "tags", "keys", "properties", *_NUMBERS)
+_WORDS = ("keys", "tags", "properties")
 _SPECIAL = b"INNER_"
 
 
@@ -299,7 +300,8 @@ def _property_texts(columns: Columns, count: int) -> list[bytes]:
         texts = _worded_texts(keys, tags, properties, count)
         if texts is not None:
             return texts
-    return [encode_property_text(message) for message in columns.to_messages()]
+    rows = (_spread(n, c, count) for n, c in zip(_WORDS, (keys, tags, properties), strict=True))
+    return list(map(property_text, *rows))
 
 
 def _worded_texts(
@@ -309,7 +311,7 @@ def _worded_texts(
     columns = [(n, c) for n, c in ((PROPERTY_KEYS, keys), (PROPERTY_TAGS, tags)) if c is not None]
     if not all(isinstance(column, str) or _is_list_of(column, str) for _, column in columns):
         return None
-    tail = encode_property_text(Message("", properties=properties)).decode()
+    tail = property_text(None, None, properties).decode()
     texts = [""] * count
     for name, column in columns:
         texts = [

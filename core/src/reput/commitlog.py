@@ -100,6 +100,9 @@ class CommitLog(CommitLogReader):
         self._file_limit = -1
         """No record of the active file may end behind this."""
         self._prefaulter = Prefaulter()
+        # Not when every put is flushed: pages that are present but not written yet make each flush
+        # look at them, 700 microseconds where 160 do.
+        self._prefaults = config.flush != "sync"
         self._refusal: PutError | None = ReadOnlyStoreError(
             "store", None, None, 'it was opened with mode="r"; open it with mode="w" to put'
         )
@@ -335,7 +338,8 @@ class CommitLog(CommitLogReader):
         self._record_limit = min(offset + size + PREFAULT_STEP, self._file_limit)
         position = offset - self._base
         end = min(position + size + 2 * PREFAULT_STEP, self.file_size)
-        self._prefaulter.ask(self._map, position, end)
+        if self._prefaults:
+            self._prefaulter.ask(self._map, position, end)
         self._prepare_next_file()
         return offset
 

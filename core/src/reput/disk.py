@@ -8,6 +8,7 @@ nothing is reported flushed that was not. Tests put a disk of their own in its s
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import threading
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
 __all__ = ["Disk", "FilePool"]
+
+_NO_DATA = (1 << 63) - 1
 
 
 class Disk:
@@ -54,6 +57,20 @@ class Disk:
                 break
             filled += count
         return filled
+
+    def next_data(self, descriptor: int, position: int) -> int:
+        """First place at ``position`` or behind it that is not in a hole of the file.
+
+        A hole reads as zero, and most of a file that was made ahead of need is one. Where there is
+        nothing but a hole, or the file's end, a place far behind it; ``position`` itself where the
+        system cannot tell.
+        """
+        try:
+            return os.lseek(descriptor, position, os.SEEK_DATA)
+        except OSError as error:
+            return _NO_DATA if error.errno == errno.ENXIO else position
+        except AttributeError:  # no SEEK_DATA on this system
+            return position
 
     def write(self, descriptor: int, data: Buffer, position: int) -> None:
         """Write all of ``data`` at file position ``position``."""

@@ -39,7 +39,7 @@ from reput.layout import (
     TOPIC_SIZE_MAX,
     TOPIC_SIZE_V1_MAX,
 )
-from reput.message import Message, encode_property_text
+from reput.message import Message, property_text
 from reput.properties import encode_properties, parse_properties
 
 __all__ = ["Encoder", "Prepared", "check_topic", "seal_record", "unpackable"]
@@ -121,8 +121,8 @@ class Encoder:
         body = message.body
         if type(body) is not bytes:
             body = _as_bytes(body)
-        properties = encode_property_text(message)
         given = message.properties
+        properties = property_text(message.keys, message.tags, given)
         special = given is not None and (
             _SPECIAL_TEXT in given
             if type(given) is bytes

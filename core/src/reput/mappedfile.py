@@ -281,7 +281,10 @@ class MappedFileQueue:
         try:
             cleared = 0
             while position < self.file_size:
+                position = self._disk.next_data(descriptor, position)
                 size = min(_CLEAR_SIZE, self.file_size - position)
+                if size <= 0:
+                    break
                 data = self._disk.read(descriptor, size, position)
                 if data.count(0) != len(data):
                     self._disk.write(descriptor, bytes(len(data)), position)

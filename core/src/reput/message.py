@@ -9,7 +9,7 @@ import attrs
 from reput.errors import MessageIllegalError
 from reput.layout import PROPERTY_KEYS, PROPERTY_TAGS
 
-__all__ = ["Host", "Message", "encode_property_text"]
+__all__ = ["Host", "Message", "encode_property_text", "property_text"]
 
 Host = tuple[str, int]
 """Address (IPv4 or IPv6, as text) and port."""
@@ -53,8 +53,15 @@ def encode_property_text(message: Message) -> bytes:
     Raises:
         MessageIllegalError: a name or value that would be read back as something else.
     """
-    properties = message.properties
-    keys, tags = message.keys, message.tags
+    return property_text(message.keys, message.tags, message.properties)
+
+
+def property_text(
+    keys: str | Sequence[str] | None,
+    tags: str | None,
+    properties: Mapping[str, str | None] | bytes | None,
+) -> bytes:
+    """`encode_property_text` of the fields that it needs."""
     if type(properties) is bytes:
         if keys is not None or tags is not None:
             raise MessageIllegalError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import errno
 import logging
 import os
 import threading
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ZERO_SIZE = 1 << 16  # bytes looked at and zeroed at a time
-_NO_DATA = (1 << 63) - 1
 
 __all__ = ["FileSet", "QueueFiles", "unit_file_size"]
 
@@ -289,7 +287,7 @@ def _zero(disk: Disk, descriptor: int, position: int, end: int) -> bool:
     """Zero ``[position, end)`` of a file where it is not zero already; whether anything was not."""
     changed = False
     while position < end:
-        position = _next_data(descriptor, position)
+        position = disk.next_data(descriptor, position)
         if position >= end:
             break
         data = disk.read(descriptor, min(_ZERO_SIZE, end - position), position)
@@ -300,17 +298,3 @@ def _zero(disk: Disk, descriptor: int, position: int, end: int) -> bool:
             changed = True
         position += len(data)
     return changed
-
-
-def _next_data(descriptor: int, position: int) -> int:
-    """First place at ``position`` or behind it that is not in a hole of the file.
-
-    Most of a file is a hole, and reading through those of ten thousand queues takes minutes. A
-    system that cannot tell says ``position``.
-    """
-    try:
-        return os.lseek(descriptor, position, os.SEEK_DATA)
-    except OSError as error:
-        return _NO_DATA if error.errno == errno.ENXIO else position
-    except AttributeError:  # no SEEK_DATA on this system
-        return position
