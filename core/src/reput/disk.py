@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Disk", "FilePool"]
 
-_NO_DATA = (1 << 63) - 1
-
 
 class Disk:
     """File operations of a store; every method raises `OSError` when the system does."""
@@ -58,19 +56,27 @@ class Disk:
             filled += count
         return filled
 
-    def next_data(self, descriptor: int, position: int) -> int:
-        """First place at ``position`` or behind it that is not in a hole of the file.
+    def data_ranges(self, descriptor: int, start: int, end: int) -> list[tuple[int, int]]:
+        """Parts of ``[start, end)`` that are not holes of the file.
 
-        A hole reads as zero, and most of a file that was made ahead of need is one. Where there is
-        nothing but a hole, or the file's end, a place far behind it; ``position`` itself where the
-        system cannot tell.
+        A hole reads as zero, and most of a file that was made ahead of need is one. All of them are
+        looked up before any is read: what a read brings into memory, and that is more than was
+        asked for, is no hole any more. The whole range where the system cannot tell.
         """
+        ranges = []
         try:
-            return os.lseek(descriptor, position, os.SEEK_DATA)
+            while start < end:
+                first = os.lseek(descriptor, start, os.SEEK_DATA)
+                if first >= end:
+                    break
+                start = os.lseek(descriptor, first, os.SEEK_HOLE)
+                ranges.append((first, min(start, end)))
         except OSError as error:
-            return _NO_DATA if error.errno == errno.ENXIO else position
+            if error.errno != errno.ENXIO:  # that one says: nothing but a hole, or the file's end
+                return [(start, end)]
         except AttributeError:  # no SEEK_DATA on this system
-            return position
+            return [(start, end)]
+        return ranges
 
     def write(self, descriptor: int, data: Buffer, position: int) -> None:
         """Write all of ``data`` at file position ``position``."""

@@ -280,18 +280,12 @@ class MappedFileQueue:
         descriptor = self._disk.open(path, write=True)
         try:
             cleared = 0
-            while position < self.file_size:
-                position = self._disk.next_data(descriptor, position)
-                size = min(_CLEAR_SIZE, self.file_size - position)
-                if size <= 0:
-                    break
-                data = self._disk.read(descriptor, size, position)
-                if data.count(0) != len(data):
-                    self._disk.write(descriptor, bytes(len(data)), position)
-                    cleared += len(data)
-                if len(data) < size:
-                    break
-                position += size
+            for start, end in self._disk.data_ranges(descriptor, position, self.file_size):
+                for at in range(start, end, _CLEAR_SIZE):
+                    data = self._disk.read(descriptor, min(_CLEAR_SIZE, end - at), at)
+                    if data.count(0) != len(data):
+                        self._disk.write(descriptor, bytes(len(data)), at)
+                        cleared += len(data)
             if cleared:
                 self._disk.flush(descriptor)
                 logger.warning("cleared stale tail file=%s size=%d", path, cleared)

@@ -286,15 +286,10 @@ class QueueFiles:
 def _zero(disk: Disk, descriptor: int, position: int, end: int) -> bool:
     """Zero ``[position, end)`` of a file where it is not zero already; whether anything was not."""
     changed = False
-    while position < end:
-        position = disk.next_data(descriptor, position)
-        if position >= end:
-            break
-        data = disk.read(descriptor, min(_ZERO_SIZE, end - position), position)
-        if not data:
-            break
-        if data.count(0) != len(data):
-            disk.write(descriptor, bytes(len(data)), position)
-            changed = True
-        position += len(data)
+    for first, stop in disk.data_ranges(descriptor, position, end):
+        for at in range(first, stop, _ZERO_SIZE):
+            data = disk.read(descriptor, min(_ZERO_SIZE, stop - at), at)
+            if data.count(0) != len(data):
+                disk.write(descriptor, bytes(len(data)), at)
+                changed = True
     return changed
