@@ -10,8 +10,7 @@ numpy has neither a checksum over many short texts nor a fast scatter of them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, MutableMapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,19 +18,17 @@ import numpy as np
 
 from reput.checksum import crc32
 from reput.encode import Encoder
-from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
+from reput.errors import MessageIllegalError, MessageTooLargeError
 from reput.ids import pack_host
 from reput.layout import (
     HEADER_DTYPE,
     HEADER_SIZE,
     HOST_SIZE,
-    PROPERTIES_SIZE_MAX,
-    PROPERTY_KEYS,
-    PROPERTY_TAGS,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
 )
 from reput.message import Message, encode_property_text, property_text
+from reput.tails import Tails, tails_at_once, tails_one_by_one, transposed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,7 +46,8 @@ _NUMBERS = (
 )
 _FIELDS = ("topic", "body", "tags", "keys", "properties", *_NUMBERS)
 _WORDS = ("keys", "tags", "properties")
-_SPECIAL = b"INNER_"
+_WHOLE_HEADER = np.dtype((np.void, HEADER_SIZE))
+_GROUPS_SPREAD = 4  # queues that could be there for each row that is
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -66,8 +64,9 @@ class Columns:
     tags: str | Sequence[str | None] | None = None
     keys: str | Sequence[str | Sequence[str] | None] | None = None
     """As in `reput.Message`: a text of words, or a sequence of words, for each row."""
-    properties: Mapping[str, str | None] | bytes | Sequence[Any] | None = None
-    """Further properties of each row, as a mapping or as an encoded property text."""
+    properties: Mapping[str, str | Sequence[str] | None] | bytes | Sequence[Any] | None = None
+    """Further properties: columns by name (a single text stands in every row), or for each row a
+    mapping or an encoded property text."""
     flag: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
     sys_flag: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
     born_timestamp: int | Sequence[int] | npt.NDArray[np.integer[Any]] | None = None
@@ -84,9 +83,12 @@ class Columns:
         """The rows as messages; for hooks that look at messages, and for rare cases."""
         count = len(self)
         columns = [
-            _bodies(self.body) if name == "body" else _spread(name, getattr(self, name), count)
+            None if name == "body" else _spread(name, getattr(self, name), count)
             for name in _FIELDS
         ]
+        columns[_FIELDS.index("body")] = _bodies(self.body)
+        if isinstance(self.properties, Mapping):
+            columns[_FIELDS.index("properties")] = _rows_of(self.properties, count)
         return [
             Message(**dict(zip(_FIELDS, row, strict=True))) for row in zip(*columns, strict=True)
         ]
@@ -106,10 +108,8 @@ class PreparedMany:
     born_given: npt.NDArray[np.bool_] | None
     """Rows whose birth is stated; None when all are, False rows take the store time."""
     bodies: list[bytes]
-    topic_parts: list[bytes]
-    properties_size: bytes
-    """``(n,)`` of two bytes each."""
-    properties: list[bytes]
+    tails: list[bytes]
+    """What stands behind each body: topic, size of the properties, properties."""
     group: npt.NDArray[np.int64]
     """``(n,)`` number of each row's (topic, queue id) among `group_keys`."""
     group_keys: list[tuple[str, int]]
@@ -126,7 +126,9 @@ class PreparedMany:
     ) -> npt.NDArray[np.int64]:
         """``(n,)`` queue offsets that follow ``next_offsets``; 0 for rows that take none."""
         first = np.array([next_offsets.get(key, 0) for key in self.group_keys], np.int64)
-        order = np.argsort(self.group, kind="stable")
+        # Two bytes sort by counting, in a tenth of the time.
+        narrow = self.group.astype(np.uint16) if len(self.group_keys) <= 1 << 16 else self.group
+        order = np.argsort(narrow, kind="stable")
         taken = self.counts[order].astype(np.int64)
         running = np.cumsum(taken) - taken  # rows that took one before this row, over all groups
         sorted_group = self.group[order]
@@ -164,14 +166,11 @@ class PreparedMany:
         header["store_timestamp"] = store_timestamp
         if self.born_given is not None:
             header["born_timestamp"][~self.born_given[rows]] = store_timestamp
-        count = len(header)
-        heads, sizes = header.tobytes(), self.properties_size[2 * rows.start : 2 * rows.stop]
-        parts: list[bytes] = [b""] * (5 * count)
-        parts[0::5] = [heads[at : at + HEADER_SIZE] for at in range(0, len(heads), HEADER_SIZE)]
-        parts[1::5] = self.bodies[rows]
-        parts[2::5] = self.topic_parts[rows]
-        parts[3::5] = [sizes[at : at + 2] for at in range(0, len(sizes), 2)]
-        parts[4::5] = self.properties[rows]
+        parts: list[bytes] = [b""] * (3 * len(header))
+        # As items without fields they come out as bytes, in a fifth of the time of slices.
+        parts[0::3] = header.view(_WHOLE_HEADER).tolist()
+        parts[1::3] = self.bodies[rows]
+        parts[2::3] = self.tails[rows]
         return b"".join(parts)
 
 
@@ -180,61 +179,90 @@ class PreparedMany:
 
 def prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedMany | None:
     """Prepare a list of messages; None when one of them needs the way for single messages."""
-    hosts = list(map(attrgetter("born_host"), messages))
+    # A loop for each field: ten nanoseconds a message each, where `attrgetter` takes three times
+    # as long.
+    hosts = [each.born_host for each in messages]
     packed = None
     if any(hosts):
         packed = [encoder.store_host if host is None else pack_host(*host) for host in hosts]
         if not all(len(host) == HOST_SIZE for host in packed):
             return None
-    numbers = {name: list(map(attrgetter(name), messages)) for name in _NUMBERS}
-    return _prepare(
+    topics = [each.topic for each in messages]
+    tails = tails_at_once(
         encoder,
-        list(map(attrgetter("topic"), messages)),
-        list(map(attrgetter("body"), messages)),
-        list(map(encode_property_text, messages)),
-        numbers,
-        packed,
+        topics,
+        [each.keys for each in messages],
+        [each.tags for each in messages],
+        transposed([each.properties for each in messages]),
     )
+    if tails is None:
+        tails = tails_one_by_one(encoder, topics, list(map(encode_property_text, messages)))
+    numbers = {
+        "queue_id": [each.queue_id for each in messages],
+        "flag": [each.flag for each in messages],
+        "sys_flag": [each.sys_flag for each in messages],
+        "reconsume_times": [each.reconsume_times for each in messages],
+        "prepared_transaction_offset": [each.prepared_transaction_offset for each in messages],
+        "born_timestamp": [each.born_timestamp for each in messages],
+    }
+    return _prepare(encoder, topics, [each.body for each in messages], tails, numbers, packed)
 
 
 def prepare_columns(columns: Columns, encoder: Encoder) -> PreparedMany | None:
     """Prepare columns; None when a row needs the way for single messages."""
     count = len(columns)
-    return _prepare(
+    topics = list(_spread("topic", columns.topic, count))
+    tails = _tails(columns, encoder, topics)
+    numbers = {name: getattr(columns, name) for name in _NUMBERS}
+    return _prepare(encoder, topics, _bodies(columns.body), tails, numbers)
+
+
+def _tails(columns: Columns, encoder: Encoder, topics: list[str]) -> Tails:
+    count, properties = len(topics), columns.properties
+    if columns.tags is None and columns.keys is None and _is_list_of(properties, bytes):
+        return tails_one_by_one(encoder, topics, list(_spread("properties", properties, count)))
+    if isinstance(properties, Mapping):
+        named: dict[str, Any] | None = {
+            name: list(_spread("properties", column, count)) for name, column in properties.items()
+        }
+    elif isinstance(properties, bytes):
+        named = None
+    else:
+        named = transposed(list(_spread("properties", properties, count)))
+    tails = tails_at_once(
         encoder,
-        list(_spread("topic", columns.topic, count)),
-        _bodies(columns.body),
-        _property_texts(columns, count),
-        {name: getattr(columns, name) for name in _NUMBERS},
+        topics,
+        list(_spread("keys", columns.keys, count)),
+        list(_spread("tags", columns.tags, count)),
+        named,
     )
+    if tails is None:
+        texts = list(map(property_text, *_words(columns, count)))
+        tails = tails_one_by_one(encoder, topics, texts)
+    return tails
 
 
 def _prepare(
     encoder: Encoder,
     topics: list[str],
     bodies: list[bytes],
-    properties: list[bytes],
+    tails: Tails,
     numbers: dict[str, Any],
     born_hosts: list[bytes] | None = None,
 ) -> PreparedMany | None:
-    if len(encoder.store_host) != HOST_SIZE or encoder.record_crc:
+    if len(encoder.store_host) != HOST_SIZE or encoder.record_crc or tails.special:
         return None
     count = len(bodies)
     if not _is_list_of(bodies, bytes):
         bodies = [_as_bytes(body, row) for row, body in enumerate(bodies)]
     body_size = np.fromiter(map(len, bodies), np.int64, count)
-    properties_size = np.fromiter(map(len, properties), np.int64, count)
     _refuse_above("body", body_size, encoder.max_message_size, MessageTooLargeError)
-    _refuse_above("properties", properties_size, PROPERTIES_SIZE_MAX, PropertiesSizeError)
-    if _SPECIAL in b"".join(properties):
-        return None
 
     distinct = list(dict.fromkeys(topics))
     parts = {topic: encoder.encode_topic(topic) for topic in distinct}
     number_of = {topic: number for number, topic in enumerate(distinct)}
     topic_number = np.fromiter(map(number_of.__getitem__, topics), np.int64, count)
-    topic_size = np.array([len(parts[topic][1]) for topic in distinct], np.int64)[topic_number]
-    size = body_size + properties_size + topic_size + (HEADER_SIZE + 2)
+    size = body_size + tails.size + HEADER_SIZE
 
     header = np.zeros(count, HEADER_DTYPE)
     header["size"] = size
@@ -246,17 +274,19 @@ def _prepare(
     header["body_size"] = body_size
     born = numbers["born_timestamp"]
     born_given = None
-    if born is None:
+    if born is None or (isinstance(born, list) and born.count(None) == count):
         born, born_given = 0, np.zeros(count, bool)
     elif isinstance(born, list) and None in born:
         born_given = np.array([value is not None for value in born])
         born = [0 if value is None else value for value in born]
+    zeros = np.zeros(count, np.int64)
     columns = {
-        name: _integers(name, born if name == "born_timestamp" else numbers[name], count)
-        for name in _NUMBERS
+        name: zeros if _is_zero(column) else _integers(name, column, count)
+        for name, column in {**numbers, "born_timestamp": born}.items()
     }
     for name, column in columns.items():
-        header[name] = column
+        if column is not zeros:
+            header[name] = column
     queue_id = columns["queue_id"]
     if count and int(queue_id.min()) < 0:
         raise MessageIllegalError("queue_id", int(queue_id.min()), None, "0 or more expected")
@@ -272,9 +302,7 @@ def _prepare(
         header=header,
         born_given=born_given,
         bodies=bodies,
-        topic_parts=[parts[topic][1] for topic in topics],
-        properties_size=properties_size.astype(">i2").tobytes(),
-        properties=properties,
+        tails=tails.texts,
         group=group,
         group_keys=group_keys,
         counts=(transaction == 0) | (transaction == TRANSACTION_COMMIT),
@@ -285,52 +313,48 @@ def _prepare(
 def _groups(
     topic_number: npt.NDArray[np.int64], queue_id: npt.NDArray[np.int64], topics: list[str]
 ) -> tuple[npt.NDArray[np.int64], list[tuple[str, int]]]:
-    both = topic_number << 32 | queue_id
-    distinct, group = np.unique(both, return_inverse=True)
-    keys = [(topics[value >> 32], value & 0xFFFFFFFF) for value in distinct.tolist()]
-    return group.astype(np.int64), keys
+    width = int(queue_id.max()) + 1 if len(queue_id) else 0
+    if width * len(topics) > _GROUPS_SPREAD * len(queue_id):
+        both = topic_number << 32 | queue_id
+        distinct, group = np.unique(both, return_inverse=True)
+        keys = [(topics[value >> 32], value & 0xFFFFFFFF) for value in distinct.tolist()]
+        return group.astype(np.int64), keys
+    both = topic_number * width + queue_id
+    present = np.zeros(width * len(topics), bool)
+    present[both] = True
+    number = np.cumsum(present) - 1
+    places = [divmod(value, width) for value in np.flatnonzero(present).tolist()]
+    return number[both], [(topics[topic], queue) for topic, queue in places]
 
 
-def _property_texts(columns: Columns, count: int) -> list[bytes]:
-    tags, keys, properties = columns.tags, columns.keys, columns.properties
-    if tags is None and keys is None and _is_list_of(properties, bytes):
-        return list(_spread("properties", properties, count))
-    if properties is None or isinstance(properties, Mapping):
-        # The common shape: words per row, and the same further properties (or none) for all.
-        texts = _worded_texts(keys, tags, properties, count)
-        if texts is not None:
-            return texts
-    rows = (_spread(n, c, count) for n, c in zip(_WORDS, (keys, tags, properties), strict=True))
-    return list(map(property_text, *rows))
-
-
-def _worded_texts(
-    keys: Any, tags: Any, properties: Mapping[str, str | None] | None, count: int
-) -> list[bytes] | None:
-    """Texts of a key and a tag per row; None where a row needs a closer look."""
-    columns = [(n, c) for n, c in ((PROPERTY_KEYS, keys), (PROPERTY_TAGS, tags)) if c is not None]
-    if not all(isinstance(column, str) or _is_list_of(column, str) for _, column in columns):
-        return None
-    tail = property_text(None, None, properties).decode()
-    texts = [""] * count
-    for name, column in columns:
-        texts = [
-            f"{text}{name}\x01{value}\x02"
-            for text, value in zip(texts, _spread(name, column, count), strict=False)
-        ]
-    joined = "".join(texts)
-    if not joined.count("\x01") == joined.count("\x02") == len(columns) * count:
-        return None
-    try:
-        return [f"{text}{tail}".encode() for text in texts]
-    except UnicodeEncodeError:
-        return None
+def _is_zero(column: Any) -> bool:
+    """Whether it is nothing but zeros, asked in less time than making numbers of it takes."""
+    if type(column) is list:
+        return column.count(0) == len(column)
+    return type(column) is int and column == 0
 
 
 def _is_list_of(column: Any, kind: type) -> bool:
     if isinstance(column, str | bytes) or not isinstance(column, Sequence):
         return False
     return set(map(type, column)) <= {kind}
+
+
+def _words(columns: Columns, count: int) -> Iterator[Any]:
+    """Keys, tags and further properties, each row by row."""
+    for name in _WORDS:
+        column = getattr(columns, name)
+        if isinstance(column, Mapping):
+            yield _rows_of(column, count)
+        else:
+            yield _spread(name, column, count)
+
+
+def _rows_of(properties: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
+    columns = [_spread("properties", column, count) for column in properties.values()]
+    if not columns:
+        return [{} for _ in range(count)]
+    return [dict(zip(properties, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _bodies(body: Any) -> list[bytes]:

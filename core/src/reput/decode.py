@@ -229,12 +229,20 @@ def magic_places(window: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     """Ascending positions ``p`` such that ``window[p + 4 : p + 8]`` is a record's magic."""
     magic = window[4 : len(window) - HEADER_SIZE + 8]
     # The first byte alone leaves one place in 256 of random bytes, and none of ASCII text.
-    places = np.flatnonzero(magic == _MAGIC_BYTES[0])
-    places = places[window[places + 5] == _MAGIC_BYTES[1]]
-    places = places[window[places + 6] == _MAGIC_BYTES[2]]
-    last = window[places + 7]
-    found: npt.NDArray[np.int64] = places[(last == (MAGIC_V1 & 0xFF)) | (last == (MAGIC_V2 & 0xFF))]
+    places = _few_places(magic == _MAGIC_BYTES[0])
+    words = words_at(window, places + 4, _BE_U4)
+    found: npt.NDArray[np.int64] = places[(words == MAGIC_V1) | (words == MAGIC_V2)]
     return found
+
+
+def _few_places(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """`np.flatnonzero` of a mask that is nearly empty, in less time: eight bytes at once."""
+    whole = len(mask) & ~7
+    words = mask[:whole].view(np.uint64)
+    hit = np.flatnonzero(words != 0)
+    inside = np.flatnonzero(words[hit].view(np.bool_))
+    places = (hit << 3)[inside >> 3] + (inside & 7)
+    return np.concatenate([places, np.flatnonzero(mask[whole:]) + whole])
 
 
 def _walk_candidates(

@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["Dispatcher", "PluginState", "ReputLoop"]
 
+_SMALL_ROUND = 64 << 10  # bytes
+_PAUSE = 0.002  # seconds
+
 RUNNING = "running"
 SUSPENDED = "suspended"
 READING = "reading"
@@ -97,6 +100,9 @@ class ReputLoop:
         self._step_lock = threading.Lock()
         self._moved = threading.Condition()
         self._work = threading.Event()
+        self._hurry = threading.Event()
+        """Set while somebody waits for the loop, which then makes no pauses."""
+        self._waiting = 0
         self._stopping = False
         self._thread: threading.Thread | None = None
 
@@ -233,6 +239,7 @@ class ReputLoop:
         """End the thread when its round is done."""
         self._stopping = True
         self._work.set()
+        self._hurry.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -244,7 +251,13 @@ class ReputLoop:
 
     def _run(self) -> None:
         while not self._stopping:
+            before = self.dispatched_offset
             if self.step():
+                if self.dispatched_offset - before < _SMALL_ROUND:
+                    # A round of one message takes as long as one of hundreds, and takes it from
+                    # the producers. What is put alone is dispatched at once, and then not more
+                    # often than this.
+                    self._hurry.wait(_PAUSE)
                 continue
             self._work.clear()
             # Ask to be woken first and look again then: an append in between is seen by the one
@@ -271,6 +284,23 @@ class ReputLoop:
             timeout: seconds; None waits for ever.
             progress: called now and then with the offset reached, on this thread.
         """
+        with self._moved:
+            self._waiting += 1
+            self._hurry.set()
+        try:
+            return self._wait(physical_offset, timeout, progress)
+        finally:
+            with self._moved:
+                self._waiting -= 1
+                if not self._waiting and not self._stopping:
+                    self._hurry.clear()
+
+    def _wait(
+        self,
+        physical_offset: int,
+        timeout: float | None,
+        progress: Callable[[int], None] | None,
+    ) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.dispatched_offset < physical_offset:
             left = None if deadline is None else deadline - time.monotonic()
