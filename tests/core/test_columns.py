@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reput
 from reput.columns import prepare_columns, prepare_messages
 from reput.encode import Encoder
+from reput.errors import MessageIllegalError
 
 STORED = 1_700_000_000_000
 ENCODER = Encoder()
@@ -109,3 +111,42 @@ def test_properties_can_be_columns_by_name():
 
     assert _together(prepare_columns(columns, ENCODER)) == _one_by_one(messages)
     assert _one_by_one(columns.to_messages()) == _one_by_one(messages)
+
+
+def _pair(texts):
+    data = [text.encode() if isinstance(text, str) else text for text in texts]
+    return np.concatenate([[0], np.cumsum([len(text) for text in data])]), b"".join(data)
+
+
+def test_every_column_of_text_can_be_offsets_and_data():
+    plain = reput.Columns(
+        topic=["A", "B", "A"],
+        body=[b"0", b"", b"22"],
+        keys=["k0", "k1", "k2"],
+        tags=["t", "标签", "u"],
+    )
+    pairs = reput.Columns(
+        topic=_pair(plain.topic),
+        body=_pair(plain.body),
+        keys=_pair(plain.keys),
+        tags=_pair(plain.tags),
+    )
+    encoded = reput.Columns(
+        topic=_pair(plain.topic),
+        body=_pair(plain.body),
+        properties=_pair(
+            [f"KEYS\x01{k}\x02TAGS\x01{t}\x02" for k, t in zip(plain.keys, plain.tags, strict=True)]
+        ),
+    )
+
+    expected = _one_by_one(plain.to_messages())
+    assert _together(prepare_columns(pairs, ENCODER)) == expected
+    assert _together(prepare_columns(encoded, ENCODER)) == expected
+    assert _one_by_one(pairs.to_messages()) == expected
+
+
+def test_a_pair_that_is_no_text_is_refused_by_name():
+    columns = reput.Columns(topic="T", body=[b"0"], keys=(np.array([0, 1]), b"\xff"))
+
+    with pytest.raises(MessageIllegalError, match="keys: not UTF-8"):
+        prepare_columns(columns, ENCODER)

@@ -54,7 +54,8 @@ _GROUPS_SPREAD = 4  # queues that could be there for each row that is
 class Columns:
     """Messages as columns of one length; a single value stands for one in every row.
 
-    The length is that of ``body``.
+    The length is that of ``body``. Every column of text may also be a pair ``(offsets, data)``, as
+    ``body`` may: UTF-8, and for ``properties`` encoded property texts.
     """
 
     topic: str | Sequence[str]
@@ -81,6 +82,7 @@ class Columns:
 
     def to_messages(self) -> list[Message]:
         """The rows as messages; for hooks that look at messages, and for rare cases."""
+        self = _without_pairs(self)
         count = len(self)
         columns = [
             None if name == "body" else _spread(name, getattr(self, name), count)
@@ -210,6 +212,7 @@ def prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedM
 
 def prepare_columns(columns: Columns, encoder: Encoder) -> PreparedMany | None:
     """Prepare columns; None when a row needs the way for single messages."""
+    columns = _without_pairs(columns)
     count = len(columns)
     topics = list(_spread("topic", columns.topic, count))
     tails = _tails(columns, encoder, topics)
@@ -355,6 +358,21 @@ def _rows_of(properties: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
     if not columns:
         return [{} for _ in range(count)]
     return [dict(zip(properties, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _without_pairs(columns: Columns) -> Columns:
+    """``columns`` with lists in the place of ``(offsets, data)`` pairs, but for the bodies."""
+    changed: dict[str, Any] = {}
+    for name in ("topic", *_WORDS):
+        column = getattr(columns, name)
+        if not (isinstance(column, tuple) and column and isinstance(column[0], np.ndarray)):
+            continue
+        texts = _bodies(column)
+        try:
+            changed[name] = texts if name == "properties" else [text.decode() for text in texts]
+        except UnicodeDecodeError as error:
+            raise MessageIllegalError(name, None, None, f"not UTF-8: {error}") from None
+    return attrs.evolve(columns, **changed) if changed else columns
 
 
 def _bodies(body: Any) -> list[bytes]:
