@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from reput.disk import FilePool
+from reput.disk import Disk, FilePool
 from reput.testing import FaultyDisk, QuickDisk
-from reput_consumequeue._files import FileSet
+from reput_consumequeue._files import FileSet, QueueFiles
 from reput_consumequeue._queue import ConsumeQueue
 from reput_consumequeue._recover import recover
 from reput_consumequeue.layout import UNIT, UNIT_SIZE
@@ -134,3 +134,23 @@ def test_trimming_beside_a_writer_loses_no_file_of_either(tmp_path):
 
     assert queue.files.bases == (398,)
     assert os.listdir(queue.files.directory) == [f"{398 * UNIT_SIZE:020d}"]
+
+
+def test_a_crash_while_a_file_is_made_leaves_none_without_its_size(tmp_path):
+    class DyingDisk(Disk):
+        def truncate(self, descriptor, size):
+            raise SystemExit  # the process ends between making the file and giving it its size
+
+    scratch = tmp_path / "reput" / "file"
+    shared = FileSet(
+        DyingDisk(), FilePool(Disk(), 4, write=True), 5, writable=True, scratch=str(scratch)
+    )
+    files = QueueFiles(str(tmp_path / "consumequeue" / "T" / "0"), shared)
+
+    with pytest.raises(SystemExit):
+        files.make(0)
+
+    assert list((tmp_path / "consumequeue" / "T" / "0").iterdir()) == []
+    again = FileSet(Disk(), shared.pool, 5, writable=True, scratch=str(scratch))
+    QueueFiles(files.directory, again).make(0)
+    assert [f.stat().st_size for f in (tmp_path / "consumequeue" / "T" / "0").iterdir()] == [100]

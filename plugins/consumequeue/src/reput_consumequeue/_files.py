@@ -35,6 +35,8 @@ class FileSet:
     pool: FilePool
     units_per_file: int
     writable: bool
+    scratch: str = ""
+    """Where a file is made before it gets its name; beside it when left out."""
     dirty: set[str] = attrs.field(factory=set)
     """Paths written since the last flush."""
     new_directories: set[str] = attrs.field(factory=set)
@@ -229,13 +231,18 @@ class QueueFiles:
         is_first = not self.bases
         if is_first:
             disk.make_directory(self.directory)
-        descriptor = disk.open(path, create=True)
+        # Made elsewhere and renamed: RocketMQ 4 does not open a store in which a crash left a file
+        # without its size.
+        scratch = self.shared.scratch or f"{path}.new"
+        disk.make_directory(os.path.dirname(scratch))
+        descriptor = disk.open(scratch, create=True)
         try:
             # No space yet: units are written through the file, so a full disk is an error of
             # that write; and ten thousand queues of three messages do not take sixty gigabytes.
             disk.truncate(descriptor, self.units_per_file * UNIT_SIZE)
         finally:
             disk.close(descriptor)
+        disk.rename(scratch, path)
         self.shared.written(path)
         self.shared.made(self.directory, is_new=is_first)
         with self.shared.lock:  # another thread may be trimming the head

@@ -13,6 +13,7 @@ from attrs.validators import ge, instance_of
 import reput
 from reput.disk import FilePool
 from reput.errors import CorruptFileError, MessageIllegalError
+from reput.manifest import OWN_DIRECTORY
 from reput.results import QueueInfo, ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue._files import FileSet, unit_file_size
@@ -73,7 +74,13 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Find the queues that are on disk."""
         self.context = context
         pool = FilePool(context.disk, self.config.max_open_files, write=context.writable)
-        self.files = FileSet(context.disk, pool, self.config.units_per_file, context.writable)
+        self.files = FileSet(
+            context.disk,
+            pool,
+            self.config.units_per_file,
+            context.writable,
+            context.directory(OWN_DIRECTORY, "consumequeue-file"),
+        )
         found = list(self._on_disk())
         size = next((size for *_, size in found if size), None)
         if size is not None:
