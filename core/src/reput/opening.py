@@ -66,6 +66,7 @@ def open_store(
     disk: Disk | None = None,
     forget: Collection[str] = (),
     progress: Callable[[int, int], None] | None = None,
+    threads: bool = True,
 ) -> Store:
     """Open a store of ours or of RocketMQ's.
 
@@ -81,6 +82,10 @@ def open_store(
         disk: file operations; the system's when left out.
         forget: names of plugins that the store used and shall not use any more.
         progress: called while the log's end is looked for, with bytes done and bytes in all.
+        threads: False: nothing runs in the background. Plugins are given messages inside of
+            `Store.wait_dispatched` and `Store.close`, and files are flushed inside of
+            `Store.flush` and `Store.close`, all on the caller's thread and in the same order each
+            time.
 
     Raises:
         StoreNotFoundError: no store there, and ``mode`` is ``"r"``.
@@ -92,6 +97,7 @@ def open_store(
     if mode not in ("w", "r"):
         raise ValueError(f'mode must be "w" or "r", not {mode!r}')
     opening = _Opening(os.path.abspath(os.fspath(path)), mode == "w", disk or Disk(), clock)
+    opening.threads = threads
     try:
         return opening.run(plugins, read_sections(config), frozenset(forget), progress)
     except BaseException:
@@ -109,6 +115,7 @@ class _Opening:
         self.writable = writable
         self.disk = disk
         self.clock = clock
+        self.threads = True
         self.pool = FilePool(disk, _LOG_FILES_OPEN)
         self.lock: StoreLock | None = None
         self.allocator: FileAllocator | None = None
@@ -176,6 +183,7 @@ class _Opening:
         loop = housekeeping = None
         if self.writable:
             log.config = config
+            log.prefaults &= self.threads
             log.flusher = LogFlusher(log, recovery.end_offset)
             if not clean:
                 # What recovery read may be in the page cache only; it counts as flushed from here.
@@ -195,8 +203,9 @@ class _Opening:
                 self.disk,
                 keeps_queues=bool(keepers),
             )
-            loop.start()
-            housekeeping.start(config.flush_interval_ms, config.plugin_flush_interval_ms)
+            if self.threads:
+                loop.start()
+                housekeeping.start(config.flush_interval_ms, config.plugin_flush_interval_ms)
         logger.info(
             "opened root=%s writable=%s clean=%s max_physical_offset=%d",
             self.root,

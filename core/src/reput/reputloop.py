@@ -308,6 +308,9 @@ class ReputLoop:
                 return False
             if progress is not None:
                 progress(self.dispatched_offset)
+            if self._thread is None:
+                self.step()
+                continue
             with self._moved:
                 if self.dispatched_offset < physical_offset:
                     self._moved.wait(0.1 if progress is not None else left)
