@@ -21,6 +21,7 @@ from reput.ids import offset_message_id, pack_host
 from reput.layout import HEADER_DTYPE
 from reput.manifest import Manifest
 from reput.plugin import build_config
+from reput.policy import DispatchConfig
 from reput.view import MessageView
 from reput_consumequeue import ConsumeQueueConfig
 from reput_consumequeue.layout import UNIT_DTYPE
@@ -28,7 +29,11 @@ from reput_consumequeue.layout import UNIT_DTYPE
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 SNIPPET = re.compile(r"^(?:<!-- ([^\n]+) -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SECTIONS = {"commitlog": reput.CommitLogConfig, "consumequeue": ConsumeQueueConfig}
+SECTIONS = {
+    "commitlog": reput.CommitLogConfig,
+    "dispatch": DispatchConfig,
+    "consumequeue": ConsumeQueueConfig,
+}
 PAGES = ["README.md", "docs/getting-started.md"]
 OWN_PAGES = [
     *PAGES,
@@ -112,6 +117,11 @@ def test_toml_on_a_page_is_a_configuration(page):
 # --------------------------------------------------------------------------- configuration
 
 
+def _default_of(field):
+    made = field.default
+    return made.factory() if isinstance(made, type(attrs.Factory(dict))) else made
+
+
 @pytest.mark.parametrize("section", SECTIONS)
 def test_the_table_of_options_is_the_class(section):
     rows = table_rows(section_of("docs/configuration.md", f"`[{section}]`"), 3)
@@ -121,7 +131,9 @@ def test_the_table_of_options_is_the_class(section):
     }
 
     fields = attrs.fields(SECTIONS[section])
-    assert list(shown.items()) == [(field.name, field.default) for field in fields]
+    defaults = [_default_of(field) for field in fields]
+    names = [field.name for field in fields]
+    assert list(shown.items()) == list(zip(names, defaults, strict=True))
 
 
 # --------------------------------------------------------------------------- one record
@@ -217,7 +229,8 @@ def test_every_ruler_of_a_format_is_on_the_page():
 
 
 def test_the_small_files_of_the_page_have_the_fields_that_are_written(tmp_path):
-    with reput.open(tmp_path, config={"commitlog": {"file_size": 16 << 20}}) as store:
+    config = {"commitlog": {"file_size": 16 << 20}}
+    with reput.open(tmp_path, plugins=["consumequeue"], config=config) as store:
         store.put(reput.Message("t", b"x"))
 
     assert Path(Manifest.path(str(tmp_path))).read_text("utf-8") == block(
@@ -225,10 +238,13 @@ def test_the_small_files_of_the_page_have_the_fields_that_are_written(tmp_path):
     )
     written = json.loads(Path(CloseRecord.path(str(tmp_path))).read_bytes())
     assert list(json.loads(block("docs/formats.md", "closed"))) == list(written)
+    written = json.loads((tmp_path / "reput" / "plugins" / "consumequeue.json").read_bytes())
+    assert list(json.loads(block("docs/formats.md", "plugin"))) == list(written)
 
 
 def test_a_closed_store_has_the_files_of_the_page_and_no_other(tmp_path):
-    with reput.open(tmp_path, config={"commitlog": {"file_size": 4096}}) as store:
+    config = {"commitlog": {"file_size": 4096}}
+    with reput.open(tmp_path, plugins=["consumequeue"], config=config) as store:
         store.put(reput.Message("t", b"x"))
         open_files = {path.name for path in tmp_path.iterdir()}
 
@@ -243,7 +259,9 @@ def test_a_closed_store_has_the_files_of_the_page_and_no_other(tmp_path):
         "consumequeue/t/0/00000000000000000000",
         "lock",
         "reput/closed",
+        "reput/flushed",
         "reput/manifest.json",
+        "reput/plugins/consumequeue.json",
         "reput/progress/consumequeue",
     }
 

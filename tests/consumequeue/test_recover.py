@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import reput
 from reput.disk import FilePool
-from reput.errors import CorruptFileError
+from reput.errors import CorruptFileError, PluginError
 from reput.testing import QuickDisk, ReadOnlyDisk, snapshot
 from reput_consumequeue._files import FileSet
 from reput_consumequeue._queue import ConsumeQueue
@@ -281,15 +281,17 @@ def test_a_file_of_another_size_is_named_with_what_to_do(tmp_path, number, size)
     assert "remove" in str(caught.value)
 
 
-def test_an_empty_file_that_is_not_the_last_is_an_error(tmp_path):
+def test_an_empty_file_and_those_behind_it_are_none_and_known_to_be_lost(tmp_path):
     directory = _place(tmp_path, map(_unit, range(12)))
-    path = directory / f"{FILE_SIZE:020d}"
-    path.write_bytes(b"")
+    (directory / f"{FILE_SIZE:020d}").write_bytes(
+        b""
+    )  # a power cut took a size that was not flushed
 
-    with pytest.raises(CorruptFileError) as caught:
-        _load(tmp_path)
+    files = _load(tmp_path).files
 
-    assert caught.value.path == str(path)
+    assert files.lost_last
+    assert files.bases == (0,)
+    assert [path.name for path in directory.iterdir()] == [f"{0:020d}"]
 
 
 @pytest.mark.parametrize("missing", [1, 2])
@@ -373,15 +375,26 @@ def test_what_the_error_advises_brings_every_message_back(tmp_path):
     _filled(tmp_path)
     path = tmp_path / "consumequeue" / "T" / "1" / f"{FILE_SIZE:020d}"
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(CorruptFileError) as caught, _store(tmp_path):
-        pass
-    assert caught.value.path == str(path)
-    advised = str(caught.value).split("remove ")[1].split(" to have")[0]
+    with _store(tmp_path) as store:
+        # The store opens without the plugin, and says what is wrong where somebody asks it.
+        (state,) = store.plugins()
+        assert (state.state, str(path) in state.last_error) == ("suspended", True)
+        with pytest.raises(PluginError, match="could not be opened"):
+            store.read("T", 0, 0)
+        with pytest.raises(PluginError, match="could not be opened"):
+            store.queues()
+        assert store.put(reput.Message("T", b"30", 0)).queue_offset == 15
+        advised = state.last_error.split("remove ")[1].split(" to have")[0]
 
-    shutil.rmtree(advised)
+        shutil.rmtree(advised)
+
+        store.resume_plugin("consumequeue")
+        assert store.wait_dispatched(10)
+        assert _bodies(store, 0) == [b"%d" % n for n in range(0, 32, 2)]
+        assert _bodies(store, 1) == [b"%d" % n for n in range(1, 30, 2)]
 
     with _store(tmp_path) as store:
-        assert _bodies(store, 0) == [b"%d" % n for n in range(0, 30, 2)]
+        assert _bodies(store, 0) == [b"%d" % n for n in range(0, 32, 2)]
         assert _bodies(store, 1) == [b"%d" % n for n in range(1, 30, 2)]
 
 

@@ -56,7 +56,7 @@ def test_people_see_topics_and_plugins(run, queue_store) -> None:
     assert "11 in 2 topics, 5 queues" in outcome.out
     rows = {line.split()[0]: line.split() for line in outcome.out.splitlines() if line}
     assert rows["orders"][1:5] == ["4", "10", "0", "3"]
-    assert rows["consumequeue"][2] == "reading"
+    assert rows["consumequeue"][2] == "idle"
 
 
 def snapshot(path):

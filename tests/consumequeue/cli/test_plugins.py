@@ -33,6 +33,15 @@ def test_the_plugin_of_a_store_has_its_place_in_the_log(run, queue_store) -> Non
         "state": "reading",
         "dispatched_to": end,
         "lag_size": 0,
+        "lag_count": 0,
+        "lag_is_exact": True,
+        "policy": "suspend",
+        "batch_count": state["batch_count"],
+        "message_count": 100,
+        "mean_batch_ms": state["mean_batch_ms"],
+        "max_batch_ms": state["max_batch_ms"],
+        "skipped_count": 0,
         "last_error": None,
         "facts": state["facts"],
     }
+    assert outcome.json["plan"][0]["name"] == "consumequeue"

@@ -16,7 +16,10 @@ from reput.layout import FILE_NAME_DIGITS, file_name
 from reput_consumequeue.layout import UNIT, UNIT_DTYPE, UNIT_SIZE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from reput.disk import Disk, FilePool
+    from reput.losses import Loss
 
     Units = np.ndarray[tuple[int], np.dtype[np.void]]
 
@@ -35,8 +38,12 @@ class FileSet:
     pool: FilePool
     units_per_file: int
     writable: bool
+    losses: Callable[[int, int], Sequence[Loss]] = lambda start, end: ()
+    """What the log has lost between two physical offsets."""
     scratch: str = ""
     """Where a file is made before it gets its name; beside it when left out."""
+    extend_file_size: int = 0
+    """Bytes of an extend file; 0 as long as there is none."""
     dirty: set[str] = attrs.field(factory=set)
     """Paths written since the last flush."""
     new_directories: set[str] = attrs.field(factory=set)
@@ -83,8 +90,31 @@ class FileSet:
             self.dirty.discard(path)
         self.pool.forget(path)
 
+    def make_file(self, directory: str, path: str, size: int, *, is_first: bool) -> None:
+        """Make a file of zeros in a directory, which is made, too, when this is its first."""
+        disk = self.disk
+        if is_first:
+            disk.make_directory(directory)
+        # Made elsewhere and renamed: RocketMQ 4 does not open a store in which a crash left a file
+        # without its size.
+        scratch = self.scratch or f"{path}.new"
+        disk.make_directory(os.path.dirname(scratch))
+        descriptor = disk.open(scratch, create=True)
+        try:
+            # A power cut may leave a file here that was renamed and written already: nothing of it
+            # may show in the new one.
+            disk.truncate(descriptor, 0)
+            # No space yet: units are written through the file, so a full disk is an error of
+            # that write; and ten thousand queues of three messages do not take sixty gigabytes.
+            disk.truncate(descriptor, size)
+        finally:
+            disk.close(descriptor)
+        disk.rename(scratch, path)
+        self.written(path)
+        self.made(directory, is_new=is_first)
+
     def made(self, directory: str, *, is_new: bool) -> None:
-        """Note that a file was made in ``directory``, which may be new itself."""
+        """Note that a file was made or removed in ``directory``, which may be new itself."""
         with self.lock:
             self.new_directories.add(directory)
             if is_new:
@@ -113,7 +143,8 @@ class QueueFiles:
         self.bases: tuple[int, ...] = ()
         """First unit of each file, ascending; replaced whole, so that readers need no lock."""
         self.lost_last = False
-        """Whether a last file without bytes was found: units may be missing behind the others."""
+        """Whether a file without bytes was found: units may be missing behind those in front."""
+        self._removed_one = False
         # The file written last, as nearly every write goes on in it: its units, its path.
         self._active_base, self._active_stop, self._active_path = 0, 0, ""
 
@@ -137,11 +168,17 @@ class QueueFiles:
             size = unit_file_size(entry)
             if size is not None:
                 found.append((int(entry.name), size))
-        if found and found[-1][1] == 0:
-            base, _ = found.pop()  # a crash between making a file and giving it its size
+        sizes = [size for _, size in found]
+        if 0 in sizes:
+            # A power cut took a size that was not flushed. What lies behind it was not either, and
+            # is written again: the last file first, so that a crash in between leaves no gap.
+            first_lost = sizes.index(0)
             self.lost_last = True
             if self.shared.writable:
-                self.shared.disk.remove(f"{self.directory}/{file_name(base)}")
+                for base, _ in reversed(found[first_lost:]):
+                    self.shared.disk.remove(f"{self.directory}/{file_name(base)}")
+                    self.shared.disk.flush_directory(self.directory)
+            del found[first_lost:]
         expected = self.units_per_file * UNIT_SIZE
         for number, (base, size) in enumerate(found):
             path = f"{self.directory}/{file_name(base)}"
@@ -227,26 +264,16 @@ class QueueFiles:
 
     def make(self, base: int) -> None:
         """Make the file whose first unit is ``base``, at full size and zero."""
-        disk, path = self.shared.disk, self.path(base)
-        is_first = not self.bases
-        if is_first:
-            disk.make_directory(self.directory)
-        # Made elsewhere and renamed: RocketMQ 4 does not open a store in which a crash left a file
-        # without its size.
-        scratch = self.shared.scratch or f"{path}.new"
-        disk.make_directory(os.path.dirname(scratch))
-        descriptor = disk.open(scratch, create=True)
-        try:
-            # No space yet: units are written through the file, so a full disk is an error of
-            # that write; and ten thousand queues of three messages do not take sixty gigabytes.
-            disk.truncate(descriptor, self.units_per_file * UNIT_SIZE)
-        finally:
-            disk.close(descriptor)
-        disk.rename(scratch, path)
-        self.shared.written(path)
-        self.shared.made(self.directory, is_new=is_first)
+        size = self.units_per_file * UNIT_SIZE
+        self.shared.make_file(self.directory, self.path(base), size, is_first=not self.bases)
         with self.shared.lock:  # another thread may be trimming the head
             self.bases = (*self.bases, base)
+
+    def note_unflushed(self) -> None:
+        """Have the next flush bring all files to disk, and the names that lead to them."""
+        for base in self.bases:
+            self.shared.written(self.path(base))
+        self.shared.made(self.directory, is_new=True)
 
     def clear_from(self, unit: int) -> None:
         """Remove files behind the one that ends before ``unit``, and zero that one's tail.
@@ -286,7 +313,12 @@ class QueueFiles:
         if base == self._active_base:
             self._active_stop = 0
         self.shared.forget(path)
+        if self._removed_one:
+            # One after the other also on disk: a power cut must not leave a gap.
+            self.shared.disk.flush_directory(self.directory)
         self.shared.disk.remove(path)
+        self._removed_one = True
+        self.shared.made(self.directory, is_new=False)
         logger.info("removed file=%s", path)
 
 

@@ -3,7 +3,10 @@
 Source: RocketMQ ``ConsumeQueue#putMessagePositionInfo``: a unit whose record ends at or below the
 newest one's end is there already; one whose queue offset is below the next is a repeat; one above
 it leaves no gap but is written at the next place, with a warning; queue offset 0 is written
-wherever the queue stands.
+wherever the queue stands. Different on purpose: where the log is known to have lost records in
+between, what follows keeps its place. The units of what was lost are *hole units*, which repeat the
+unit behind them; who reads them without knowing gets that message more than once, and none is out
+of place.
 """
 
 from __future__ import annotations
@@ -14,11 +17,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reput.layout import RECORD_MIN_SIZE
+from reput.losses import CUT
 from reput_consumequeue._files import FileSet, QueueFiles
-from reput_consumequeue.layout import UNIT_SIZE, pre_blank_units
+from reput_consumequeue.layout import UNIT, UNIT_SIZE, pre_blank_units
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from reput_consumequeue._extend import ExtendFiles
 
 logger = logging.getLogger(__name__)
 
@@ -33,9 +40,11 @@ class ConsumeQueue:
         max_offset: first unit that is not there; grows when the bytes of a unit are written.
         max_physical_offset: end of the newest record that a unit points to, -1 without one.
         min_physical_offset: beginning of the log for which `min_offset` is known to be right.
+        extend: what its units have no room for; None until somebody needs it.
     """
 
     __slots__ = (
+        "extend",
         "files",
         "max_offset",
         "max_physical_offset",
@@ -51,6 +60,7 @@ class ConsumeQueue:
         self.topic_bytes = topic.encode()
         self.queue_id = queue_id
         self.files = QueueFiles(directory, shared)
+        self.extend: ExtendFiles | None = None
         self.min_offset = 0
         self.max_offset = 0
         self.max_physical_offset = -1
@@ -98,6 +108,8 @@ class ConsumeQueue:
         """
         units_per_file = self.files.units_per_file
         self.files.clear()
+        if self.extend is not None:
+            self.extend.clear()
         base = queue_offset - queue_offset % units_per_file
         self.files.make(base)
         if queue_offset > base:
@@ -119,16 +131,24 @@ class ConsumeQueue:
         stated = queue_offsets[first:]
         breaks = np.flatnonzero((stated[1:] != stated[:-1] + 1) | (stated[1:] == 0)) + 1
         next_offset, gap = self.max_offset, False
-        kept: list[tuple[int, int]] = []
+        last = -1  # row of the last unit that is added
+        parts: list[memoryview] = []
         for start, stop in pairwise([0, *breaks.tolist(), len(stated)]):
             queue_offset = int(stated[start])
             if queue_offset == 0 and next_offset > 0:
-                kept.append((start, start + 1))
+                last = first + start
+                parts.append(_units(data, last, last + 1))
                 start, queue_offset, next_offset = start + 1, 1, next_offset + 1
             start += min(max(next_offset - queue_offset, 0), stop - start)
             if start == stop:
                 continue  # repeats
-            if queue_offset > next_offset and not gap:
+            missing = max(queue_offset - next_offset, 0)
+            unit = _units(data, first + start, first + start + 1)
+            before = int(ends[last]) if last >= 0 else self.max_physical_offset
+            if missing and self._were_lost(missing, before, UNIT.unpack(unit)[0]):
+                parts.append(memoryview(bytes(unit) * missing))
+                next_offset = queue_offset
+            elif missing and not gap:
                 gap = True  # once: a log may be full of them
                 logger.warning(
                     "gap in queue topic=%s queue_id=%d expected=%d found=%d",
@@ -137,15 +157,34 @@ class ConsumeQueue:
                     next_offset,
                     queue_offset,
                 )
-            kept.append((start, stop))
+            parts.append(_units(data, first + start, first + stop))
+            last = first + stop - 1
             next_offset += stop - start
-        if kept:
-            parts = [data[(first + a) * UNIT_SIZE : (first + b) * UNIT_SIZE] for a, b in kept]
+        if parts:
             whole = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
-            self._write(whole, int(ends[first + kept[-1][1] - 1]))
+            self._write(whole, int(ends[last]))
+
+    def _were_lost(self, count: int, start: int, end: int) -> bool:
+        """Whether so many records may have been lost between the newest record and the next."""
+        if start < 0:
+            return False
+        lost = sum(
+            min(loss.end_offset, end) - max(loss.start_offset, start)
+            for loss in self.files.shared.losses(start, end)
+            if loss.action != CUT
+        )
+        return count <= lost // RECORD_MIN_SIZE
 
     def _write(self, data: memoryview, end: int) -> None:
+        if self.extend is not None:
+            data = self.extend.addressed(data)
         self.files.write(self.max_offset, data)
+        if self.extend is not None:
+            self.extend.keep()
         # Readers look at the extent first: it grows behind the bytes.
         self.max_physical_offset = end
         self.max_offset += len(data) // UNIT_SIZE
+
+
+def _units(data: memoryview, first: int, stop: int) -> memoryview:
+    return data[first * UNIT_SIZE : stop * UNIT_SIZE]

@@ -16,18 +16,23 @@ from reput.errors import CorruptFileError, MessageIllegalError
 from reput.manifest import OWN_DIRECTORY
 from reput.results import QueueInfo, ReadResult
 from reput.status import ReadStatus
+from reput_consumequeue._extend import ExtendSource
+from reput_consumequeue._extending import clear_orphans, extend_of, recover_extend, trim_extend
 from reput_consumequeue._files import FileSet, unit_file_size
 from reput_consumequeue._names import check_name
 from reput_consumequeue._queue import ConsumeQueue
 from reput_consumequeue._read import read
 from reput_consumequeue._recover import correct_min_offset, extend, recover, truncate
 from reput_consumequeue._runs import Run, light_runs, runs
+from reput_consumequeue._scout import Scout
 from reput_consumequeue._time import offset_by_time
+from reput_consumequeue.extendlayout import EXTEND_FILE_SIZE, EXTEND_HEAD_SIZE, FILE_END_ROOM
 from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, UNITS_PER_FILE
 
 if TYPE_CHECKING:
     from reput.batch import DispatchBatch
     from reput.context import StoreContext
+    from reput.filters import MessageFilter
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +52,14 @@ class ConsumeQueueConfig:
     """Files kept open; more queues than this work, their files are opened again when needed."""
     multi_dispatch: bool = attrs.field(default=False, validator=instance_of(bool))
     """List messages in the light queues (``%LMQ%…``) that their ``INNER_MULTI_DISPATCH`` names."""
+    extend: bool = attrs.field(default=False, validator=instance_of(bool))
+    """Keep tags code, store time and bit map of each message in extend files. Reads by a registered
+    filter then leave out messages without looking at them; for other reads it is a step more.
+    Extend files that are there are read in any case."""
+    extend_file_size: int = attrs.field(
+        default=EXTEND_FILE_SIZE, validator=[instance_of(int), ge(EXTEND_HEAD_SIZE + FILE_END_ROOM)]
+    )
+    """Bytes of an extend file. Files that exist keep their size."""
 
 
 @attrs.define(eq=False)
@@ -73,12 +86,15 @@ class ConsumeQueuePlugin(reput.Plugin):
     def reput_open(self, context: StoreContext) -> None:
         """Find the queues that are on disk."""
         self.context = context
+        self.queues = {}  # a plugin that is resumed is opened once more
+        self.refused_topics = {}
         pool = FilePool(context.disk, self.config.max_open_files, write=context.writable)
         self.files = FileSet(
             context.disk,
             pool,
             self.config.units_per_file,
             context.writable,
+            context.log.losses,
             context.directory(OWN_DIRECTORY, "consumequeue-file"),
         )
         found = list(self._on_disk())
@@ -120,8 +136,14 @@ class ConsumeQueuePlugin(reput.Plugin):
         if queue is None:
             directory = self.context.directory(DIRECTORY, topic, str(queue_id))
             queue = ConsumeQueue(topic, queue_id, directory, self.files)
+            if self._writes_extend:
+                extend_of(queue, self.context, self.config.extend_file_size)
             self.queues[topic, queue_id] = queue
         return queue
+
+    @property
+    def _writes_extend(self) -> bool:
+        return self.config.extend and self.context.writable
 
     @reput.hookimpl
     def reput_recover(self, max_physical_offset: int, progress: int) -> int:
@@ -130,12 +152,21 @@ class ConsumeQueuePlugin(reput.Plugin):
         Cut is also what lies beyond ``progress``, for it comes again: after a crash its bytes may
         be torn, and where the log was put back in an older state they belong to another one.
         """
-        end = min(max_physical_offset, progress) if self.context.writable else max_physical_offset
+        if self._writes_extend:
+            clear_orphans(self.queues, self.context, self.files)
+        end = max_physical_offset
+        if self.context.writable and self.context.recovery != "rocketmq":
+            end = min(end, progress)
         for queue in self.queues.values():
             recover(queue, clean=self.context.clean, known_offset=end)
+            doubtful = queue.max_physical_offset > progress or queue.max_physical_offset < 0
             truncate(queue, end)
+            if doubtful and self.context.writable and not self.context.clean:
+                # Its writer may have been killed before units or names were on disk.
+                queue.files.note_unflushed()
             correct_min_offset(queue, self.context.log.min_physical_offset)
-            if queue.files.lost_last:
+            is_cut = queue.extend is not None and recover_extend(queue, queue.extend)
+            if queue.files.lost_last or is_cut:
                 progress = min(progress, max(queue.max_physical_offset, 0))
         return progress if any(queue.files.bases for queue in self.queues.values()) else 0
 
@@ -149,14 +180,15 @@ class ConsumeQueuePlugin(reput.Plugin):
     @reput.hookimpl
     def reput_dispatch(self, batch: DispatchBatch) -> None:
         """Write the units of ``batch``, one run per queue."""
+        source = ExtendSource.of(batch) if self.config.extend else None
         for run in runs(batch):
-            self._append(run)
+            self._append(run, source)
         if self.config.multi_dispatch:
             # Behind the queues of the messages themselves, as RocketMQ does it.
             for run in light_runs(batch):
                 self._append(run)
 
-    def _append(self, run: Run) -> None:
+    def _append(self, run: Run, source: ExtendSource | None = None) -> None:
         topic, queue_id, data, queue_offsets, ends, consecutive = run
         queue = self.queues.get((topic, queue_id))
         if queue is None:
@@ -164,6 +196,8 @@ class ConsumeQueuePlugin(reput.Plugin):
                 self._refuse(topic, len(ends))
                 return
             queue = self._queue(topic, queue_id)
+        if queue.extend is not None:
+            queue.extend.source = source
         queue.append_run(data, queue_offsets, ends, consecutive=consecutive)
 
     def _refuse(self, topic: str, count: int) -> None:
@@ -198,7 +232,13 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_read(
-        self, topic: str, queue_id: int, queue_offset: int, max_count: int, max_bytes: int
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
+        filter: MessageFilter | None = None,  # noqa: A002 - the hook's word
     ) -> ReadResult:
         """See `reput.hookspecs.reput_read`."""
         queue = self._known(topic, queue_id)
@@ -209,7 +249,10 @@ class ConsumeQueuePlugin(reput.Plugin):
             self._refresh(queue)
         if queue.min_offset < queue.max_offset:
             self._notice_trimmed_log(queue)
-        return read(queue, self.context.log, queue_offset, max_count, max_bytes)
+        if filter is None:
+            return read(queue, self.context.log, queue_offset, max_count, max_bytes)
+        scout = Scout(queue, self.context, self.config.extend_file_size, filter)
+        return read(queue, self.context.log, queue_offset, max_count, max_bytes, scout)
 
     @reput.hookimpl
     def reput_offset_by_time(
@@ -282,6 +325,8 @@ class ConsumeQueuePlugin(reput.Plugin):
             correct_min_offset(queue, min_physical_offset)
             if self.context.writable:
                 queue.files.trim(queue.min_offset)
+                if queue.extend is not None:
+                    trim_extend(queue, queue.extend)
 
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:

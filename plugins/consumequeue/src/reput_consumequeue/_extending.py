@@ -1,0 +1,177 @@
+"""Extend files beside the queues: which queue has them, and what an opening makes of both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput_consumequeue._extend import ExtendFiles, ExtendUnits
+from reput_consumequeue._files import unit_file_size
+from reput_consumequeue._recover import truncate
+from reput_consumequeue.extendlayout import (
+    EXTEND_DIRECTORY,
+    EXTEND_HEAD_SIZE,
+    FILE_END_ROOM,
+    is_address,
+    positions_of,
+)
+from reput_consumequeue.layout import UNIT_DTYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    import numpy.typing as npt
+
+    from reput.context import StoreContext
+    from reput_consumequeue._files import FileSet
+    from reput_consumequeue._queue import ConsumeQueue
+
+__all__ = ["clear_orphans", "extend_of", "extended", "recover_extend", "trim_extend"]
+
+_CHUNK = 16_384  # units read at a time
+
+
+def extend_of(queue: ConsumeQueue, context: StoreContext, file_size: int) -> ExtendFiles:
+    """The extend files of a queue, known or made known; those on disk keep their size.
+
+    Args:
+        queue: the queue.
+        context: the store.
+        file_size: bytes of a file where the queue has none yet.
+    """
+    if queue.extend is None:
+        directory = context.directory(EXTEND_DIRECTORY, queue.topic, str(queue.queue_id))
+        shared = queue.files.shared
+        if not shared.extend_file_size:
+            shared.extend_file_size = _size_on_disk(context)
+        files = ExtendFiles(directory, shared, shared.extend_file_size or file_size)
+        files.load()
+        if not files.bases and not context.writable:
+            return files  # the writer may make them with another size: look again next time
+        queue.extend = files
+    return queue.extend
+
+
+def _size_on_disk(context: StoreContext) -> int:
+    """Bytes of the first extend file that the store has; 0 without one."""
+    for _, _, path in _on_disk(context):
+        sizes = map(unit_file_size, context.disk.list(path))
+        size = next(filter(None, sizes), 0)
+        if size >= EXTEND_HEAD_SIZE + FILE_END_ROOM:
+            return size
+    return 0
+
+
+def _on_disk(context: StoreContext) -> Iterator[tuple[str, str, str]]:
+    """Topic, queue id and path of every directory of extend files."""
+    disk = context.disk
+    for topic in disk.list(context.directory(EXTEND_DIRECTORY)):
+        for queue in disk.list(topic.path) if topic.is_dir() else ():
+            if queue.is_dir():
+                yield topic.name, queue.name, queue.path
+
+
+def clear_orphans(
+    queues: Container[tuple[str, int]], context: StoreContext, shared: FileSet
+) -> None:
+    """Remove the extend files of queues that are not there, as a crash leaves them."""
+    for topic, name, path in list(_on_disk(context)):
+        if name.isascii() and name.isdigit() and (topic, int(name)) not in queues:
+            for entry in reversed(context.disk.list(path)):
+                if unit_file_size(entry) is not None:  # of whatever size
+                    shared.forget(entry.path)
+                    context.disk.remove(entry.path)
+                    shared.made(path, is_new=False)
+
+
+def extended(
+    queue: ConsumeQueue, context: StoreContext, file_size: int, units: npt.NDArray[np.void]
+) -> ExtendUnits:
+    """What is known of the messages of some units without reading the log.
+
+    Args:
+        queue: the queue.
+        context: the store.
+        file_size: as for `extend_of`.
+        units: ``(n,)`` of `UNIT_DTYPE`.
+    """
+    tags_codes = units["tags_code"].astype(np.int64)
+    if is_address(tags_codes).any():
+        return extend_of(queue, context, file_size).read(tags_codes)
+    count = len(units)
+    unknown = np.full(count, -1, np.int64)
+    return ExtendUnits(tags_codes, unknown, [None] * count, np.ones(count, np.bool_))
+
+
+def recover_extend(queue: ConsumeQueue, extend: ExtendFiles) -> bool:
+    """Cut what no unit leads to, and units that lead to nothing; whether there were such units."""
+    last = _last_position(queue) if extend.bases or _is_addressed(queue) else None
+    if last is None:
+        extend.cut_behind(None)
+        return False
+    first = _position_at(queue, queue.min_offset)
+    if first is None:
+        first = min(extend.bases[0] if extend.bases else last, last)
+    lost = extend.first_lost(first, last)
+    if lost is not None:
+        _cut_from(queue, lost)
+        extend.cut_behind(_last_position(queue))
+        return True
+    extend.cut_behind(last)
+    return False
+
+
+def trim_extend(queue: ConsumeQueue, extend: ExtendFiles) -> None:
+    """Remove files that only units below the queue's minimum lead to."""
+    first = _position_at(queue, queue.min_offset)
+    if first is not None:
+        extend.trim(first)
+
+
+def _is_addressed(queue: ConsumeQueue) -> bool:
+    return _position_at(queue, queue.max_offset - 1) is not None
+
+
+def _position_at(queue: ConsumeQueue, unit: int) -> int | None:
+    """Where the extend unit of a unit stands; None where it has none."""
+    if not queue.min_offset <= unit < queue.max_offset:
+        return None
+    found = _positions(queue.files.read(unit, 1))
+    return int(found[0]) if len(found) else None
+
+
+def _last_position(queue: ConsumeQueue) -> int | None:
+    """Where the last extend unit stands to which a unit leads."""
+    stop = queue.max_offset
+    while stop > queue.min_offset:
+        base = queue.files.base_of(stop - 1)
+        if base is None:
+            return None
+        first = max(base, stop - _CHUNK, queue.min_offset)
+        found = _positions(queue.files.read(first, stop - first))
+        if len(found):
+            return int(found[-1])
+        stop = first
+    return None
+
+
+def _cut_from(queue: ConsumeQueue, position: int) -> None:
+    """Cut the queue from the first unit on that leads to ``position`` or behind it."""
+    at = queue.min_offset
+    while at < queue.max_offset:
+        units = queue.files.read(at, min(_CHUNK, queue.max_offset - at))
+        if len(units) == 0:
+            return
+        tags_codes = units["tags_code"].astype(np.int64)
+        leads = is_address(tags_codes) & (positions_of(tags_codes) >= position)
+        if leads.any():
+            truncate(queue, int(units["physical_offset"][int(leads.argmax())]))
+            return
+        at += len(units)
+
+
+def _positions(units: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
+    assert units.dtype == UNIT_DTYPE
+    tags_codes = units["tags_code"].astype(np.int64)
+    return positions_of(tags_codes[is_address(tags_codes)])
