@@ -1,0 +1,362 @@
+"""One index file: its header, its slots, its items; appended to, cut, read.
+
+The slots of the file that is written are kept in memory, as every key goes to another one of them;
+those that changed are written when the file is flushed. Items are written at once.
+
+Source: RocketMQ ``IndexFile#putKey``. Different on purpose: header and slots reach the file with
+the next flush, and behind the items, so that whoever reads them finds what they point to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import attrs
+import numpy as np
+
+from reput_index.layout import (
+    HEADER,
+    HEADER_SIZE,
+    ITEM,
+    ITEM_DTYPE,
+    ITEM_SIZE,
+    SLOT_DTYPE,
+    SLOT_SIZE,
+    file_size,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.disk import Disk, FilePool
+    from reput_index._keys import Keys
+
+__all__ = ["Geometry", "Header", "IndexFile", "chain", "seconds_between", "slots_of"]
+
+_INT32_MAX: Final = (1 << 31) - 1
+_PAGE_SHIFT: Final = 10  # slots in a page, as a power of two: 4 KiB
+_PAGE: Final = 1 << _PAGE_SHIFT
+_GAP: Final = 4  # clean pages that are written again rather than made a write of their own
+CHUNK: Final = 1 << 18
+"""Items read at a time, where many are."""
+
+
+class Geometry(NamedTuple):
+    """How large the parts of a file are."""
+
+    slot_count: int
+    item_count: int
+    """Room for items, item 0 included, which is never used."""
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of a file."""
+        return file_size(*self)
+
+    @property
+    def items_position(self) -> int:
+        """Byte at which item 0 stands."""
+        return HEADER_SIZE + self.slot_count * SLOT_SIZE
+
+    def position_of_item(self, number: int) -> int:
+        """Byte at which an item stands."""
+        return self.items_position + number * ITEM_SIZE
+
+
+class Header(NamedTuple):
+    """`HEADER_DTYPE` for one file; see there."""
+
+    begin_timestamp: int = 0
+    end_timestamp: int = 0
+    begin_physical_offset: int = 0
+    end_physical_offset: int = 0
+    used_slot_count: int = 0
+    next_item: int = 1
+
+    @classmethod
+    def decode(cls, data: bytes) -> Header:
+        """Read a header; bytes that are missing count as zero."""
+        header = cls(*HEADER.unpack(data[:HEADER_SIZE].ljust(HEADER_SIZE, b"\0")))
+        return header._replace(next_item=max(header.next_item, 1))
+
+    def encode(self) -> bytes:
+        """Bytes of the header; that of a file without items is all zero."""
+        return bytes(HEADER_SIZE) if self.next_item <= 1 else HEADER.pack(*self)
+
+
+@attrs.define(eq=False)
+class IndexFile:
+    """One file. Its owner holds a lock around what changes it."""
+
+    path: str
+    name: int
+    geometry: Geometry
+    disk: Disk
+    pool: FilePool
+    header: Header = attrs.field(factory=Header)
+    slots: npt.NDArray[np.int32] | None = None
+    """``(slot_count,)``, while the file is written; `load_slots` reads them."""
+    is_header_dirty: bool = False
+    _dirty: npt.NDArray[np.bool_] | None = None
+    """Pages of slots that the file does not have yet."""
+
+    @property
+    def item_count(self) -> int:
+        """Items that the file holds."""
+        return self.header.next_item - 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further item goes into the file."""
+        return self.header.next_item >= self.geometry.item_count
+
+    # ------------------------------------------------------------------ reading
+
+    def read_header(self) -> Header:
+        """The header that is in the file."""
+        return Header.decode(self.pool.read(self.path, HEADER_SIZE, 0))
+
+    def read_slot(self, slot: int) -> int:
+        """Number of the newest item of a slot; 0 or nonsense where there is none."""
+        slots = self.slots  # another thread may be putting them away
+        if slots is not None:
+            return int(slots[slot])
+        data = self.pool.read(self.path, SLOT_SIZE, HEADER_SIZE + slot * SLOT_SIZE)
+        return int.from_bytes(data, "big", signed=True)
+
+    def read_items(self, first: int, count: int) -> npt.NDArray[np.void]:
+        """``(count,)`` of `ITEM_DTYPE`, read-only; what the file has not counts as zero."""
+        size = count * ITEM_SIZE
+        data = self.pool.read(self.path, size, self.geometry.position_of_item(first))
+        return np.frombuffer(data.ljust(size, b"\0"), ITEM_DTYPE)
+
+    def read_item(self, number: int) -> tuple[int, int, int, int]:
+        """Key hash, physical offset, seconds and previous item of one item."""
+        data = self.pool.read(self.path, ITEM_SIZE, self.geometry.position_of_item(number))
+        return ITEM.unpack(data.ljust(ITEM_SIZE, b"\0"))
+
+    def chunks(self, stop: int) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
+        """Items 1 to ``stop`` in pieces, each with the number of its first."""
+        for first in range(1, stop, CHUNK):
+            yield first, self.read_items(first, min(CHUNK, stop - first))
+
+    def load_slots(self) -> npt.NDArray[np.int32]:
+        """Read the slots, to write the file on."""
+        if self.slots is not None:
+            return self.slots
+        slots = np.zeros(self.geometry.slot_count, SLOT_DTYPE)
+        buffer = slots.view(np.uint8).data
+        if self.header.next_item > 1:
+            with self.pool.descriptor(self.path) as descriptor:
+                self.disk.read_into(descriptor, buffer, HEADER_SIZE)
+        native = slots.astype(np.int32)
+        native[(native < 0) | (native >= self.header.next_item)] = 0
+        self.set_slots(native)
+        assert self._dirty is not None
+        self._dirty[:] = False
+        return native
+
+    def set_slots(self, slots: npt.NDArray[np.int32]) -> None:
+        """Replace all slots; those of the file are not known to be the same."""
+        self._dirty = np.ones(-(-self.geometry.slot_count // _PAGE), np.bool_)
+        self.slots = slots
+
+    # ------------------------------------------------------------------ appending
+
+    def append(self, keys: Keys) -> int:
+        """Add the first of ``keys``, as many as fit; their number."""
+        header, geometry = self.header, self.geometry
+        first = header.next_item
+        count = min(len(keys.hashes), geometry.item_count - first)
+        if count <= 0:
+            return 0
+        slots = self.load_slots()
+        hashes, offsets = keys.hashes[:count], keys.physical_offsets[:count]
+        timestamps = keys.timestamps[:count]
+        slot = slots_of(hashes, geometry.slot_count)
+        numbers = np.arange(first, first + count, dtype=np.int32)
+        before, previous = chain(slots, slot, numbers)
+        items = np.empty(count, ITEM_DTYPE)
+        items["key_hash"] = hashes
+        items["physical_offset"] = offsets
+        items["seconds"] = _seconds(timestamps, header)
+        items["previous"] = previous
+        try:
+            self.pool.write(self.path, items.view(np.uint8).data, geometry.position_of_item(first))
+        except BaseException:
+            slots[slot] = before  # as if nothing had been asked
+            raise
+        assert self._dirty is not None
+        if count > len(self._dirty):  # nearly all of them: to find out which takes longer
+            self._dirty[:] = True
+        else:
+            self._dirty[slot >> _PAGE_SHIFT] = True
+        self.is_header_dirty = True
+        begin = (header.begin_timestamp, header.begin_physical_offset)
+        if first <= 1:
+            begin = (int(timestamps[0]), int(offsets[0]))
+        self.header = Header(
+            begin[0],
+            int(timestamps[-1]),
+            begin[1],
+            int(offsets[-1]),
+            header.used_slot_count + count - int(np.count_nonzero(previous)),
+            first + count,
+        )
+        return count
+
+    # ------------------------------------------------------------------ cutting
+
+    def stop_below(self, physical_offset: int) -> int:
+        """Number of the first item of a record at ``physical_offset`` or behind it."""
+        return self.stop_below_among(physical_offset, self.item_count)
+
+    def stop_below_among(self, physical_offset: int, count: int) -> int:
+        """Like `stop_below`, of the first ``count`` items only, whatever the header says."""
+        low, high = 1, count + 1  # items below low stay, item high goes
+        while low < high:
+            middle = (low + high) // 2
+            if self.read_item(middle)[1] < physical_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def undo(self, stop: int, end_timestamp: int) -> None:
+        """Take the items from ``stop`` on back, the newest first; the slots are as before them.
+
+        Args:
+            stop: number of the first item to go.
+            end_timestamp: store time of the message of the last item that stays.
+        """
+        slots = self.load_slots()
+        assert self._dirty is not None
+        used = self.header.used_slot_count
+        for first in reversed(range(stop, self.header.next_item, CHUNK)):
+            items = self.read_items(first, min(CHUNK, self.header.next_item - first))
+            slot = slots_of(items["key_hash"].astype(np.int32), self.geometry.slot_count)
+            previous = items["previous"].astype(np.int32)
+            # Backwards: of several items in one slot the oldest is assigned last, and stays.
+            slots[slot[::-1]] = previous[::-1]
+            self._dirty[slot >> _PAGE_SHIFT] = True
+            used -= int(np.count_nonzero(previous == 0))
+        self.end_at(stop, end_timestamp, used)
+
+    def end_at(self, stop: int, end_timestamp: int, used_slot_count: int) -> None:
+        """Let the header say that item ``stop`` is the next, and clear what stands there."""
+        header = self.header
+        if stop <= 1:
+            self.header = Header()
+        else:
+            end = self.read_item(stop - 1)[1]
+            self.header = Header(
+                header.begin_timestamp,
+                end_timestamp,
+                header.begin_physical_offset,
+                end,
+                used_slot_count,
+                stop,
+            )
+        self.is_header_dirty = True
+        self.clear_items(stop)
+
+    def clear_items(self, stop: int) -> None:
+        """Zero the items from ``stop`` on."""
+        with self.pool.descriptor(self.path) as descriptor:
+            first, last = self.geometry.position_of_item(stop), self.geometry.file_size
+            for start, end in self.disk.data_ranges(descriptor, first, last):
+                for at in range(start, end, 1 << 20):
+                    size = min(1 << 20, end - at)
+                    data = self.disk.read(descriptor, size, at)
+                    if data.count(0) != len(data):
+                        self.disk.write(descriptor, bytes(size), at)
+
+    # ------------------------------------------------------------------ writing back
+
+    def take_dirty(self) -> list[tuple[int, bytes]]:
+        """Bytes that the file does not have yet, with their positions, the header last."""
+        parts: list[tuple[int, bytes]] = []
+        if self.slots is not None and self._dirty is not None:
+            pages = np.flatnonzero(self._dirty)
+            self._dirty[:] = False
+            runs = np.split(pages, np.flatnonzero(np.diff(pages) > _GAP) + 1) if len(pages) else []
+            for run in runs:
+                start = int(run[0]) << _PAGE_SHIFT
+                stop = min((int(run[-1]) + 1) << _PAGE_SHIFT, self.geometry.slot_count)
+                data = self.slots[start:stop].astype(SLOT_DTYPE).tobytes()
+                parts.append((HEADER_SIZE + start * SLOT_SIZE, data))
+        if self.is_header_dirty:
+            parts.append((0, self.header.encode()))
+            self.is_header_dirty = False
+        return parts
+
+    def note_dirty(self) -> None:
+        """Note that the file may have nothing of what is in memory."""
+        self.is_header_dirty = True
+        if self._dirty is not None:
+            self._dirty[:] = True
+
+    def write_back(self, parts: list[tuple[int, bytes]]) -> None:
+        """Write what `take_dirty` gave."""
+        for position, data in parts:
+            self.pool.write(self.path, data, position)
+
+
+def slots_of(hashes: npt.NDArray[np.int32], slot_count: int) -> npt.NDArray[np.intp]:
+    """``(n,)`` slot of each hash; hashes are not negative."""
+    # A third of the time of a remainder: numpy divides by one number for all by multiplying.
+    return (hashes - hashes // np.int32(slot_count) * np.int32(slot_count)).astype(np.intp)
+
+
+def chain(
+    slots: npt.NDArray[np.int32], slot: npt.NDArray[np.intp], numbers: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Enter items ``numbers`` in their slots; what was there, and the item before each in its slot.
+
+    No sort: of items that share a slot the last one assigned stays, so those in front of it find
+    another number than their own there. Only these few are looked at again.
+    """
+    before = slots.take(slot)
+    slots[slot] = numbers
+    newest = slots.take(slot)
+    others = np.flatnonzero(newest != numbers)
+    if len(others) == 0:
+        return before, before
+    previous = before.copy()
+    rows = np.union1d(others, newest[others] - numbers[0])
+    rows = rows[np.argsort(slot[rows], kind="stable")]
+    shares = np.flatnonzero(slot[rows[1:]] == slot[rows[:-1]])
+    previous[rows[shares + 1]] = numbers[rows[shares]]
+    return before, previous
+
+
+def _seconds(timestamps: npt.NDArray[np.int64], header: Header) -> npt.NDArray[np.int64]:
+    """Whole seconds between the file's begin and each message, between 0 and the largest int."""
+    begin = header.begin_timestamp
+    if header.next_item > 1:
+        return _since(begin, timestamps)
+    # The first item counts from the end of the file in front, where there is one; the others from
+    # the first.
+    seconds = _since(int(timestamps[0]), timestamps)
+    seconds[:1] = _since(begin, timestamps[:1])
+    return seconds
+
+
+def _since(begin: int, timestamps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    if begin <= 0:
+        return np.zeros(len(timestamps), np.int64)
+    # Wraps around as Java's difference does.
+    passed = timestamps - np.int64(begin)
+    first, last = (
+        min(max(int(each) // 1_000, 0), _INT32_MAX) for each in (passed.min(), passed.max())
+    )
+    if first == last:  # most often, as batches are small
+        return np.full(len(timestamps), first)
+    seconds: npt.NDArray[np.int64] = np.clip(passed // 1_000, 0, _INT32_MAX)
+    return seconds
+
+
+def seconds_between(begin: int, timestamp: int) -> int:
+    """The seconds that an item states, of a file and a message of these times, ms."""
+    return int(_since(begin, np.array([timestamp], np.int64))[0])

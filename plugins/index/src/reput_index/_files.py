@@ -1,0 +1,250 @@
+"""The index files of a store: which there are, how a new one comes, when they are on disk.
+
+Source: RocketMQ ``IndexService``. Different on purpose: a file is named by the store time of the
+message for which it was made, and not by the clock, so that files which are made again have the
+same names; and a file that follows another one is made for the first key that it gets.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput_index._file import Geometry, Header, IndexFile
+from reput_index._geometry import guess_geometry
+from reput_index._names import file_name, is_file_name, name_of_time
+from reput_index.layout import HEADER_SIZE, NEXT_ITEM_POSITION
+
+if TYPE_CHECKING:
+    from reput.disk import Disk, FilePool
+    from reput_index._keys import Keys
+
+__all__ = ["IndexFiles"]
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.define(eq=False)
+class IndexFiles:
+    """All index files, oldest first; the last one is written."""
+
+    directory: str
+    scratch: str
+    """Where a file is made before it gets its name."""
+    disk: Disk
+    pool: FilePool
+    geometry: Geometry
+    writable: bool
+    files: tuple[IndexFile, ...] = ()
+    """Replaced whole, so that readers need no lock."""
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+    """Held for moments, by whoever changes a file's slots or header or looks at both."""
+    flushed_timestamp: int = 0
+    """End time of the newest file that is full and on disk, ms."""
+    # Held while slots go to disk: what one thread copied must not overwrite what another one wrote
+    # later. Taken before `lock`.
+    _writing: threading.Lock = attrs.field(factory=threading.Lock)
+    _unflushed: dict[str, IndexFile] = attrs.field(factory=dict)
+    _names_changed: bool = False
+    _failure: OSError | None = None
+
+    # ------------------------------------------------------------------ loading
+
+    def load(self) -> None:
+        """Read the directory, and every header.
+
+        Raises:
+            CorruptFileError: in a read-only store: files that are shorter than they should be, or
+                not full though others follow.
+        """
+        sizes = {}
+        for entry in self.disk.list(self.directory):
+            if is_file_name(entry.name):
+                try:
+                    if entry.is_file():
+                        sizes[entry.name] = entry.stat().st_size
+                except FileNotFoundError:  # trimmed in the meantime
+                    continue
+        if sizes and self.geometry.file_size not in sizes.values():
+            self._follow(sizes)
+        files = []
+        known = {file.path: file for file in self.files}
+        for name in sizes:
+            path = f"{self.directory}/{name}"
+            file = known.get(path) or IndexFile(
+                path, int(name), self.geometry, self.disk, self.pool
+            )
+            file.geometry = self.geometry
+            try:
+                file.header = file.read_header()
+            except FileNotFoundError:
+                continue
+            files.append(file)
+        self.files = tuple(files)
+        if not self.writable:
+            self._check(sizes)
+        full = [file.header.end_timestamp for file in files if file.is_full]
+        self.flushed_timestamp = max(full, default=0)
+
+    def _follow(self, sizes: dict[str, int]) -> None:
+        """Take over the geometry of files that another configuration made."""
+        for name in sizes:
+            found = guess_geometry(self.disk, f"{self.directory}/{name}")
+            # A file of as many slots is one of ours that was cut or has grown; that is mended.
+            if found is not None and (
+                not self.writable or found.slot_count != self.geometry.slot_count
+            ):
+                logger.info(
+                    "files that exist keep their size slots_per_file=%d items_per_file=%d", *found
+                )
+                self.geometry = found
+            if found is not None:
+                return
+
+    def _check(self, sizes: dict[str, int]) -> None:
+        """Refuse what only a writer can mend."""
+        expected = self.geometry.file_size
+        for file in self.files:
+            size = sizes[os.path.basename(file.path)]
+            # A file without items may be of any size: nothing in it says what its owner chose.
+            if size < (expected if file.item_count else HEADER_SIZE):
+                raise CorruptFileError(
+                    file.path,
+                    size,
+                    f"the file has {size} bytes where {expected} are expected; {self.advice}",
+                )
+        for file in self.files[:-1]:
+            if not file.is_full:
+                raise CorruptFileError(
+                    file.path,
+                    NEXT_ITEM_POSITION,
+                    f"the file is not full, its next item is {file.header.next_item} of "
+                    f"{self.geometry.item_count}, and another one follows; {self.advice}",
+                )
+
+    @property
+    def advice(self) -> str:
+        """What to do about damage, for the end of an error's text."""
+        return (
+            f"open the store for writing to have it mended, or remove {self.directory} to have the "
+            "index built again from the log"
+        )
+
+    # ------------------------------------------------------------------ appending
+
+    def append(self, keys: Keys) -> int:
+        """Add the first of ``keys``, as many as fit into one file; their number."""
+        file = self.files[-1]
+        if file.is_full:
+            file = self.make(int(keys.timestamps[0]))
+        with self.lock:
+            self._unflushed[file.path] = file
+            return file.append(keys)
+
+    def make(self, timestamp: int) -> IndexFile:
+        """Make the next file, at full size and zero, for a message stored at ``timestamp``."""
+        header, name = Header(), name_of_time(timestamp)
+        if self.files:
+            full = self.files[-1]
+            self._write_back(full)
+            full.slots = None  # from here on they are read from the file
+            end = full.header
+            header = Header(
+                max(end.end_timestamp, 0),
+                max(end.end_timestamp, 0),
+                max(end.end_physical_offset, 0),
+                max(end.end_physical_offset, 0),
+            )
+            name = max(name, full.name + 1)
+        path = f"{self.directory}/{file_name(name)}"
+        self.disk.make_directory(self.directory)
+        self.disk.make_directory(os.path.dirname(self.scratch))
+        descriptor = self.disk.open(self.scratch, create=True)
+        try:
+            # A power cut may leave a file here that was renamed and written already.
+            self.disk.truncate(descriptor, 0)
+            # No space yet: a full disk is an error of the write that needs it.
+            self.disk.truncate(descriptor, self.geometry.file_size)
+        finally:
+            self.disk.close(descriptor)
+        self.disk.rename(self.scratch, path)
+        file = IndexFile(path, name, self.geometry, self.disk, self.pool, header)
+        with self.lock:
+            self.files = (*self.files, file)
+            self._unflushed[path] = file
+            self._names_changed = True
+        logger.info("made file=%s", path)
+        return file
+
+    # ------------------------------------------------------------------ to disk
+
+    def flush(self) -> None:
+        """Bring everything to disk that was added before this call.
+
+        Raises:
+            OSError: this or an earlier flush failed. The system may have dropped the pages that it
+                could not write, so that trying again would report success without them.
+        """
+        if self._failure is not None:
+            raise OSError(self._failure.errno, f"flushed before: {self._failure}")
+        with self.lock:
+            files, self._unflushed = self._unflushed, {}
+            names_changed, self._names_changed = self._names_changed, False
+        try:
+            for file in files.values():
+                try:
+                    self._write_back(file)
+                    self.pool.flush([file.path])
+                except FileNotFoundError:
+                    continue  # trimmed in the meantime
+                if file.is_full:
+                    self.flushed_timestamp = max(self.flushed_timestamp, file.header.end_timestamp)
+            if names_changed:
+                self.disk.flush_directory(self.directory)
+                self.disk.flush_directory(os.path.dirname(self.directory))
+        except OSError as error:
+            self._failure = error
+            raise
+
+    def _write_back(self, file: IndexFile) -> None:
+        with self._writing:
+            with self.lock:
+                parts = file.take_dirty()
+            try:
+                file.write_back(parts)
+            except BaseException:
+                with self.lock:
+                    file.note_dirty()  # a dispatch that comes again writes them
+                raise
+
+    def note_unflushed(self, file: IndexFile) -> None:
+        """Have the next flush bring a file to disk."""
+        with self.lock:
+            self._unflushed[file.path] = file
+            self._names_changed = True
+
+    # ------------------------------------------------------------------ removing
+
+    def trim(self, min_physical_offset: int) -> None:
+        """Remove the oldest files that point only to what the log has lost, never the last."""
+        while len(self.files) > 1:
+            if self.files[0].header.end_physical_offset >= min_physical_offset:
+                break
+            self.remove(self.files[0])
+
+    def remove(self, file: IndexFile) -> None:
+        """Remove a file."""
+        with self.lock:
+            self.files = tuple(other for other in self.files if other is not file)
+            self._unflushed.pop(file.path, None)
+            self._names_changed = True
+        self.pool.forget(file.path)
+        self.disk.remove(file.path)
+        # One after the other also on disk: a power cut must not leave a gap.
+        self.disk.flush_directory(self.directory)
+        logger.info("removed file=%s", file.path)

@@ -1,0 +1,99 @@
+"""Finds out how many slots and items a file was made for, which it does not say itself.
+
+Its header says where the record of its last item stands, and the number of that item: where those
+eight bytes are found among the items, the slots must end so and so far in front of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from reput_index._file import Geometry, Header, chain, slots_of
+from reput_index.layout import HEADER_SIZE, ITEM_DTYPE, ITEM_SIZE, SLOT_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from reput.disk import Disk
+
+__all__ = ["guess_geometry"]
+
+_CHUNK: Final = 1 << 22  # bytes looked through at a time
+_TRIES: Final = 1_000
+_ITEMS_LOOKED_AT: Final = 1_000
+
+
+def guess_geometry(disk: Disk, path: str) -> Geometry | None:
+    """The geometry that all of a file agrees with; None where there is none, or no item."""
+    descriptor = disk.open(path)
+    try:
+        size = disk.size(descriptor)
+        header = Header.decode(disk.read(descriptor, HEADER_SIZE, 0))
+        if header.next_item <= 1:
+            return None
+        last = header.next_item - 1
+        for tries, position in enumerate(_places_of(disk, descriptor, header, size)):
+            if tries >= _TRIES:
+                return None
+            slot_count, rest = divmod(position - 4 - HEADER_SIZE - last * ITEM_SIZE, SLOT_SIZE)
+            if rest or slot_count < 1:
+                continue
+            geometry = Geometry(slot_count, (size - HEADER_SIZE - slot_count * 4) // ITEM_SIZE)
+            if _agrees(disk, descriptor, header, geometry):
+                return geometry
+        return None
+    finally:
+        disk.close(descriptor)
+
+
+def _places_of(disk: Disk, descriptor: int, header: Header, size: int) -> Iterator[int]:
+    """File positions of the eight bytes that the header states as the end offset."""
+    wanted = header.end_physical_offset
+    high, low = wanted >> 32, wanted & 0xFFFFFFFF
+    for first in range(HEADER_SIZE - 4, size, _CHUNK):
+        data = disk.read(descriptor, min(_CHUNK + 8, size - first), first)
+        words = np.frombuffer(data[: len(data) // 4 * 4], ">u4")
+        matches = (words[1:-1] == high) & (words[2:] == low)
+        if wanted == 0:
+            matches &= words[:-2] != 0  # zeros are everywhere, but an item has a hash in front
+        yield from ((np.flatnonzero(matches) + 1) * 4 + first).tolist()
+
+
+def _agrees(disk: Disk, descriptor: int, header: Header, geometry: Geometry) -> bool:
+    """Whether items stand where that geometry has them, and the chains of the first ones fit."""
+    last = header.next_item - 1
+    if last >= geometry.item_count:
+        return False
+    count = min(last, _ITEMS_LOOKED_AT)
+    first = _items(disk, descriptor, geometry, 0, count + 1)
+    end = _items(disk, descriptor, geometry, last, 2)
+    if first[0].tobytes().strip(b"\0") or end[1].tobytes().strip(b"\0"):
+        return False  # item 0 and the next one are not written
+    slot = int(end[0]["key_hash"]) % geometry.slot_count
+    newest = disk.read(descriptor, SLOT_SIZE, HEADER_SIZE + slot * SLOT_SIZE)
+    hashes = first["key_hash"].astype(np.int32)[1:]
+    slots = np.zeros(geometry.slot_count, np.int32)
+    _, previous = chain(
+        slots,
+        slots_of(np.maximum(hashes, 0), geometry.slot_count),
+        np.arange(1, count + 1, dtype=np.int32),
+    )
+    return bool(
+        int(first[1]["physical_offset"]) == header.begin_physical_offset
+        and end[0]["physical_offset"] == header.end_physical_offset
+        and int.from_bytes(newest, "big") == last
+        and (first["previous"][1:] == previous).all()
+    )
+
+
+def _items(
+    disk: Disk, descriptor: int, geometry: Geometry, first: int, count: int
+) -> npt.NDArray[np.void]:
+    """Items, and zeros behind the last one that there is room for."""
+    size = min(count, geometry.item_count - first) * ITEM_SIZE
+    data = disk.read(descriptor, size, geometry.position_of_item(first))
+    return np.frombuffer(data.ljust(count * ITEM_SIZE, b"\0"), ITEM_DTYPE)

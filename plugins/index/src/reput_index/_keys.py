@@ -1,0 +1,181 @@
+"""Makes the keys of a batch: which texts are indexed, and their hashes, all messages at once.
+
+Source: RocketMQ ``IndexService#buildIndex``: ``topic#key`` for ``UNIQ_KEY``, then for each word of
+``KEYS``; messages that were rolled back have none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from reput.gather import rows_by_width
+from reput.hashing import java_string_hash, java_string_hash_column
+from reput.layout import PROPERTY_KEYS, PROPERTY_UNIQ_KEY, TRANSACTION_ROLLBACK
+from reput_index.layout import KEY_SEPARATOR, TOPIC_END, key_hash
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.batch import DispatchBatch
+    from reput.properties import TextColumn
+    from reput.view import MessageView
+
+__all__ = ["Keys", "KeysOfBatch", "hash_of", "keys_of_message"]
+
+_SEPARATOR: Final = ord(KEY_SEPARATOR)
+_SEEDS_MAX = 1 << 16  # topics whose hash is remembered
+
+
+class Keys(NamedTuple):
+    """Keys in the order in which they become items, ``m`` of them."""
+
+    hashes: npt.NDArray[np.int32]
+    """``(m,)`` as items state them."""
+    physical_offsets: npt.NDArray[np.int64]
+    """``(m,)`` of each key's message, ascending."""
+    timestamps: npt.NDArray[np.int64]
+    """``(m,)`` store time of each key's message, ms."""
+
+    def behind(self, count: int) -> Keys:
+        """The keys but for the first ``count``."""
+        if count == 0:
+            return self
+        return Keys(self.hashes[count:], self.physical_offsets[count:], self.timestamps[count:])
+
+
+class KeysOfBatch:
+    """Finds the keys of batches; remembers the topics' hashes."""
+
+    def __init__(self) -> None:
+        self._seeds: dict[str, int] = {}
+
+    def __call__(self, batch: DispatchBatch) -> Keys:
+        """The keys of a batch."""
+        unique, words = batch.text(PROPERTY_UNIQ_KEY), batch.text(PROPERTY_KEYS)
+        rolled_back = batch.transaction == TRANSACTION_ROLLBACK
+        has_unique = unique.sizes > 0
+        if rolled_back.any():
+            has_unique &= ~rolled_back
+            sizes = np.where(rolled_back, 0, words.sizes)
+        else:
+            sizes = words.sizes
+        word_rows, word_starts, word_sizes = _words(words, sizes)
+        seeds = self._topic_seeds(batch)
+        unique_hashes = java_string_hash_column(
+            unique.window, unique.starts, np.where(has_unique, unique.sizes, 0), seeds
+        )
+        if word_rows is None:  # one word in every message
+            word_hashes = java_string_hash_column(words.window, word_starts, word_sizes, seeds)
+            if has_unique.all():
+                both = np.empty((len(batch), 2), np.int32)
+                both[:, 0], both[:, 1] = unique_hashes, word_hashes
+                return _keys(both.reshape(-1), batch, 2)
+            word_rows = np.arange(len(batch))
+        else:
+            word_hashes = java_string_hash_column(
+                words.window, word_starts, word_sizes, seeds[word_rows]
+            )
+        counts = np.bincount(word_rows, minlength=len(batch)) + has_unique
+        firsts = np.cumsum(counts) - counts
+        hashes = np.empty(int(counts.sum()), np.int32)
+        # The words of a message stand behind its unique key, in their order.
+        number_of_word = np.arange(len(word_rows)) - np.searchsorted(word_rows, word_rows)
+        hashes[firsts[word_rows] + has_unique[word_rows] + number_of_word] = word_hashes
+        hashes[firsts[has_unique]] = unique_hashes[has_unique]
+        return _keys(hashes, batch, counts)
+
+    def _topic_seeds(self, batch: DispatchBatch) -> npt.NDArray[np.int32]:
+        """``(n,)`` hash of the text in front of each message's keys."""
+        if len(self._seeds) > _SEEDS_MAX:
+            self._seeds.clear()
+        seeds = self._seeds
+        codes = batch.topic_code
+        table = np.zeros(len(batch.topics), np.int32)
+        present = np.zeros(len(batch.topics), np.bool_)
+        present[codes] = True
+        for code in np.flatnonzero(present).tolist():
+            topic = batch.topics[code]
+            seed = seeds.get(topic)
+            if seed is None:
+                seed = seeds[topic] = java_string_hash(topic + TOPIC_END)
+            table[code] = seed
+        return table[codes]
+
+
+def _keys(
+    java_hashes: npt.NDArray[np.int32],
+    batch: DispatchBatch,
+    counts: int | npt.NDArray[np.int64],
+) -> Keys:
+    hashes = np.abs(java_hashes)
+    hashes[hashes < 0] = 0  # the smallest number has no positive twin
+    return Keys(
+        hashes,
+        np.repeat(batch.physical_offset, counts),
+        np.repeat(batch.store_timestamp, counts),
+    )
+
+
+def _words(
+    column: TextColumn, sizes: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Row, start and size of every word; rows ascending, None where each row has just one."""
+    parts: list[tuple[npt.NDArray[np.int64], ...]] = []
+    is_plain = True
+    for rows, matrix in rows_by_width(column.window, column.starts, sizes):
+        row_sizes = sizes[rows]
+        # A separator behind a row's own text counts here and is found out below.
+        suspicious = (matrix == _SEPARATOR).any(axis=1)
+        if not suspicious.any():
+            parts.append((rows, column.starts[rows], row_sizes))
+            continue
+        is_plain = False
+        plain = rows[~suspicious]
+        parts.append((plain, column.starts[plain], sizes[plain]))
+        parts.append(_split(column, rows[suspicious], matrix[suspicious], row_sizes[suspicious]))
+    if is_plain and len(parts) == 1 and len(parts[0][0]) == len(column):
+        return None, column.starts, sizes
+    if not parts:
+        empty = np.zeros(0, np.int64)
+        return empty, empty, empty
+    word_rows, starts, word_sizes = (np.concatenate(each) for each in zip(*parts, strict=True))
+    if len(parts) > 1:
+        order = np.lexsort((starts, word_rows))
+        word_rows, starts, word_sizes = word_rows[order], starts[order], word_sizes[order]
+    return word_rows, starts, word_sizes
+
+
+def _split(
+    column: TextColumn,
+    rows: npt.NDArray[np.int64],
+    matrix: npt.NDArray[np.uint8],
+    sizes: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], ...]:
+    """Row, start and size of the words of rows that hold separators."""
+    # A column of "no letter" on either side: each word then has a place where it begins and one
+    # behind its end.
+    is_letter = np.zeros((len(rows), matrix.shape[1] + 2), np.int8)
+    within = np.arange(matrix.shape[1]) < sizes[:, None]
+    is_letter[:, 1:-1] = (matrix != _SEPARATOR) & within
+    change = np.diff(is_letter, axis=1)
+    at_row, begins = np.nonzero(change == 1)
+    _, ends = np.nonzero(change == -1)
+    found = rows[at_row]
+    return found, column.starts[found] + begins, ends - begins
+
+
+def hash_of(topic: str, key: str) -> int:
+    """The hash under which a key of a topic is found."""
+    return key_hash(java_string_hash(topic + TOPIC_END + key))
+
+
+def keys_of_message(message: MessageView) -> list[str]:
+    """The keys of one message, in the order of its items."""
+    if message.transaction == TRANSACTION_ROLLBACK:
+        return []
+    properties = message.properties
+    unique = properties.get(PROPERTY_UNIQ_KEY)
+    words = properties.get(PROPERTY_KEYS, "").split(KEY_SEPARATOR)
+    return [key for key in (unique, *words) if key]

@@ -1,0 +1,179 @@
+"""The plugin ``index``: its options, and its hooks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+import numpy as np
+from attrs.validators import ge, instance_of, le
+
+import reput
+from reput.disk import FilePool
+from reput.manifest import OWN_DIRECTORY
+from reput_index._compat import find_as_rocketmq
+from reput_index._file import Geometry
+from reput_index._files import IndexFiles
+from reput_index._keys import KeysOfBatch
+from reput_index._query import Question, find
+from reput_index._recover import Recovery
+from reput_index.layout import DIRECTORY, ITEMS_PER_FILE, SLOTS_PER_FILE
+
+if TYPE_CHECKING:
+    from reput.batch import DispatchBatch
+    from reput.context import StoreContext
+    from reput.results import QueryResult
+    from reput_index._keys import Keys
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["IndexConfig", "IndexPlugin"]
+
+_INT32_MAX = (1 << 31) - 1
+_FILES_OPEN = 16
+
+
+@attrs.frozen(kw_only=True)
+class IndexConfig:
+    """Options of the ``index`` plugin."""
+
+    slots_per_file: int = attrs.field(
+        default=SLOTS_PER_FILE, validator=[instance_of(int), ge(1), le(_INT32_MAX)]
+    )
+    """Hash slots in one file; 5,000,000 are 20 MB. Files that exist keep theirs."""
+    items_per_file: int = attrs.field(
+        default=ITEMS_PER_FILE, validator=[instance_of(int), ge(2), le(_INT32_MAX)]
+    )
+    """Items in one file, one of which is never used; 20,000,000 are 400 MB."""
+
+
+@attrs.define(eq=False)
+class IndexPlugin(reput.Plugin):
+    """Keeps a hash index over the messages' keys, and finds messages through it."""
+
+    name: ClassVar[str] = "index"
+    default: ClassVar[bool] = True
+    config_type: ClassVar[type] = IndexConfig
+
+    config: IndexConfig = attrs.field(factory=IndexConfig)
+    context: StoreContext = attrs.field(init=False)
+    index: IndexFiles = attrs.field(init=False)
+    dispatched_to: int = attrs.field(init=False, default=0)
+    """Physical offset of the first message of which not all keys are in the files."""
+    _keys_added: int = attrs.field(init=False, default=0)
+    """Keys of that message that are in the files, as the disk failed at the next."""
+    _keys_of: KeysOfBatch = attrs.field(init=False, factory=KeysOfBatch)
+
+    # ------------------------------------------------------------------ opening
+
+    @reput.hookimpl
+    def reput_open(self, context: StoreContext) -> None:
+        """Find the files that are on disk."""
+        self.context = context
+        self._keys_added = 0
+        self.index = IndexFiles(
+            context.directory(DIRECTORY),
+            context.directory(OWN_DIRECTORY, "index-file"),
+            context.disk,
+            # A reader opens a file each time: the writer may have put another one in its place.
+            FilePool(context.disk, _FILES_OPEN if context.writable else 0, write=context.writable),
+            Geometry(self.config.slots_per_file, self.config.items_per_file),
+            context.writable,
+        )
+        if context.writable:
+            self.index.load()
+
+    @reput.hookimpl
+    def reput_recover(self, progress: int) -> int:
+        """Cut what was added behind ``progress``, and mend what a crash has left half-written."""
+        if self.context.writable:
+            recovery = Recovery(self.index, self.context.log)
+            progress = recovery.run(progress, clean=self.context.clean)
+        self.dispatched_to = progress
+        return progress
+
+    # ------------------------------------------------------------------ dispatching
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch: DispatchBatch) -> None:
+        """Add the keys of ``batch``."""
+        fresh = batch.after(self.dispatched_to)
+        if len(fresh):
+            if not self.index.files:
+                # Made for the first message, with keys or without, as RocketMQ does it: a directory
+                # without a file says that nothing was looked at.
+                self.index.make(int(fresh.store_timestamp[0]))
+            self._add(self._keys_of(fresh))
+        self.dispatched_to = max(self.dispatched_to, batch.end_offset)
+        self._keys_added = 0
+
+    def _add(self, keys: Keys) -> None:
+        done = 0
+        if self._keys_added and len(keys.hashes) and keys.physical_offsets[0] == self.dispatched_to:
+            done = self._keys_added
+        while done < len(keys.hashes):
+            done += self.index.append(keys.behind(done))
+            if done < len(keys.hashes):  # the next file may not be made
+                at = keys.physical_offsets[done]
+                self.dispatched_to = int(at)
+                self._keys_added = done - int(np.searchsorted(keys.physical_offsets, at))
+
+    @reput.hookimpl
+    def reput_flush(self) -> Mapping[str, int]:
+        """Bring everything to disk; vouch for the files that are full."""
+        self.index.flush()
+        return {"index_timestamp": self.index.flushed_timestamp}
+
+    # ------------------------------------------------------------------ reading
+
+    @reput.hookimpl
+    def reput_query(
+        self,
+        topic: str,
+        key: str,
+        begin: int,
+        end: int,
+        limit: int | None,
+        oldest_first: bool,
+        after: int | None,
+        compat: bool,
+    ) -> QueryResult:
+        """See `reput.hookspecs.reput_query`."""
+        question = Question(topic, key, begin, end, limit, oldest_first, after)
+        indexed_to = self.dispatched_to
+        index = self.index
+        if not self.context.writable:
+            index = attrs.evolve(index, files=())
+            index.load()
+            indexed_to = max((file.header.end_physical_offset for file in index.files), default=0)
+        answer = find_as_rocketmq if compat else find
+        return answer(index, self.context.log, question, indexed_to)
+
+    # ------------------------------------------------------------------ maintaining
+
+    @reput.hookimpl
+    def reput_trim(self, min_physical_offset: int) -> None:
+        """Remove files that point only to what the log has lost."""
+        if self.context.writable:
+            self.index.trim(min_physical_offset)
+
+    @reput.hookimpl
+    def reput_report(self) -> Mapping[str, object]:
+        """Files, items, geometry."""
+        if not self.context.writable:
+            self.index.load()
+        files = self.index.files
+        return {
+            "file_count": len(files),
+            "item_count": sum(file.item_count for file in files),
+            "slots_per_file": self.index.geometry.slot_count,
+            "items_per_file": self.index.geometry.item_count,
+        }
+
+    @reput.hookimpl
+    def reput_close(self) -> None:
+        """Close files."""
+        if hasattr(self, "index"):
+            self.index.pool.close()

@@ -1,0 +1,83 @@
+"""Commands that find messages by key do so through the index, and miss nothing behind it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import reput
+
+CONFIG = {
+    "commitlog": {"file_size": 1 << 16, "preallocate": False},
+    "index": {"slots_per_file": 50, "items_per_file": 60},
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A store of 100 messages, of which the index has the first 80."""
+    root = tmp_path / "store"
+    with reput.open(root, plugins=["index"], config=CONFIG) as store:
+        for number in range(80):
+            store.put(reput.Message("T", b"%d" % number, keys=f"all n{number}"))
+    with reput.open(root, plugins=[], forget=["index"]) as store:
+        for number in range(80, 100):
+            store.put(reput.Message("T", b"%d" % number, keys=f"all n{number}"))
+    # As after a crash: the plugin is named, and has not caught up.
+    manifest = root / "reput" / "manifest.json"
+    facts = json.loads(manifest.read_text())
+    facts["plugins"] = ["index"]
+    manifest.write_text(json.dumps(facts))
+    return root
+
+
+def bodies(result):
+    return [json.loads(line)["body"] for line in result.stdout.splitlines()]
+
+
+def test_every_message_is_found_once_in_its_order(run, path):
+    result = run("grep", path, "T", "--key", "all", "--json")
+
+    assert (result.exit_code, bodies(result)) == (0, [str(number) for number in range(100)])
+
+
+@pytest.mark.parametrize("number", [0, 79, 80, 99])
+def test_single_messages_are_found_on_both_sides_of_the_border(run, path, number):
+    by_grep = run("grep", path, "T", "--key", f"n{number}", "--json")
+    by_get = run("get", path, f"n{number}", "--topic", "T", "--json")
+
+    assert bodies(by_grep) == [str(number)]
+    assert json.loads(by_get.stdout)["body"] == str(number)
+
+
+def test_a_damaged_index_costs_time_and_no_message(run, path):
+    for file in (path / "index").iterdir():
+        data = bytearray(file.read_bytes())
+        data[36:40] = b"\x7f\xff\xff\xff"
+        file.write_bytes(data)
+
+    result = run("grep", path, "T", "--key", "all", "--json")
+
+    assert bodies(result) == [str(number) for number in range(100)]
+    assert "reading the whole log instead" in result.stderr
+
+
+def test_with_an_index_the_log_is_not_read_through(run, tmp_path, monkeypatch):
+    root = tmp_path / "store"
+    with reput.open(root, plugins=["index"], config=CONFIG) as store:
+        for number in range(80):
+            store.put(reput.Message("T", b"x" * 1_000, keys=f"n{number}"))
+    starts = []
+    scan = reput.Store.scan
+
+    def counting(store, start=None, *others, **options):
+        starts.append(start)
+        return scan(store, start, *others, **options)
+
+    monkeypatch.setattr(reput.Store, "scan", counting)
+    result = run("grep", root, "T", "--key", "n3", "--format", "%o")
+
+    assert result.stdout == "3\n"
+    assert len(starts) == 1
+    assert starts[0] > 80_000

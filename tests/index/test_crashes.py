@@ -1,0 +1,76 @@
+"""Power cuts, failing disks and killed writers: the index is what the log says, byte for byte."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import reput
+from reput.testing import CrashContract, KillContract
+from reput_index import IndexPlugin
+
+FIRST, LAST = -(1 << 63), (1 << 63) - 1
+
+
+def found_by_every_key(plugin: IndexPlugin) -> dict[tuple[str, str], list[int]]:
+    """Physical offsets by topic and key, for all keys of the log."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for batch in plugin.context.log.scan():
+        for row in range(len(batch)):
+            view = batch.message(row)
+            words = [view.properties.get("UNIQ_KEY"), *view.properties.get("KEYS", "").split(" ")]
+            for key in filter(None, words):
+                if (view.topic, key) not in found:
+                    answer = plugin.reput_query(
+                        view.topic, key, FIRST, LAST, None, True, None, False
+                    )
+                    found[view.topic, key] = [each.physical_offset for each in answer]
+    return found
+
+
+class TestCrashes(CrashContract):
+    plugin_name = "index"
+    config: ClassVar = {"slots_per_file": 5, "items_per_file": 6}
+
+    def state(self, plugin: Any) -> object:
+        return found_by_every_key(plugin)
+
+
+class TestCrashesOfFilesOfManyPages(CrashContract):
+    """Slots on pages of their own: each may be older or newer than the items."""
+
+    plugin_name = "index"
+    config: ClassVar = {"slots_per_file": 5_000, "items_per_file": 600}
+    max_states = 20
+
+    def state(self, plugin: Any) -> object:
+        return found_by_every_key(plugin)
+
+
+class TestKilled(KillContract):
+    plugin_name = "index"
+    config: ClassVar = {"slots_per_file": 50, "items_per_file": 60}
+
+    def state(self, plugin: Any) -> object:
+        return {"items": sum(file.item_count for file in plugin.index.files)}
+
+
+def test_a_store_that_was_opened_with_other_options_after_a_crash_is_mended(tmp_path):
+    """Files that were left by a kill keep their geometry, found in them."""
+    import shutil
+
+    log = {"file_size": 65_536, "preallocate": False}
+    config = {"commitlog": log, "index": {"slots_per_file": 11, "items_per_file": 50}}
+    with reput.open(tmp_path / "a", plugins=["index"], config=config, threads=False) as store:
+        for number in range(100):
+            store.put(reput.Message("T", b"", keys=f"n{number} all"))
+        store.wait_dispatched()
+        store.flush()
+        shutil.copytree(tmp_path / "a", tmp_path / "killed")
+
+    other = {"index": {"slots_per_file": 99, "items_per_file": 1_000}}
+    with reput.open(tmp_path / "killed", config=other, threads=False) as store:
+        store.wait_dispatched()
+        assert len(store.query("T", "all")) == 100
+
+    for path in (tmp_path / "a" / "index").iterdir():
+        assert (tmp_path / "killed" / "index" / path.name).read_bytes() == path.read_bytes()

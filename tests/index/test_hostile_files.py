@@ -1,0 +1,230 @@
+"""Index files that say what cannot be: a search ends, and finds what is there or says why not."""
+
+from __future__ import annotations
+
+import logging
+import struct
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import reput
+from reput.errors import CorruptFileError
+from reput.testing import Driver, SmallLog
+from reput_index import IndexConfig, IndexPlugin
+from reput_index._keys import hash_of
+from reput_index.layout import HEADER_SIZE, ITEM_SIZE, SLOT_SIZE
+
+SLOTS, ITEMS = 3, 200
+FIRST, LAST = -(1 << 63), (1 << 63) - 1
+ITEMS_AT = HEADER_SIZE + SLOTS * SLOT_SIZE
+
+
+def log_of(count=40):
+    log = SmallLog(4096)
+    for number in range(count):
+        log.append(reput.Message("T", b"", keys=f"n{number} all"), after_ms=100)
+    return log
+
+
+def ask(plugin, key, **options):
+    question = {"begin": FIRST, "end": LAST, "limit": None, "compat": False, **options}
+    answer = plugin.reput_query("T", key, oldest_first=False, after=None, **question)
+    return [each.physical_offset for each in answer]
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A log, a directory with its index in one file, and the file."""
+    log = log_of()
+    with Driver(new_plugin(), "index", tmp_path, log) as driver:
+        driver.catch_up()
+    (file,) = (tmp_path / "index").iterdir()
+    return log, tmp_path, file
+
+
+def new_plugin():
+    return IndexPlugin(IndexConfig(slots_per_file=SLOTS, items_per_file=ITEMS))
+
+
+def opened(log, root, *, writable, clean=True):
+    return Driver(new_plugin(), "index", root, log, log.max_physical_offset, writable, clean)
+
+
+def patch(file, position, layout, *values):
+    data = bytearray(file.read_bytes())
+    struct.pack_into(layout, data, position, *values)
+    file.write_bytes(data)
+
+
+def item_at(number):
+    return ITEMS_AT + number * ITEM_SIZE
+
+
+def slot_at(key):
+    return HEADER_SIZE + hash_of("T", key) % SLOTS * SLOT_SIZE
+
+
+def newest_of(file, key):
+    return struct.unpack_from(">i", file.read_bytes(), slot_at(key))[0]
+
+
+@pytest.mark.parametrize("writable", [True, False])
+@pytest.mark.parametrize("previous", ["itself", "a newer one", -1, 199, 200, 2**31 - 1, -(2**31)])
+def test_a_chain_that_loops_or_leaves_the_file_hides_nothing(stored, previous, writable, caplog):
+    log, root, file = stored
+    newest = newest_of(file, "all")
+    target = newest - 4
+    value = {"itself": target, "a newer one": newest}.get(previous, previous)
+    for number in range(target, newest):  # whichever of them is in the chain
+        patch(file, item_at(number) + 16, ">i", value)
+
+    with opened(log, root, writable=writable) as driver:
+        with caplog.at_level(logging.WARNING):
+            found = ask(driver.plugin, "all")
+        assert found == log.starts[::-1]
+        assert len(ask(driver.plugin, "all", compat=True)) <= 64  # as wrong as Java's, but it ends
+
+    assert "chain of items is broken" in caplog.text
+    assert str(file) in caplog.text
+
+
+@pytest.mark.parametrize("value", [-1, 199, 200, 2**31 - 1, -(2**31)])
+def test_a_slot_that_leads_nowhere_hides_nothing_from_a_reader(stored, value):
+    log, root, file = stored
+    patch(file, slot_at("all"), ">i", value)
+
+    with opened(log, root, writable=False) as driver:
+        assert ask(driver.plugin, "all") == log.starts[::-1]
+
+
+@pytest.mark.parametrize("offset", [-1, 1 << 62, -(1 << 63), 7])
+def test_items_that_point_to_no_message_of_that_key_are_left_out(stored, offset):
+    log, root, file = stored
+    patch(file, item_at(2 * 17 + 1) + 4, ">q", offset)
+
+    with opened(log, root, writable=False) as driver:
+        found = [ask(driver.plugin, f"n{number}") for number in (3, 17, 30)]
+
+    assert found == [[log.starts[3]], [], [log.starts[30]]]
+
+
+@pytest.mark.parametrize(
+    "next_item",
+    [ITEMS + 1, 2**31 - 1, 150, 2],  # beyond the file, beyond what is there, too few
+)
+def test_a_count_that_the_items_contradict_is_an_error_for_a_reader(stored, next_item):
+    log, root, file = stored
+    patch(file, 36, ">i", next_item)
+
+    with opened(log, root, writable=False) as driver:
+        with pytest.raises(CorruptFileError) as caught:
+            ask(driver.plugin, "all")
+
+    text = str(caught.value)
+    assert text.startswith(f"{file}, byte 36: ")
+    assert f"item {next_item - 1}" in text
+    assert "open the store for writing" in text
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"\xff" * 40,
+        b"\x7f" * 40,
+        b"\x80" + bytes(39),
+        struct.pack(">qqqqii", 1, 2, 0, 99, 3, 2**31 - 1),
+        struct.pack(">qqqqii", 1, 2, 1 << 62, 99, 3, 81),
+        struct.pack(">qqqqii", -1, -1, -1, -1, -1, 81),
+        struct.pack(">qqqqii", 1, 2, 0, 99, 3, ITEMS),
+    ],
+)
+def test_an_absurd_header_is_mended_by_a_writer(stored, header, clean):
+    log, root, file = stored
+    sound = file.read_bytes()
+    file.write_bytes(header + sound[40:])
+
+    with opened(log, root, writable=True, clean=clean) as driver:
+        driver.catch_up()
+        assert ask(driver.plugin, "all") == log.starts[::-1]
+
+    (mended,) = (root / "index").iterdir()
+    assert mended.read_bytes() == sound
+
+
+@pytest.mark.parametrize("number", [1, 2, 40, 79, 80])
+@pytest.mark.parametrize("field", [0, 4, 16])
+def test_after_a_crash_a_writer_mends_items_that_cannot_be(stored, number, field):
+    log, root, file = stored
+    sound = file.read_bytes()
+    patch(file, item_at(number) + field, ">i", -5)
+
+    with opened(log, root, writable=True, clean=False) as driver:
+        driver.catch_up()
+
+    assert file.read_bytes() == sound
+
+
+@pytest.mark.parametrize("slot", range(SLOTS))
+@pytest.mark.parametrize("value", [0, 1, 5, 199, 2**31 - 1, -1])
+def test_after_a_crash_slots_are_made_again(stored, slot, value):
+    log, root, file = stored
+    sound = file.read_bytes()
+    patch(file, HEADER_SIZE + slot * SLOT_SIZE, ">i", value)
+
+    with opened(log, root, writable=True, clean=False) as driver:
+        driver.catch_up()
+
+    assert file.read_bytes() == sound
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    changes=st.lists(
+        st.tuples(st.integers(0, ITEMS_AT + 90 * ITEM_SIZE), st.binary(min_size=1, max_size=40)),
+        min_size=1,
+        max_size=6,
+    ),
+    writable=st.booleans(),
+    clean=st.booleans(),
+)
+def test_whatever_a_file_says_what_is_found_has_the_key(tmp_path_factory, changes, writable, clean):
+    root, log = tmp_path_factory.mktemp("x"), log_of(20)
+    with Driver(new_plugin(), "index", root, log) as driver:
+        driver.catch_up()
+    (file,) = (root / "index").iterdir()
+    data = bytearray(file.read_bytes())
+    for position, replacement in changes:
+        data[position : position + len(replacement)] = replacement
+    file.write_bytes(data[: len(file.read_bytes())])
+
+    with opened(log, root, writable=writable, clean=clean) as driver:
+        if writable:
+            driver.catch_up()
+        for key, wanted in [("all", log.starts), ("n7", log.starts[7:8]), ("none", [])]:
+            try:
+                found = ask(driver.plugin, key)
+                ask(driver.plugin, key, compat=True)
+            except CorruptFileError:
+                if writable:
+                    raise
+                continue
+            assert set(found) <= set(wanted)
+            assert sorted(set(found), reverse=True) == found
+
+
+def test_files_of_other_names_are_left_alone(tmp_path):
+    log = log_of()
+    directory = tmp_path / "index"
+    directory.mkdir()
+    for name in ("20231114221320123.bak", "notes", "123", "x" * 17):
+        (directory / name).write_bytes(b"mine")
+    (directory / "20231114221320123").mkdir()
+
+    with Driver(new_plugin(), "index", tmp_path, log) as driver:
+        driver.catch_up()
+        assert ask(driver.plugin, "n5") == [log.starts[5]]
+
+    assert (directory / "notes").read_bytes() == b"mine"
