@@ -1,0 +1,22 @@
+"""Filters for reput: tags and SQL92 conditions as RocketMQ has them, for one message or a batch."""
+
+from __future__ import annotations
+
+from reput_filter._javavalues import EvaluationError
+from reput_filter.consumers import Consumer
+from reput_filter.errors import ExpressionError
+from reput_filter.expression import Expression, compile  # noqa: A004
+from reput_filter.plugin import FilterConfig, FilterPlugin
+from reput_filter.subscription import TagSubscription, tags
+
+__all__ = [
+    "Consumer",
+    "EvaluationError",
+    "Expression",
+    "ExpressionError",
+    "FilterConfig",
+    "FilterPlugin",
+    "TagSubscription",
+    "compile",
+    "tags",
+]

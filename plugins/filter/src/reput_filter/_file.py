@@ -1,0 +1,114 @@
+"""``config/consumerFilter.json``: the registered filters, as a broker keeps them.
+
+What is alive in the file is dead when it is loaded, since half a minute or since it was born, until
+its consumer comes back.
+
+Source: RocketMQ ``ConsumerFilterManager#encode``, ``#decode``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from reput_filter.bloom import BloomFilter
+from reput_filter.consumers import Consumer
+from reput_filter.errors import ExpressionError
+from reput_filter.expression import SQL92, Expression
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["decode", "encode"]
+
+_GRACE_MS: Final = 30_000
+_DAMAGE: Final = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)  # what reading somebody else's JSON ends in
+_NUMBERS: Final = re.compile(r"\[[\s\d,]+\]")
+
+
+def encode(consumers: Iterable[Consumer]) -> bytes:
+    """The file's text; tabs and no blanks, as RocketMQ writes it."""
+    by_topic: dict[str, Any] = {}
+    for each in consumers:
+        entry = by_topic.setdefault(each.topic, {"groupFilterData": {}, "topic": each.topic})
+        entry["groupFilterData"][each.group] = {
+            "bloomFilterData": {"bitNum": each.bit_count, "bitPos": list(each.positions)},
+            "bornTime": each.born_timestamp,
+            "clientVersion": each.version,
+            "consumerGroup": each.group,
+            "dead": each.is_dead,
+            "deadTime": each.dead_timestamp,
+            "expression": each.expression,
+            "expressionType": each.kind,
+            "topic": each.topic,
+        }
+    text = json.dumps(
+        {"filterDataByTopic": by_topic},
+        ensure_ascii=False,
+        indent="\t",
+        separators=(",", ":"),
+        sort_keys=True,
+    )
+    lines = _NUMBERS.sub(lambda found: re.sub(r"\s", "", found.group()), text)
+    return lines.encode("utf-8", "surrogatepass")
+
+
+def decode(data: bytes, bloom: BloomFilter, now: int, *, alive: bool = False) -> list[Consumer]:
+    """The filters of a file; none where it cannot be read, or its bits are of other maps.
+
+    Args:
+        data: the file.
+        bloom: of the bit maps that are computed now.
+        now: ms.
+        alive: leave alive what is; for readers beside the writer.
+    """
+    try:
+        found = [
+            _consumer(entry, now, alive)
+            for topic in json.loads(data)["filterDataByTopic"].values()
+            for entry in topic["groupFilterData"].values()
+        ]
+    except _DAMAGE as error:
+        logger.warning("registered filters are not readable error=%r", error)
+        return []
+    consumers = [each for each in found if each is not None]
+    for each in consumers:
+        same = (len(each.positions), each.bit_count) == (bloom.hash_count, bloom.bit_count)
+        if not same or not all(0 <= position < bloom.bit_count for position in each.positions):
+            logger.warning("registered filters are of other bit maps, and all forgotten")
+            return []
+    return consumers
+
+
+def _consumer(entry: Any, now: int, alive: bool) -> Consumer | None:
+    if entry["expressionType"] != SQL92:
+        return None
+    born, dead = int(entry["bornTime"]), int(entry["deadTime"])
+    if not alive and dead < born:
+        dead = max(born, now - _GRACE_MS)
+    bits = entry["bloomFilterData"]
+    try:
+        compiled = Expression(str(entry["expression"]))
+    except ExpressionError as error:
+        logger.warning("a registered filter does not compile: %s", error)
+        return None
+    return Consumer(
+        str(entry["consumerGroup"]),
+        str(entry["topic"]),
+        compiled.text,
+        int(entry["clientVersion"]),
+        born,
+        dead,
+        tuple(int(position) for position in bits["bitPos"]),
+        int(bits["bitNum"]),
+        compiled,
+    )

@@ -1,0 +1,170 @@
+"""Numbers as Java reads and orders them: the values that an expression compares.
+
+Source: ``Integer.valueOf``, ``Long.valueOf``, ``Double.valueOf``, ``Double.compareTo`` and the
+filter module's ``ComparisonExpression#__compare``.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+import unicodedata
+from typing import Final
+
+import attrs
+
+__all__ = [
+    "INT_MAX",
+    "LONG_MAX",
+    "EvaluationError",
+    "Kind",
+    "Number",
+    "Value",
+    "compare",
+    "parse_double",
+    "parse_integer",
+    "parse_number",
+]
+
+INT_MAX: Final = (1 << 31) - 1
+LONG_MAX: Final = (1 << 63) - 1
+
+
+class Kind(enum.IntEnum):
+    """Java's type of a number; the wider one is the larger."""
+
+    INT = 32
+    LONG = 64
+    DOUBLE = 65
+
+
+@attrs.frozen
+class Number:
+    """A number and its type."""
+
+    kind: Kind
+    value: int | float
+
+
+Value = str | bool | Number | None
+"""What an operand is for one message; None where the property is missing."""
+
+
+class EvaluationError(Exception):
+    """An evaluation that Java ends with an exception; the message is not selected.
+
+    Attributes:
+        java_name: the exception's class there.
+    """
+
+    def __init__(self, reason: str, java_name: str = "RuntimeException") -> None:
+        super().__init__(reason)
+        self.java_name = java_name
+
+
+# Java trims what is not above a space; digits are ASCII, and D or F may follow.
+# Each character can be read in one way only, so that a long text takes no longer than it is.
+_DOUBLE = re.compile(
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)"
+)
+_HEX_DOUBLE = re.compile(
+    r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?"
+)
+_BLANKS: Final = "".join(map(chr, range(33)))
+
+
+def parse_integer(text: str, kind: Kind) -> int:
+    """``Integer.valueOf`` or ``Long.valueOf``: a sign, digits of any script, nothing else.
+
+    Raises:
+        EvaluationError: no such number.
+    """
+    limit = INT_MAX if kind is Kind.INT else LONG_MAX
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if digits and len(digits) < 4096 and not (digits.isascii() and digits.isdigit()):
+        # Characters outside of the basic plane are two to Java, and none of them a digit.
+        digits = "".join(
+            str(unicodedata.decimal(each, "x")) if each <= "\uffff" else "x" for each in digits
+        )
+    if digits.isascii() and digits.isdigit():
+        digits = digits.lstrip("0") or "0"
+        if len(digits) <= 19:
+            value = -int(digits) if text[0] == "-" else int(digits)
+            if -limit - 1 <= value <= limit:
+                return value
+    raise EvaluationError(f"{text[:40]!r} is no {kind.name.lower()}")
+
+
+def parse_double(text: str) -> float:
+    """``Double.valueOf``.
+
+    Raises:
+        EvaluationError: no such number.
+    """
+    trimmed = text.strip(_BLANKS)
+    if _DOUBLE.fullmatch(trimmed):
+        if trimmed.endswith("NaN"):
+            return math.nan
+        if trimmed.endswith("Infinity"):
+            return -math.inf if trimmed[0] == "-" else math.inf
+        return float(trimmed.rstrip("dDfF"))
+    if _HEX_DOUBLE.fullmatch(trimmed):
+        try:
+            return float.fromhex(trimmed.rstrip("dDfF"))
+        except OverflowError:
+            return -math.inf if trimmed[0] == "-" else math.inf
+    raise EvaluationError(f"{text[:40]!r} is no double")
+
+
+def parse_number(text: str, kind: Kind) -> int | float:
+    """A property's text as a number of that type.
+
+    Raises:
+        EvaluationError: no such number.
+    """
+    return parse_double(text) if kind is Kind.DOUBLE else parse_integer(text, kind)
+
+
+def compare(left: str | bool | Number, right: str | bool | Number) -> int:
+    """Order of two values, below, equal to or above 0; -1 for those that have none.
+
+    Raises:
+        EvaluationError: a text that is no number of the type that it is compared with.
+    """
+    if isinstance(left, Number):
+        if isinstance(right, Number):
+            if Kind.DOUBLE in (left.kind, right.kind):
+                return _compare_doubles(float(left.value), float(right.value))
+            return _sign(left.value, right.value)
+        if isinstance(right, str):
+            return _compare_numbers(left.value, parse_number(right, left.kind), left.kind)
+        return -1
+    if isinstance(left, bool):
+        if isinstance(right, bool):
+            return _sign(left, right)
+        if isinstance(right, str):
+            raise EvaluationError("a boolean on the left of a text", "ClassCastException")
+        return -1
+    if isinstance(right, Number):
+        return _compare_numbers(parse_number(left, right.kind), right.value, right.kind)
+    if isinstance(right, bool):
+        return _sign(left.lower() == "true", right)
+    return _sign(left, right)
+
+
+def _compare_numbers(left: float, right: float, kind: Kind) -> int:
+    return _compare_doubles(left, right) if kind is Kind.DOUBLE else _sign(left, right)
+
+
+def _compare_doubles(left: float, right: float) -> int:
+    """``Double.compareTo``: -0.0 is below 0.0; NaN is equal to itself and above all others."""
+    if left != left or right != right:
+        return (left != left) - (right != right)
+    if left == right == 0.0:
+        return _sign(math.copysign(1.0, left), math.copysign(1.0, right))
+    return _sign(left, right)
+
+
+def _sign(left: str | float, right: str | float) -> int:
+    return (left > right) - (left < right)  # type: ignore[operator]

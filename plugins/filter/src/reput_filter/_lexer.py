@@ -1,0 +1,98 @@
+"""Cuts an expression into tokens, as RocketMQ's generated lexer does.
+
+The longest token wins, and among equals a keyword before a name. Numbers have no leading zeros:
+``012`` is ``0`` and then ``12``. A ``--`` that no line end follows is two minus signs and no
+comment.
+
+Source: ``SelectorParser.jj`` (5.3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from reput_filter.errors import ExpressionError
+
+__all__ = ["END", "Token", "tokens"]
+
+END: Final = "end"
+
+KEYWORDS: Final = frozenset(
+    [
+        "NOT",
+        "AND",
+        "OR",
+        "BETWEEN",
+        "IN",
+        "TRUE",
+        "FALSE",
+        "NULL",
+        "IS",
+        "CONTAINS",
+        "STARTSWITH",
+        "ENDSWITH",
+    ]
+)
+
+# Alternatives are in the order in which they are tried; none can match the same text in two ways.
+_FORM: Final = r"""
+      (?P<blank>    [ \t\n\r\f]+ | /\*.*?\*/ %s )
+    | (?P<float>    [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | \.[0-9]+(?:[eE][+-]?[0-9]+)?
+                  | [0-9]+[eE][+-]?[0-9]+ )
+    | (?P<integer>  0 | [1-9][0-9]*[lL]? )
+    | (?P<string>   '(?:[^']|'')*+' )
+    | (?P<name>     [A-Za-z_$][A-Za-z0-9_$]* )
+    | (?P<operator> <> | >= | <= | [=<>(),+-] )
+    """
+_FLAGS: Final = re.VERBOSE | re.DOTALL
+_TOKEN: Final = re.compile(_FORM % r"| --[^\n\r]*(?:\r\n|\n|\r)", _FLAGS)
+_TOKEN_OF_LAST_LINE: Final = re.compile(_FORM % "", _FLAGS)
+
+
+class Token(NamedTuple):
+    """A piece of an expression."""
+
+    kind: str
+    """A keyword in capitals, an operator, ``"name"``, ``"integer"``, ``"float"``, ``"string"``, or
+    `END`."""
+    text: str
+    column: int
+    """Where it begins, from 0."""
+
+
+def tokens(expression: str) -> Iterator[Token]:
+    """The tokens, each made when it is asked for; behind the last one comes `END`, again and again.
+
+    Raises:
+        ExpressionError: at a character that begins no token, when that place is reached.
+    """
+    at = 0
+    last_line = max(expression.rfind("\n"), expression.rfind("\r")) + 1
+    while at < len(expression):
+        # Looking for the line end that is not there would take long for a line of minus signs.
+        found = (_TOKEN if at < last_line else _TOKEN_OF_LAST_LINE).match(expression, at)
+        if found is None:
+            raise ExpressionError(expression, at, _no_token(expression, at))
+        kind, text = str(found.lastgroup), found.group()
+        if kind == "name" and text.upper() in KEYWORDS:
+            kind = text.upper()
+        if kind != "blank":
+            yield Token(text if kind == "operator" else kind, text, at)
+        at = found.end()
+    while True:
+        yield Token(END, "", len(expression))
+
+
+def _no_token(expression: str, at: int) -> str:
+    two, one = expression[at : at + 2], expression[at]
+    if two == "!=":
+        return "'!=' is no operator; write <>"
+    if two == "/*":
+        return "the comment is not closed"
+    if one == "'":
+        return "the text is not closed"
+    if one == '"':
+        return "texts stand in single quotes"
+    return f"{one!r} begins nothing that is known"

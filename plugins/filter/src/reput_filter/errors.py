@@ -1,0 +1,30 @@
+"""Errors of this distribution."""
+
+from __future__ import annotations
+
+import attrs
+
+from reput.errors import ReputError
+
+__all__ = ["ExpressionError"]
+
+_SHOWN = 60  # characters of an expression on either side of the place
+
+
+@attrs.define(eq=False, slots=False)
+class ExpressionError(ReputError, ValueError):
+    """An expression that cannot be compiled; the text points at the place."""
+
+    expression: str
+    column: int  # from 0
+    reason: str
+
+    def __str__(self) -> str:
+        start = max(self.column - _SHOWN, 0)
+        part = self.expression[start : self.column + _SHOWN]
+        # One line, whatever stands in it, so that the arrow is below the place.
+        line = "".join(each if each.isprintable() else " " for each in part)
+        return (
+            f"column {self.column + 1}: {self.reason}\n    {line}\n"
+            f"    {' ' * (self.column - start)}^"
+        )

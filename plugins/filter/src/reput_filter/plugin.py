@@ -1,0 +1,197 @@
+"""The plugin ``filter``: compiles filters for reads, and computes bit maps where asked to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+from attrs.validators import ge, instance_of, le
+
+import reput
+from reput_filter import expression as expressions
+from reput_filter._file import decode, encode
+from reput_filter.bloom import BloomFilter
+from reput_filter.consumers import Consumer, Consumers
+from reput_filter.expression import SQL92, TAG, Expression
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from reput.batch import DispatchBatch
+    from reput.context import StoreContext
+    from reput_filter.subscription import TagSubscription
+
+__all__ = ["FilterConfig", "FilterPlugin"]
+
+DIRECTORY = "config"
+FILE_NAME = "consumerFilter.json"
+
+
+@attrs.frozen(kw_only=True)
+class FilterConfig:
+    """Options of the ``filter`` plugin."""
+
+    strict: bool = attrs.field(default=True, validator=instance_of(bool))
+    """Refuse filters of reads that RocketMQ takes and that do not do what they say, as
+    ``a LIKE 'x%'``. What consumers register is never refused for that."""
+    bit_maps: bool = attrs.field(default=False, validator=instance_of(bool))
+    """Compute a bit map for each message: which registered filters select it. It is kept where the
+    consume queues have extend files (their option ``extend``)."""
+    max_error_rate: int = attrs.field(default=20, validator=[instance_of(int), ge(1), le(99)])
+    """How many of a hundred messages a bit map may let pass though they are not wanted."""
+    expected_consumers: int = attrs.field(
+        default=32, validator=[instance_of(int), ge(1), le(100_000)]
+    )
+    """Consumers for which that rate holds; a bit map has 3.5 bits for each."""
+    forget_after_ms: int = attrs.field(default=86_400_000, validator=[instance_of(int), ge(0)])
+    """Bits of a consumer that has left are computed for so long."""
+
+
+@attrs.define(eq=False)
+class FilterPlugin(reput.Plugin):
+    """Compiles filters; knows the consumers that registered theirs.
+
+    Not used by a new store unless it is named. Nothing is lost by that: a compiled filter needs no
+    plugin, as reads take it as it is; and a store that named this one could not be opened without.
+    """
+
+    name: ClassVar[str] = "filter"
+    default: ClassVar[bool] = False
+    config_type: ClassVar[type] = FilterConfig
+
+    config: FilterConfig = attrs.field(factory=FilterConfig)
+    consumers: Consumers = attrs.field(
+        init=False,
+        default=attrs.Factory(lambda self: self._none(lambda: 0), takes_self=True),
+    )
+    """The registered filters."""
+    _context: StoreContext | None = attrs.field(init=False, default=None)
+    _written: bytes | None = attrs.field(init=False, default=None)
+    _file_lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+
+    # ------------------------------------------------------------------ opening
+
+    @reput.hookimpl
+    def reput_open(self, context: StoreContext) -> None:
+        """Load the registered filters."""
+        self._context = context
+        self.consumers = self._none(context.clock)
+        self._written = self._read()
+        if self._written is not None:
+            now = context.clock()
+            self.consumers.load(
+                decode(self._written, self.consumers.bloom, now, alive=not context.writable)
+            )
+
+    def _none(self, clock: Callable[[], int]) -> Consumers:
+        bloom = BloomFilter.of(self.config.max_error_rate, self.config.expected_consumers)
+        return Consumers(bloom, clock)
+
+    # ------------------------------------------------------------------ filters of reads
+
+    @reput.hookimpl
+    def reput_filter(
+        self, expression: str, kind: str, topic: str | None
+    ) -> Expression | TagSubscription | Consumer | None:
+        """See `reput.hookspecs.reput_filter`."""
+        if kind not in (SQL92, TAG):
+            return None
+        compiled = expressions.compile(expression, kind, strict=self.config.strict)
+        if kind == SQL92 and topic is not None:
+            self._follow()
+            registered = self.consumers.with_expression(topic, expression)
+            if registered is not None:
+                return registered
+        return compiled
+
+    # ------------------------------------------------------------------ registered filters
+
+    def register(
+        self,
+        group: str,
+        topic: str,
+        expression: str | None,
+        *,
+        kind: str | None = SQL92,
+        version: int = 0,
+    ) -> bool:
+        """Take a consumer group's filter of a topic, for bit maps; whether that changed anything.
+
+        See `Consumers.register`. It is on disk when this returns.
+        """
+        changed = self.consumers.register(group, topic, expression, kind=kind, version=version)
+        self._save()
+        return changed
+
+    def register_group(
+        self, group: str, subscriptions: Mapping[str, str], *, version: int = 0
+    ) -> None:
+        """Take all filters of a group, by topic; its filters of other topics are dead then."""
+        self.consumers.register_group(group, subscriptions, version=version)
+        self._save()
+
+    def unregister(self, group: str) -> None:
+        """Note that a consumer group has left."""
+        self.consumers.unregister(group)
+        self._save()
+
+    def _save(self) -> None:
+        context = self._context
+        if context is None or not context.writable:
+            return
+        with self._file_lock:
+            self.consumers.forget_dead(context.clock() - self.config.forget_after_ms)
+            consumers = self.consumers.everyone()
+            data = encode(consumers)
+            if data == self._written or (self._written is None and not consumers):
+                return
+            context.disk.make_directory(context.directory(DIRECTORY))
+            context.disk.replace(context.directory(DIRECTORY, FILE_NAME), data)
+            self._written = data
+
+    def _read(self) -> bytes | None:
+        assert self._context is not None
+        try:
+            return self._context.disk.read_file(self._context.directory(DIRECTORY, FILE_NAME))
+        except FileNotFoundError:
+            return None
+
+    def _follow(self) -> None:
+        """In a read-only store another process registers filters."""
+        context = self._context
+        if context is None or context.writable:
+            return
+        with self._file_lock:
+            data = self._read()
+            if data == self._written:
+                return
+            consumers = self._none(context.clock)
+            if data is not None:
+                consumers.load(decode(data, consumers.bloom, context.clock(), alive=True))
+            self.consumers, self._written = consumers, data
+
+    # ------------------------------------------------------------------ bit maps
+
+    @reput.hookimpl
+    def reput_enrich(self, batch: DispatchBatch) -> Mapping[str, npt.NDArray[np.generic]] | None:
+        """Which registered filters select each message of ``batch``."""
+        return self.consumers.bit_maps(batch) if self.config.bit_maps else None
+
+    @reput.hookimpl
+    def reput_flush(self) -> None:
+        """Save what has changed; filters that are dead for long go."""
+        self._save()
+
+    @reput.hookimpl
+    def reput_report(self) -> Mapping[str, object]:
+        """Registered filters, and how their bits are made."""
+        bloom = self.consumers.bloom
+        return {
+            "registered": len(self.consumers.everyone()),
+            "bit_maps": self.config.bit_maps,
+            "bit_count": bloom.bit_count,
+            "hash_count": bloom.hash_count,
+        }
