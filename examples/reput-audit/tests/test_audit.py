@@ -12,7 +12,16 @@ import pytest
 
 import reput
 from reput.errors import ConfigError, CorruptFileError, StoreNotFoundError
-from reput.testing import Driver, ManualClock, PluginContract, SmallLog, garbled_at, torn_at
+from reput.testing import (
+    CrashContract,
+    Driver,
+    KillContract,
+    ManualClock,
+    PluginContract,
+    SmallLog,
+    garbled_at,
+    torn_at,
+)
 from reput_audit import AuditConfig, AuditPlugin, read_counts
 
 NOON = 1_700_049_600_000  # 2023-11-15 12:00 UTC, ms
@@ -22,6 +31,20 @@ DAY = 24 * HOUR
 
 
 class TestContract(PluginContract):
+    plugin_name = "audit"
+
+    def state(self, plugin: AuditPlugin) -> object:
+        return plugin.totals()
+
+
+class TestCrashes(CrashContract):
+    plugin_name = "audit"
+
+    def state(self, plugin: AuditPlugin) -> object:
+        return plugin.totals()
+
+
+class TestKilled(KillContract):
     plugin_name = "audit"
 
     def state(self, plugin: AuditPlugin) -> object:

@@ -45,7 +45,7 @@ class AuditPlugin(reput.Plugin):
     def reput_open(self, context: reput.StoreContext) -> None:
         """Load the counts; without a file, or with a damaged one, begin at nothing."""
         self._context = context
-        self._counts = Counts(_PERIODS_MS[self.config.period])
+        self._counts, self._written = Counts(_PERIODS_MS[self.config.period]), b""
         path = context.directory(DIRECTORY, FILE_NAME)
         if not context.writable or not context.disk.exists(path):
             return
