@@ -4,7 +4,7 @@
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
 
-PLUGINS := consumequeue
+PLUGINS := consumequeue filter index
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format dev bench constraints clean
+.PHONY: help demo test soak lint format dev bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ demo: $(BIN)/tox ## open, fill, dispatch and read a store, with rates
 
 test: $(BIN)/tox ## run the whole matrix: lint, types, every plugin alone and together, on every CPython >= 3.11
 	@PATH="$(INTERPRETERS)$$PATH" $(BIN)/tox run-parallel --parallel auto --parallel-no-spinner $(ARGS)
+
+soak: $(BIN)/tox ## kill writers and cut the power, thousands of times
+	@$(BIN)/tox run -e soak $(ARGS)
 
 lint: $(BIN)/tox ## ruff and mypy only
 	@$(BIN)/tox run -e lint,types

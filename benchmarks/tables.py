@@ -9,9 +9,14 @@ __all__ = [
     "APPEND_MANY_DURABLE",
     "APPEND_ONE",
     "APPEND_ONE_DURABLE",
+    "BACKFILL",
     "DERIVE",
+    "FILTER",
+    "FILTERED_READ",
     "IDLE",
+    "ISOLATION",
     "OPEN",
+    "OPEN_AFTER_KILL",
     "READ",
     "SCAN",
     "TABLES",
@@ -28,9 +33,32 @@ APPEND_MANY_DURABLE = Table(
     "Append in batches of 1000, each on disk before the call returns", note="times are of one batch"
 )
 DERIVE = Table("Consume queues from nothing, the log already there", bytes_of="records")
+INDEX = Table(
+    "Consume queues and key index from nothing, the log already there", bytes_of="records"
+)
+QUERY = Table("Find a message by key", compares=False)
 SCAN = Table("Scan the log into columns", bytes_of="records")
 READ = Table("Read everything in order, bodies taken as bytes")
+FILTER = Table("Evaluate a condition for every message of the log", compares=False)
+FILTERED_READ = Table(
+    "Read all queues, one message in a hundred wanted",
+    note="counted are the messages that a read goes past, wanted or not",
+)
 IDLE = Table("An idle store: put one message, wait until it can be read", compares=False)
+ISOLATION = Table(
+    "Put and list in queues, beside another plugin",
+    bytes_of="bodies",
+    note="the other plugin's own lag is no part of it",
+)
+BACKFILL = Table(
+    "Put one message, wait until it can be read, beside a plugin that catches up", compares=False
+)
+OPEN_AFTER_KILL = Table(
+    "Open a store that was killed",
+    bytes_of="records",
+    note="the rows have the same bytes behind their last flush; reading them is what it takes",
+    compares=False,
+)
 OPEN = Table("Open a store", bytes_of="records", compares=False)
 
 TABLES = (
@@ -39,8 +67,15 @@ TABLES = (
     APPEND_ONE_DURABLE,
     APPEND_MANY_DURABLE,
     DERIVE,
+    INDEX,
+    QUERY,
     SCAN,
     READ,
+    FILTER,
+    FILTERED_READ,
     IDLE,
+    ISOLATION,
+    BACKFILL,
     OPEN,
+    OPEN_AFTER_KILL,
 )

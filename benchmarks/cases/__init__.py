@@ -5,13 +5,42 @@ from __future__ import annotations
 import itertools
 
 from benchmarks.case import Case
-from benchmarks.cases import append, derive, durable, latency, opening, peers, read, scan
+from benchmarks.cases import (
+    append,
+    derive,
+    durable,
+    index,
+    isolation,
+    killing,
+    latency,
+    opening,
+    peers,
+    read,
+    scan,
+)
+from benchmarks.cases import (
+    filter as filters,
+)
 
 __all__ = ["ALL", "by_name"]
 
 ALL: tuple[Case, ...] = tuple(
     itertools.chain.from_iterable(
-        module.cases() for module in (append, durable, derive, scan, read, latency, opening, peers)
+        module.cases()
+        for module in (
+            append,
+            durable,
+            derive,
+            index,
+            scan,
+            read,
+            filters,
+            latency,
+            isolation,
+            opening,
+            killing,
+            peers,
+        )
     )
 )
 

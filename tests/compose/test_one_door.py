@@ -1,0 +1,74 @@
+"""Core and plugins reach files through `reput.disk` alone: tests put another disk in its place.
+
+The command line and the testing kit are no part of a store.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(
+    path
+    for pattern in ("core/src/reput", "plugins/*/src", "examples/*/src")
+    for folder in ROOT.glob(pattern)
+    for path in folder.rglob("*.py")
+    if not {"cli", "testing"} & set(path.relative_to(folder).parts)
+)
+DOOR = ROOT / "core/src/reput/disk.py"
+MODULES = {"os", "fcntl", "shutil", "tempfile", "pathlib", "io"}
+HARMLESS = {
+    # What has nothing to do with files.
+    *(
+        "os.PathLike",
+        "os.fspath",
+        "os.getpid",
+        "os._exit",
+        "os.sep",
+        "os.altsep",
+        "os.fsencode",
+        "os.fsdecode",
+    ),
+    # Text in, text out; `abspath` asks for the working directory.
+    *("os.path.join", "os.path.dirname", "os.path.basename", "os.path.abspath", "os.path.relpath"),
+    *("os.path.split", "os.path.splitext"),
+    "os.DirEntry",  # a type; entries come from `Disk.list`
+}
+ALLOWED = {
+    ("core/src/reput/storeconfig.py", "open"): "the user's TOML file, which is not the store's",
+}
+
+
+def file_calls(path):
+    """``(line, name)`` of whatever a module uses of the modules that lead to files."""
+    tree = ast.parse(path.read_text())
+    inner = {node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node not in inner:
+            name = ast.unparse(node)
+            if name.split(".")[0] in MODULES and name not in HARMLESS:
+                yield node.lineno, name
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in MODULES:
+            yield node.lineno, f"from {node.module} import …"
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("open", "mmap.mmap"):
+            yield node.lineno, ast.unparse(node.func)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_are_opened_changed_and_looked_at_through_the_disk(path):
+    if path == DOOR:
+        return
+    name = str(path.relative_to(ROOT))
+
+    strangers = [found for found in file_calls(path) if (name, found[1]) not in ALLOWED]
+
+    assert strangers == [], "go through reput.disk.Disk, or say here why not"
+
+
+def test_the_door_itself_would_be_noticed():
+    found = {name for _, name in file_calls(DOOR)}
+
+    assert {"os.open", "os.pwrite", "os.replace", "fcntl.lockf", "mmap.mmap"} <= found
