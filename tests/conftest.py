@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import json
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden" / "rocketmq-4.8.0"
+sys.path.append(str(Path(__file__).parent / "support"))  # modules that tests of all folders share
 
 
 @functools.lru_cache(maxsize=4)
@@ -23,6 +25,17 @@ def _all_rows(case: str) -> dict[str, list[dict[str, Any]]]:
             row = json.loads(line)
             by_kind.setdefault(row["kind"], []).append(row)
     return by_kind
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how many crash states, faults and the like were tried, by what tests have recorded."""
+    counts: dict[str, int] = {}
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if isinstance(value, int):
+                counts[name] = counts.get(name, 0) + value
+    for name, count in sorted(counts.items()):
+        terminalreporter.write_line(f"{name}: {count:,}")
 
 
 @pytest.fixture

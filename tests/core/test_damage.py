@@ -10,7 +10,10 @@ import reput
 from reput.errors import CorruptFileError
 from reput.layout import file_name
 
+pytestmark = pytest.mark.proof
+
 CONFIG = {"commitlog": {"file_size": 1024, "preallocate": False}}
+AS_ROCKETMQ = {"commitlog": {**CONFIG["commitlog"], "recovery": "rocketmq"}}
 SENT = [
     reput.Message("T", b"first", 0, tags="TagA", keys="k1"),
     reput.Message("T", b"second", 1, tags="TagB", keys="k2"),
@@ -149,7 +152,7 @@ def test_a_file_that_was_cut_short_is_an_error_that_names_it(closed_store):
 
 
 def test_stale_records_behind_the_end_do_not_come_back(tmp_path):
-    with reput.open(tmp_path, plugins=[], config=CONFIG) as store:
+    with reput.open(tmp_path, plugins=[], config=AS_ROCKETMQ) as store:
         receipts = [store.put(reput.Message("T", b"%d" % n)) for n in range(5)]
     file = tmp_path / "commitlog" / file_name(0)
     data = bytearray(file.read_bytes())
@@ -197,7 +200,7 @@ def test_a_store_that_another_writer_went_on_with_is_read_to_its_new_end(closed_
 
 
 def test_files_behind_a_damaged_one_are_kept_aside_whole(tmp_path):
-    with reput.open(tmp_path, plugins=[], config=CONFIG) as store:
+    with reput.open(tmp_path, plugins=[], config=AS_ROCKETMQ) as store:
         receipts = [store.put(reput.Message("T", b"%d" % n * 50)) for n in range(40)]
         assert store.log.file_count > 3
     file = tmp_path / "commitlog" / file_name(1024)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import reput
+from reput.batchbody import encode_batch
 from reput.disk import Disk
 from reput.errors import (
     ConfigError,
@@ -245,6 +246,17 @@ def test_light_queues_get_offsets_of_their_own(tmp_path):
 
     with reput.open(tmp_path, plugins=[]) as store:
         assert store.log.queue_offsets == expected
+
+
+def test_a_batch_that_would_grow_to_gigabytes_is_refused_before_it_does(tmp_path):
+    one = reput.Message("T", b"", 0)
+    shared = {f"name{number}": "x" * 1_000 for number in range(30)}
+    batch = reput.Message("T", encode_batch([one] * 10_000), 0, properties=shared)
+
+    with open_small(tmp_path) as store:
+        with pytest.raises(MessageIllegalError, match="expanded, the batch has over"):
+            store.put_batch(batch)
+        assert store.log.max_physical_offset == 0
 
 
 def test_an_inner_batch_advances_its_queue_by_its_count(tmp_path):
@@ -548,14 +560,14 @@ def test_idle_threads_burn_no_processor_time(tmp_path):
     # No clock is read here: the reput thread must be blocked on its event, not on a timer.
     with open_small(tmp_path) as store:
         waiting = threading.Event()
-        original = store._loop._work.wait
+        original = store._loop.lanes.main.work.wait
 
         def wait(timeout=None):
             assert timeout is None
             waiting.set()
             return original(timeout)
 
-        store._loop._work.wait = wait
+        store._loop.lanes.main.work.wait = wait
         store.put(reput.Message("T", b"x"))
         assert waiting.wait(10)
 

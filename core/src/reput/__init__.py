@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from reput.context import StoreContext as StoreContext
     from reput.errors import ReputError as ReputError
     from reput.hookspecs import hookimpl as hookimpl
+    from reput.losses import Loss as Loss
     from reput.message import Message as Message
     from reput.opening import open_store as open  # noqa: A004 (`reput.open`, like `gzip.open`)
     from reput.opening import open_store as open_store
     from reput.plugin import Plugin as Plugin
     from reput.results import BatchReceipt as BatchReceipt
+    from reput.results import Hole as Hole
+    from reput.results import QueryResult as QueryResult
     from reput.results import QueueInfo as QueueInfo
     from reput.results import ReadResult as ReadResult
     from reput.results import Receipt as Receipt
@@ -39,10 +42,13 @@ _HOMES = {
     "DispatchBatch": "batch",
     "Durability": "status",
     "Finding": "batch",
+    "Hole": "results",
+    "Loss": "losses",
     "Message": "message",
     "MessageView": "view",
     "Plugin": "plugin",
     "PutStatus": "status",
+    "QueryResult": "results",
     "QueueInfo": "results",
     "ReadResult": "results",
     "ReadStatus": "status",

@@ -95,6 +95,9 @@ class FileAllocator:
         descriptor = self._disk.open(self._path, create=True)
         try:
             self._disk.allocate(descriptor, self._file_size)
+            # Before it gets its name: a power cut must not leave one without its size in the log,
+            # where another file may follow it.
+            self._disk.flush(descriptor)
         except OSError:
             self._disk.close(descriptor)
             self._disk.remove(self._path)

@@ -97,7 +97,11 @@ class DispatchBatch:
         finding: Finding | None = None,
         columns: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> None:
-        self.window = window
+        # Many plugins are given the same batch; what one writes into it would be the next one's.
+        for array in (start, size, topic_code):
+            array.flags.writeable = False
+        self.window = window.view()
+        self.window.flags.writeable = False
         self.base_offset = base_offset
         self.start = start
         self.size = size
@@ -282,7 +286,8 @@ class DispatchBatch:
         """A batch in which ``columns`` are added or stand in the place of those of that name.
 
         Raises:
-            ValueError: a column that is not ``(n,)``, or that may not be replaced.
+            ValueError: a column that is not ``(n,)`` or no numbers or bytes, or that may not be
+                replaced.
         """
         for name, column in columns.items():
             if name in _FIXED:
@@ -291,6 +296,10 @@ class DispatchBatch:
                 raise ValueError(
                     f"column {name!r} has shape {np.shape(column)}, the batch has {len(self)} rows"
                 )
+            kinds = "iu" if name == "tags_code" else "biufSUV"
+            kind = np.asarray(column).dtype.kind
+            if kind not in kinds:
+                raise ValueError(f"column {name!r} is of kind {kind!r}, not one of {kinds!r}")
         changed = self[:]
         for name, column in columns.items():
             kept = np.asarray(column).view()

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from reput.decode import RECORD_SIZE_MAX
 from reput.errors import MessageIllegalError
 from reput.layout import PROPERTIES_SIZE_MAX, TRANSACTION_MASK, UNIT_OF_BATCH
 from reput.message import Message, encode_property_text
@@ -54,12 +55,18 @@ def expand_batch(batch: Message) -> list[Message]:
             "sys_flag", batch.sys_flag, None, "a batch takes no transaction bits"
         )
     delay = parse_properties(shared).get("DELAY", "0")
-    if delay.isdigit() and int(delay) > 0:
+    if delay.isascii() and delay.isdigit() and delay.strip("0"):
         raise MessageIllegalError("properties", delay, None, "a batch takes no DELAY")
     messages = []
-    body, position = batch.body, 0
+    body, position, total = batch.body, 0, 0
     while position < len(body):
         flag, start, end, properties, position = _read_unit(body, position)
+        # Every message gets the shared properties: a few megabytes could become gigabytes.
+        total += end - start + len(properties) + len(shared)
+        if total > RECORD_SIZE_MAX:
+            raise MessageIllegalError(
+                "body", len(body), None, f"expanded, the batch has over {RECORD_SIZE_MAX} bytes"
+            )
         if properties and shared and not properties.endswith(b"\x02"):
             properties += b"\x02"
         messages.append(

@@ -12,8 +12,6 @@ Source: RocketMQ ``StoreCheckpoint``, ``DefaultMessageStore#createTempFile`` and
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import struct
 import threading
@@ -33,9 +31,6 @@ _FIELDS: Final = struct.Struct(">qqqqq")
 _MARGIN_MS: Final = 3_000  # what was stored this long before a flush may not be part of it
 _LEFT_ON_PURPOSE: Final = b"closed by reput; queues not kept"
 _LOCK_TEXT: Final = b"lock"
-_FLOCK: Final = struct.Struct(
-    "hhqqi"
-)  # struct flock of 64-bit Linux: type, whence, start, len, pid
 
 
 @attrs.frozen
@@ -124,8 +119,7 @@ class StoreLock:
         Raises:
             StoreLockedError: somebody writes this store, in this process or another.
         """
-        stat = os.stat(self.root)
-        identity = stat.st_dev, stat.st_ino
+        identity = self.disk.identity(self.root)
         with _held_lock:
             # First of all: closing any descriptor of the file would give up the lock of a store
             # that is open in this process.
@@ -133,16 +127,27 @@ class StoreLock:
                 raise StoreLockedError(self.root, os.getpid())
             descriptor = self.disk.open(self.path, create=True)
             try:
-                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-            except OSError as error:
-                holder = _holder(descriptor)
+                if not self.disk.lock(descriptor):
+                    raise StoreLockedError(self.root, self.disk.lock_holder(descriptor))
+                self.disk.write(descriptor, _LOCK_TEXT, 0)
+            except BaseException:
                 self.disk.close(descriptor)
-                if error.errno in (errno.EACCES, errno.EAGAIN):
-                    raise StoreLockedError(self.root, holder) from None
                 raise
-            self.disk.write(descriptor, _LOCK_TEXT, 0)
             _held_here.add(identity)
             self._descriptor, self._identity = descriptor, identity
+
+    def is_taken(self) -> bool:
+        """Whether somebody writes this store, in this process or another; changes nothing."""
+        with _held_lock:
+            if self.disk.identity(self.root) in _held_here:
+                return True  # and no descriptor of the file may be closed
+            if not self.disk.exists(self.path):
+                return False
+            descriptor = self.disk.open(self.path)
+            try:
+                return self.disk.lock_holder(descriptor) is not None
+            finally:
+                self.disk.close(descriptor)
 
     def release(self) -> None:
         """Give the lock up; nothing happens when it is not held."""
@@ -152,14 +157,3 @@ class StoreLock:
             _held_here.discard(self._identity)
             self.disk.close(self._descriptor)
             self._descriptor, self._identity = -1, None
-
-
-def _holder(descriptor: int) -> int | None:
-    """Process that holds the lock, where the system tells."""
-    try:
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
-        kind, _, _, _, pid = _FLOCK.unpack(answer)
-    except (OSError, struct.error):
-        return None
-    return pid if kind != fcntl.F_UNLCK and pid > 0 else None

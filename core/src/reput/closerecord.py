@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["CloseRecord"]
 
 _NAME = "closed"
+_OWN_CRC = "crc"
 
 
 @attrs.frozen
@@ -53,10 +54,16 @@ class CloseRecord:
         if not disk.exists(path):
             return None
         try:
-            record = cls(**json.loads(disk.read_file(path, 4096)))
-        except (ValueError, TypeError):
+            facts = json.loads(disk.read_file(path, 4096))
+            own_crc = facts.pop(_OWN_CRC)
+            record = cls(**facts)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
-        if not all(isinstance(value, int) for value in attrs.astuple(record)):
+        if not all(type(value) is int for value in attrs.astuple(record)):
+            return None
+        # One that is damaged would have the log end elsewhere, or its last record taken for
+        # another one than was written.
+        if own_crc != record.own_crc():
             return None
         return record if record.checkpoint_crc == _checkpoint_crc(root, disk) else None
 
@@ -71,7 +78,12 @@ class CloseRecord:
             last_store_timestamp=0 if message is None else message.store_timestamp,
             checkpoint_crc=_checkpoint_crc(root, disk),
         )
-        disk.replace(cls.path(root), json.dumps(attrs.asdict(record)).encode())
+        facts = {**attrs.asdict(record), _OWN_CRC: record.own_crc()}
+        disk.replace(cls.path(root), json.dumps(facts).encode())
+
+    def own_crc(self) -> int:
+        """CRC-32 of the record itself: its numbers in decimal, in their order, spaces between."""
+        return zlib.crc32(" ".join(map(str, attrs.astuple(self))).encode())
 
     @classmethod
     def remove(cls, root: str, disk: Disk) -> None:

@@ -46,5 +46,20 @@ class CommitLogConfig:
         default=4 << 20, validator=[instance_of(int), ge(4096), le(1 << 30)]
     )
     """Bytes of the log that are decoded at a time."""
+    recovery: str = attrs.field(default="reput", validator=in_(("reput", "rocketmq")))
+    """What opening does where it meets damage that sound records follow. ``"reput"``: only what is
+    damaged is lost, and filled with records that say so. ``"rocketmq"``: the log is cut there."""
+    keep_cut: bool = attrs.field(default=True, validator=instance_of(bool))
+    """Copy what is cut or overwritten to ``reput/lost+found`` first."""
+    read_horizon: str = attrs.field(default="", validator=in_(("", "appended", "durable")))
+    """How far plugins get messages, and so how far queues reach. ``"appended"``: as far as they
+    are written. ``"durable"``: as far as they are on disk. ``""``: durable with ``flush="sync"``,
+    else appended."""
     preallocate: bool = attrs.field(default=True, validator=instance_of(bool))
     """Make the next file ahead of need, in the background."""
+
+    @property
+    def reads_durable(self) -> bool:
+        """Whether plugins are given only what is on disk."""
+        horizon = self.read_horizon or ("durable" if self.flush == "sync" else "appended")
+        return horizon == "durable"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from reput.batch import DispatchBatch
+    from reput.losses import Loss
     from reput.view import MessageView
 
 __all__ = ["LogReader", "StoreContext"]
@@ -65,9 +66,13 @@ class LogReader(Protocol):
     ) -> Iterator[DispatchBatch]:
         """Batches over ``[start, end)``; ``start`` must be a record's or a file's beginning.
 
-        A batch is valid until the next one is taken. Ends in front of damage, which the last
-        batch's ``finding`` tells.
+        A batch is valid until the next one is taken. One that ends in front of damage tells it by
+        its ``finding``; it may have no rows. The next one begins at the next sound record.
         """
+        ...
+
+    def losses(self, start: int, end: int) -> tuple[Loss, ...]:
+        """What the log is known to have lost of ``[start, end)``; cheap where it lost nothing."""
         ...
 
 
@@ -87,6 +92,9 @@ class StoreContext:
     disk: Disk
     clock: Callable[[], int]
     """Now, in ms since the epoch. Never ask the system instead: tests pass clocks of their own."""
+    recovery: str = "reput"
+    """The store's option of that name. ``"rocketmq"``: what files hold beyond ``progress`` is to be
+    believed as far as the log reaches, as RocketMQ believes it."""
 
     def directory(self, *names: str) -> str:
         """Path under the store's root; names that would leave it are refused.

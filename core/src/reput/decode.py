@@ -189,10 +189,13 @@ class Decoder:
                 wrong = np.arange(len(borders.start)) == bad
                 lower(wrong, FindingReason.BODY_CRC, "checksum and body differ")
         if self.check_record_crc:
+            properties_size = parts["properties_size"].tolist()
             for row in range(count):
+                if properties_size[row] < CRC_PROPERTY_SIZE:
+                    continue  # what looks like a checksum is a part of the body
                 start = int(borders.start[row])
                 record = window[start : start + int(borders.size[row])].tobytes()
-                if not record_crc_matches(record):
+                if not record_crc_matches(record, properties_size[row]):
                     wrong = np.arange(len(borders.start)) == row
                     lower(wrong, FindingReason.RECORD_CRC, "checksum property and bytes differ")
                     break
@@ -414,7 +417,7 @@ def _wrong_crc(
     return -1
 
 
-def record_crc_matches(record: bytes) -> bool:
+def record_crc_matches(record: bytes, properties_size: int) -> bool:
     """Whether the whole-record checksum of ``record`` is absent or right.
 
     Source: RocketMQ ``MessageDecoder`` (``enabledAppendPropCRC``): the last 20 bytes of the
@@ -422,7 +425,7 @@ def record_crc_matches(record: bytes) -> bool:
     """
     reserved = record[-CRC_PROPERTY_SIZE:]
     name = PROPERTY_CRC.encode() + b"\x01"
-    if not reserved.startswith(name):
+    if properties_size < len(reserved) or not reserved.startswith(name):
         return True
     digits = reserved[len(name) : -1]
     if not digits.isdigit():

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import mmap
 import os
+import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
 __all__ = ["Disk", "FilePool"]
+
+_FLOCK: Final = struct.Struct(
+    "hhqqi"
+)  # struct flock of 64-bit Linux: type, whence, start, len, pid
 
 
 class Disk:
@@ -32,11 +38,16 @@ class Disk:
         flags = os.O_RDWR if write or create else os.O_RDONLY
         if create:
             flags |= os.O_CREAT
+        flags |= getattr(os, "O_NONBLOCK", 0)  # nobody waits for the other end of a foreign pipe
         return os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o644)
 
     def close(self, descriptor: int) -> None:
         """Close a descriptor of `open`."""
         os.close(descriptor)
+
+    def is_removed(self, descriptor: int) -> bool:
+        """Whether the open file has no name any more, so that nobody will find it again."""
+        return os.fstat(descriptor).st_nlink == 0
 
     def size(self, descriptor: int) -> int:
         """Size of the open file in bytes."""
@@ -80,10 +91,14 @@ class Disk:
 
     def write(self, descriptor: int, data: Buffer, position: int) -> None:
         """Write all of ``data`` at file position ``position``."""
-        written = os.pwrite(descriptor, data, position)
+        written = self.write_some(descriptor, data, position)
         view = memoryview(data)
         while written < len(view):  # a signal or a nearly full disk cut it short
-            written += os.pwrite(descriptor, view[written:], position + written)
+            written += self.write_some(descriptor, view[written:], position + written)
+
+    def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
+        """Write a first part of ``data``; the number of bytes written, often all. Use `write`."""
+        return os.pwrite(descriptor, data, position)
 
     def allocate(self, descriptor: int, size: int) -> None:
         """Give the file ``size`` bytes of real space, so that writing it cannot run out of it."""
@@ -119,6 +134,42 @@ class Disk:
         """Whether there is anything under that name."""
         return os.path.lexists(path)
 
+    def leads_nowhere(self, path: str) -> bool:
+        """Whether there is a symbolic link of that name, to something that is not there."""
+        return os.path.islink(path) and not os.path.exists(path)
+
+    def identity(self, path: str) -> tuple[int, int]:
+        """What tells the file or directory from all others, whichever path leads to it."""
+        about = os.stat(path)
+        return about.st_dev, about.st_ino
+
+    def modified(self, path: str) -> int:
+        """When the file's bytes were changed for the last time, ms since the epoch."""
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def lock(self, descriptor: int) -> bool:
+        """Lock the file's first byte for this process; False where another one has it.
+
+        The lock goes when this process closes any descriptor of the file.
+        """
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                return False
+            raise
+        return True
+
+    def lock_holder(self, descriptor: int) -> int | None:
+        """Process that holds the lock; None where nobody does or the system cannot tell."""
+        try:
+            asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+            answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
+            kind, _, _, _, pid = _FLOCK.unpack(answer)
+        except (OSError, struct.error):
+            return None
+        return pid if kind != fcntl.F_UNLCK and pid > 0 else None
+
     def list(self, path: str) -> list[os.DirEntry[str]]:
         """Entries of a directory sorted by name; empty where there is no such directory."""
         try:
@@ -127,9 +178,28 @@ class Disk:
         except FileNotFoundError:
             return []
 
-    def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; nothing happens where it is already there."""
-        os.makedirs(path, exist_ok=True)
+    def make_directory(self, path: str, *, durable: bool = False) -> None:
+        """Make a directory and those above it; nothing happens where it is already there.
+
+        With ``durable`` the names of those that were made are on disk when this returns; without,
+        flush the directories that hold them.
+        """
+        missing = []
+        while not os.path.isdir(path) and path not in ("", os.sep):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for each in reversed(missing):
+            self.make_one_directory(each)
+            if durable:
+                self.flush_directory(os.path.dirname(each) or ".")
+
+    def make_one_directory(self, path: str) -> None:
+        """Make a directory in one that is there; use `make_directory`."""
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):  # else somebody was quicker
+                raise
 
     def flush_directory(self, path: str) -> None:
         """Return when names made, renamed or removed in that directory are on disk."""

@@ -23,6 +23,7 @@ from reput.ids import pack_host
 from reput.layout import (
     BORN_HOST_V6,
     CRC_PROPERTY_SIZE,
+    FILLER_TOPIC,
     HEADER_SIZE,
     HOST_SIZE,
     HOST_SIZE_V6,
@@ -33,16 +34,18 @@ from reput.layout import (
     PROPERTY_INNER_BASE,
     PROPERTY_INNER_NUM,
     PROPERTY_LIGHT_QUEUES,
+    RECORD_MIN_SIZE,
     RECORD_OVERHEAD_MAX,
     RETRY_PREFIX,
     STORE_HOST_V6,
     TOPIC_SIZE_MAX,
     TOPIC_SIZE_V1_MAX,
+    TRANSACTION_ROLLBACK,
 )
 from reput.message import Message, property_text
 from reput.properties import encode_properties, parse_properties
 
-__all__ = ["Encoder", "Prepared", "check_topic", "seal_record", "unpackable"]
+__all__ = ["Encoder", "Prepared", "check_topic", "encode_filler", "seal_record", "unpackable"]
 
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
 _TOPICS_KEPT = 1 << 16
@@ -130,6 +133,13 @@ class Encoder:
         )
         if self.record_crc:
             properties, special = _without_crc(properties), True
+        elif properties[-CRC_PROPERTY_SIZE:].startswith(_CRC_NAME):
+            # That of a message of another store: here it would prove the record to be damaged.
+            properties = _without_crc(properties)
+            if properties[-CRC_PROPERTY_SIZE:].startswith(_CRC_NAME):
+                raise MessageIllegalError(
+                    "properties", None, None, "the last value ends like the checksum of a record"
+                )
         if len(properties) > self._properties_max:
             raise PropertiesSizeError(
                 "properties", len(properties), self._properties_max, "encoded bytes"
@@ -237,6 +247,56 @@ class Encoder:
 def seal_record(size: int, rest: bytes) -> bytes:
     """Whole record from its size and what `Encoder.finish` gave."""
     return size.to_bytes(4, "big") + rest
+
+
+def encode_filler(
+    size: int,
+    physical_offset: int,
+    store_timestamp: int,
+    body: bytes,
+    store_host: bytes,
+    *,
+    record_crc: bool = False,
+) -> bytes:
+    """A record of exactly ``size`` bytes that stands where records were lost.
+
+    It is one that was rolled back, which no queue and no index lists. The topic is cut and the body
+    filled up with spaces, or left out, as the size wants it; so is the record's checksum.
+
+    Args:
+        size: bytes of the record, a record's least size or more.
+        physical_offset: where it will stand.
+        store_timestamp: ms; its time of birth, too.
+        body: what it has to say, if there is room for that.
+        store_host: packed host; one that is not IPv4 is left out.
+        record_crc: add the whole-record checksum, if there is room for it.
+    """
+    room = size - RECORD_MIN_SIZE
+    crc_size = CRC_PROPERTY_SIZE if record_crc and room >= CRC_PROPERTY_SIZE else 0
+    topic = FILLER_TOPIC.encode()[: room - crc_size]
+    body_size = room - crc_size - len(topic)
+    body = body.ljust(body_size) if len(body) <= body_size else b" " * body_size
+    host = store_host if len(store_host) == HOST_SIZE else bytes(HOST_SIZE)
+    packed = _HEADS[HOST_SIZE, HOST_SIZE].pack(
+        MAGIC_V1,
+        crc32(body) & 0x7FFFFFFF,
+        0,
+        0,
+        0,
+        physical_offset,
+        TRANSACTION_ROLLBACK,
+        store_timestamp,
+        host,
+        store_timestamp,
+        host,
+        0,
+        0,
+        body_size,
+    )
+    named = len(topic).to_bytes(1, "big") + topic
+    if crc_size:
+        return seal_record(size, _with_crc(size, packed, body, named, b""))
+    return seal_record(size, packed + body + named + bytes(2))
 
 
 def _as_bytes(body: object) -> bytes:

@@ -91,6 +91,8 @@ class LogFlusher:
         try:
             for file in files:
                 file.flush()
+                if file.base_offset >= self._log.files.min_offset:  # else it was trimmed
+                    file.require_there()
         except OSError as error:
             self._failure = error
             logger.error("flush failed, the store takes no more puts error=%s", error)

@@ -30,9 +30,18 @@ def java_string_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
-@lru_cache(maxsize=4096)
+_KEPT_SIZE = 256  # bytes; a log of long texts must not fill the memory
+
+
 def _hash_of_bytes(text: bytes) -> int:
     # Java replaces what is not UTF-8 by U+FFFD before it hashes.
+    if len(text) <= _KEPT_SIZE:
+        return _kept_hash(text)
+    return java_string_hash(text.decode("utf-8", "replace"))
+
+
+@lru_cache(maxsize=4096)
+def _kept_hash(text: bytes) -> int:
     return java_string_hash(text.decode("utf-8", "replace"))
 
 

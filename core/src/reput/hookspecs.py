@@ -4,13 +4,15 @@ A hook is a method of the plugin's class, marked ``@reput.hookimpl``, that takes
 arguments which it needs, by name. All hooks are called per batch or per operation, never per
 message.
 
-Threads: `reput_dispatch` and `reput_enrich` run on the reput thread, never twice at once.
-`reput_flush` runs on the flush thread and may overlap a dispatch. Reads come from any thread.
+Threads: `reput_dispatch` and `reput_enrich` are never called twice at once, mostly on the reput
+thread. `reput_flush` runs on another thread and may overlap a dispatch. Reads come from any thread.
 `reput_open`, `reput_recover` and `reput_close` run alone.
 
-What a hook raises stops this plugin only: it is suspended, its progress stays where it was, and the
-store and the other plugins go on. `reput_open` and `reput_recover` are the exception: what they
-raise is raised by the opening of the store, for its files are not what they should be.
+What a hook raises, whatever it is, stops this plugin only, and so does a call that does not return:
+the store and the other plugins go on, and the plugin's progress stays where it was. A failed
+`reput_dispatch` is called again with the same messages, after a pause; then the plugin's policy
+decides (section ``dispatch`` of the configuration). What fails elsewhere is not tried again, and a
+failed `reput_flush` never. Exceptions of `reput_put` and of reads go to the caller.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
 
     from reput.batch import DispatchBatch
     from reput.context import StoreContext
+    from reput.filters import MessageFilter
     from reput.message import Message
-    from reput.results import QueueInfo, ReadResult
+    from reput.results import QueryResult, QueueInfo, ReadResult
 
 __all__ = ["PROJECT", "hookimpl"]
 
@@ -43,7 +46,8 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 def reput_open(context: StoreContext) -> None:
     """Learn about the store and load what the plugin has on disk.
 
-    Called once, before any other hook. Write nothing here, and nothing anywhere when
+    Called before any other hook, and once more, behind `reput_close`, when a suspended plugin is
+    resumed: begin anew, as a new object would. Write nothing here, and nothing anywhere when
     ``context.writable`` is false.
 
     Args:
@@ -116,7 +120,7 @@ def reput_dispatch(batch: DispatchBatch) -> None:
     Called on the reput thread, never twice at once. Delivery is at least once: after a crash the
     same messages come again, so skip what is already there (`DispatchBatch.after`). Where the log
     is cut into batches means nothing. An exception stops this plugin only: its progress stays where
-    it was.
+    it was, and the same messages, cut into batches in another way perhaps, come again.
 
     Args:
         batch: one message or more; read-only, valid until the call returns.
@@ -133,11 +137,14 @@ def reput_arrive(batch: DispatchBatch) -> None:
 
 
 @hookspec
-def reput_flush() -> None:
+def reput_flush() -> Mapping[str, int] | None:
     """Make durable everything that was dispatched before this call.
 
-    Called on the flush thread after the log itself was flushed, and perhaps during a dispatch. The
-    plugin's progress is recorded only when this has returned.
+    Called after the log itself was flushed, on another thread than a dispatch and perhaps during
+    one. The plugin's progress is recorded only when this has returned. When it raises, the plugin
+    is suspended: what a failed flush leaves on disk is not known. Once resumed, its files are cut
+    to the last progress and derived anew from there. Return times for the checkpoint, by the names
+    of its fields (``index_timestamp``), or None.
     """
 
 
@@ -145,8 +152,27 @@ def reput_flush() -> None:
 
 
 @hookspec(firstresult=True)
+def reput_filter(expression: str, kind: str, topic: str | None) -> MessageFilter | None:
+    """Compile a filter for reads; None for a kind that the plugin does not know.
+
+    The first plugin that answers anything but None decides. May be called from any thread; raise a
+    `ValueError` that says what is wrong with the expression.
+
+    Args:
+        expression: as the caller gave it.
+        kind: its language: ``"SQL92"``, ``"TAG"``, or one of the plugin's own.
+        topic: the topic that is going to be read; None when that is not known.
+    """
+
+
+@hookspec(firstresult=True)
 def reput_read(
-    topic: str, queue_id: int, queue_offset: int, max_count: int, max_bytes: int
+    topic: str,
+    queue_id: int,
+    queue_offset: int,
+    max_count: int,
+    max_bytes: int,
+    filter: MessageFilter | None,  # noqa: A002 - the word for it
 ) -> ReadResult | None:
     """Read messages of one queue from ``queue_offset`` on.
 
@@ -158,6 +184,8 @@ def reput_read(
         queue_offset: where to begin.
         max_count: most messages to return, 1 or more.
         max_bytes: stop before this many bytes of records, but return one message at least.
+        filter: return only messages that it selects; None for all. A plugin that does not take this
+            argument is asked for all of them, and the store drops what is not wanted.
     """
 
 
@@ -170,6 +198,35 @@ def reput_offset_by_time(topic: str, queue_id: int, timestamp: int, boundary: st
         queue_id: the queue.
         timestamp: ms.
         boundary: ``"lower"`` (first at or after) or ``"upper"`` (last at or before).
+    """
+
+
+@hookspec(firstresult=True)
+def reput_query(
+    topic: str,
+    key: str,
+    begin: int,
+    end: int,
+    limit: int | None,
+    oldest_first: bool,
+    after: int | None,
+    compat: bool,
+) -> QueryResult | None:
+    """Find the messages of a topic by key.
+
+    A message matches when the whole key is its ``UNIQ_KEY`` or a word of its ``KEYS``; a hash of it
+    is not enough. The first plugin that answers anything but None decides. May be called from any
+    thread.
+
+    Args:
+        topic: the topic's name, as the caller gave it.
+        key: the key.
+        begin: store time of the oldest message wanted, ms.
+        end: store time of the newest message wanted, ms.
+        limit: most messages to return, 1 or more; None for all.
+        oldest_first: in the order of the log, else against it.
+        after: ``after`` of the answer before: go on behind its messages; None to begin.
+        compat: answer as RocketMQ does, in its order, hash collisions and limits included.
     """
 
 

@@ -97,6 +97,8 @@ PROPERTY_INNER_NUM: Final = "INNER_NUM"
 PROPERTY_INNER_BASE: Final = "INNER_BASE"
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
 RETRY_PREFIX: Final = "%RETRY%"
+FILLER_TOPIC: Final = "RMQ_SYS_REPUT_HOLE"
+"""Topic of the records that stand where others were lost; the first part of it, in small ones."""
 
 CRC_PROPERTY_SIZE: Final = len(PROPERTY_CRC) + 1 + 10 + 1
 """Bytes that the whole-record checksum takes at the end of the properties."""

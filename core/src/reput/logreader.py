@@ -11,19 +11,23 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 
 from reput.batch import Finding, FindingReason
-from reput.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End, magic_places
+from reput.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End
 from reput.errors import CorruptFileError
-from reput.gather import words_at
+from reput.holes import HoleFinder, LogHole
 from reput.layout import (
     BORN_HOST_POSITION,
     BORN_HOST_V6,
+    HEADER,
+    HEADER_SIZE,
     MAGIC_V1,
     MAGIC_V2,
     RECORD_MIN_SIZE,
     SIZE_AND_MAGIC,
+    file_name,
     host_size,
 )
 from reput.mappedfile import MappedFileQueue
@@ -32,10 +36,10 @@ from reput.view import MessageView
 if TYPE_CHECKING:
     from reput.batch import DispatchBatch
     from reput.disk import Disk, FilePool
+    from reput.losses import Loss, LossLedger
 
 __all__ = ["CommitLogReader", "ReadAhead", "WindowReader"]
 
-_OWN_OFFSET_POSITION = 28  # of a record's own physical offset
 _DAMAGE_SIZE = 65_536
 _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
 
@@ -132,6 +136,12 @@ class CommitLogReader:
         self.files = MappedFileQueue(directory, file_size, disk, pool)
         self.follows = False
         """Whether another process may be writing, so that the end must be looked for."""
+        self.holes: tuple[LogHole, ...] = ()
+        """Damage that was found in a log that is only read, and passed over."""
+        self.ledger: LossLedger | None = None
+        """What is known to be lost."""
+        self.keeps_behind = True
+        """Whether records behind damage belong to the log."""
         self._disk = disk
         self._window_size = window_size
         self._end_offset = 0
@@ -198,11 +208,25 @@ class CommitLogReader:
                         # The next file is not there yet: the log ends in front of the blank.
                         self._end_offset = max(self._end_offset, _last_end(result.batch))
                         return
+                if result.end == End.BAD:
+                    end_offset = self._follow_behind(result, reader)
                 if end_offset == self._end_offset:
                     return
                 self._end_offset = end_offset
-                if result.end in (End.BAD, End.EMPTY):
+                if result.end == End.EMPTY:
                     return
+
+    def _follow_behind(self, result: DecodeResult, reader: WindowReader) -> int:
+        """Where another process's log goes on behind damage; in front of it when it does not."""
+        batch = result.batch
+        if not self.keeps_behind or not self.size_at(batch.end_offset):
+            return batch.end_offset  # a writer writes a record's size last
+        after = int(batch.store_timestamp[-1]) if len(batch) else 0
+        holes = self.hole_finder().holes_at(batch.end_offset, batch.finding, after=after)
+        if not holes or len(reader.read(batch.end_offset).batch):
+            return batch.end_offset  # in the second case it was being written when we looked
+        self.holes += tuple(holes)
+        return holes[-1].end_offset
 
     def _anything_at(self, offset: int) -> bool:
         if self.files.base_of(offset) is None:
@@ -256,15 +280,24 @@ class CommitLogReader:
         position = self.min_physical_offset if start is None else start
         stop = self.max_physical_offset if end is None else min(end, self.max_physical_offset)
         while position < stop:
-            result = reader.read(position, stop)
-            batch = result.batch
+            known = next((each for each in self.holes if each.end_offset > position), None)
+            limit = stop if known is None else max(min(stop, known.start_offset), position)
+            if limit > position:
+                result = reader.read(position, limit)
+                batch = result.batch
+                position = batch.end_offset
+                is_damage = result.end in (End.BAD, End.EMPTY)
+                if is_damage or (len(batch) == 0 and result.end == End.WINDOW):
+                    hole = self.hole_at(position, limit, batch.finding)
+                    position = max(hole.end_offset, position + 1)
+                    batch.finding = hole.finding
+            else:
+                batch = reader.read(position).batch[:0]
+            if known is not None and position == known.start_offset:
+                position = known.end_offset
+                batch.finding = batch.finding or known.finding
             if len(batch) or batch.finding is not None:
                 yield batch
-            if batch.end_offset <= position or result.end in (End.BAD, End.EMPTY):
-                if batch.finding is None and batch.end_offset < stop:
-                    yield _with_gap(batch, stop)
-                return
-            position = batch.end_offset
 
     def window_reader(
         self, *, check_crc: bool = False, check_record_crc: bool = False
@@ -273,29 +306,91 @@ class CommitLogReader:
         decoder = Decoder(check_crc=check_crc, check_record_crc=check_record_crc)
         return WindowReader(self.files, decoder, self._window_size)
 
+    def check_names(self) -> None:
+        """Refuse files whose records say that they are another file: the first and the last ones.
+
+        Raises:
+            CorruptFileError: the first two records of a file agree on another place.
+        """
+        bases = self.files.bases
+        for base in dict.fromkeys((*bases[:1], *bases[-2:])):
+            stated = self._stated_base(base)
+            if stated != base:
+                raise CorruptFileError(
+                    self.files.path(base),
+                    0,
+                    f"its records say that it is {file_name(stated)}; give it that name back, or "
+                    "move it away if it is not part of the store",
+                )
+
+    def _stated_base(self, base: int) -> int:
+        """Where the file begins by its first two records; ``base`` where they do not agree."""
+        stated, position = [], 0
+        for _ in range(2):
+            head = self.files.read(base + position, HEADER_SIZE)
+            if len(head) < HEADER_SIZE:
+                return base
+            size, magic, _, _, _, _, own, *_ = HEADER.unpack(head)
+            if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_MIN_SIZE <= size <= self.file_size:
+                return base
+            stated.append(own - position)
+            position += size
+        first, second = stated
+        return first if first == second and first >= 0 and first % self.file_size == 0 else base
+
+    # ------------------------------------------------------------------ damage
+
+    def size_at(self, offset: int) -> int:
+        """What stands where a record's size would; 0 where nothing does."""
+        return int.from_bytes(self.files.read(offset, 4), "big")
+
+    def hole_finder(self) -> HoleFinder:
+        """Looks for sound records, for one thread."""
+        return HoleFinder(self.files)
+
+    def hole_at(self, start: int, stop: int, finding: Finding | None = None) -> LogHole:
+        """The damage at ``start`` and the place where the log goes on behind it, ``stop`` at most.
+
+        Args:
+            start: where a record should begin and none does.
+            stop: the log's end, or a record's beginning.
+            finding: what the decoder says of it; None for zeros.
+        """
+        holes = self.hole_finder().holes_at(start, finding, stop)
+        if not holes:
+            finding = finding or Finding(start, FindingReason.BAD_MAGIC, "the file is gone")
+            return LogHole(start, stop, finding)
+        return attrs.evolve(holes[0], end_offset=holes[-1].end_offset)
+
     def next_record(self, start: int, end: int) -> int:
         """Offset of the first sound record at ``start`` or behind it; ``end`` when there is none.
 
         Behind damage there is no border to go by: what counts as a record has the magic, states
-        its own offset, and is consistent.
+        its own offset, is consistent, and its body matches its checksum.
         """
-        while start < end:
-            base = self.files.base_of(start)
-            if base is None:
-                return end
-            file_end = min(base + self.file_size, end)
-            size = min(self._window_size + RECORD_SIZE_MAX, file_end - start)
-            window = np.frombuffer(self.files.read(start, size), np.uint8)
-            decoder = Decoder()
-            places = magic_places(window)
-            stated = words_at(window, places + _OWN_OFFSET_POSITION, np.dtype(">i8"))
-            for place in places[stated == places + start].tolist():
-                size, _ = SIZE_AND_MAGIC.unpack_from(window.data, place)
-                record = window[place : place + max(size, 0)]
-                if len(decoder.decode(record, start + place).batch) == 1:
-                    return start + int(place)
-            start += max(len(window), 1)
-        return end
+        found = self.hole_finder().next_record(start, end)
+        return end if found is None else found
+
+    def losses(self, start: int, end: int) -> tuple[Loss, ...]:
+        """See `reput.context.LogReader.losses`."""
+        return () if self.ledger is None else self.ledger.between(start, end)
+
+    def note_loss(
+        self, start: int, end: int, finding: Finding | None = None, hole: LogHole | None = None
+    ) -> None:
+        """Note in the ledger that ``[start, end)`` was passed over; once, however often it is.
+
+        Args:
+            start: where a record should begin and none does.
+            end: where the log goes on.
+            finding: what stands there; None for zeros.
+            hole: what `hole_at` found there, where it was asked.
+        """
+        if self.ledger is None:
+            return
+        if hole is None:
+            hole = self.hole_at(start, end, finding)
+        self.ledger.note(skipped(attrs.evolve(hole, end_offset=end)))
 
     def ask_to_wake(self, wake: Callable[[], None]) -> None:
         """Have ``wake`` called at the next append; a log that is only read has none."""
@@ -339,9 +434,17 @@ def _last_end(batch: DispatchBatch) -> int:
     return batch.base_offset + int(batch.start[-1] + batch.size[-1])
 
 
-def _with_gap(batch: DispatchBatch, stop: int) -> DispatchBatch:
-    """``batch`` without rows, saying that the log should go on to ``stop`` and does not."""
-    empty = batch[len(batch) :]
-    detail = f"zeros, where the log goes on to {stop}"
-    empty.finding = Finding(batch.end_offset, FindingReason.BAD_MAGIC, detail)
-    return empty
+def skipped(hole: LogHole) -> Loss:
+    """The ledger's entry for damage that stays as it is."""
+    from reput.losses import SKIPPED, Loss
+
+    return Loss(
+        hole.start_offset,
+        hole.end_offset,
+        hole.finding.reason.name,
+        hole.finding.detail,
+        hole.topic,
+        hole.queue_id,
+        hole.queue_offset,
+        SKIPPED,
+    )

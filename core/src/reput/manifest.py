@@ -51,7 +51,7 @@ class Manifest:
         try:
             data = json.loads(disk.read_file(path))
             version, plugins, config = data["format"], data["plugins"], data["config"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptFileError(
                 path, 0, f"no manifest: {error}; remove it to name the plugins again"
             ) from None

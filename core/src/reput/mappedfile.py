@@ -13,6 +13,7 @@ leaves one of a wrong size, which RocketMQ refuses to open.
 from __future__ import annotations
 
 import bisect
+import errno
 import logging
 import mmap
 import os
@@ -25,7 +26,7 @@ from reput.errors import CorruptFileError
 from reput.layout import FILE_NAME_DIGITS, file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from reput.disk import Disk, FilePool
 
@@ -67,6 +68,16 @@ class MappedFile:
         """Return when all bytes written so far are on disk."""
         self.disk.flush(self.descriptor)
 
+    def require_there(self) -> None:
+        """Make sure that what was written can be found again.
+
+        Raises:
+            OSError: somebody removed or cut the file.
+        """
+        if self.disk.is_removed(self.descriptor) or self.disk.size(self.descriptor) < self.size:
+            reason = "the file was removed or cut while it was open"
+            raise OSError(errno.EIO, reason, self.path)
+
     def close(self) -> None:
         """Unmap and close; what was written stays written."""
         if not self.map.closed:
@@ -98,7 +109,8 @@ class MappedFileQueue:
         store). Names that are no offsets are passed over with a warning.
 
         Raises:
-            CorruptFileError: a file of another size than the rest, or a gap between two files.
+            CorruptFileError: a file of another size than the rest, a gap between two files, or a
+            link that leads to nothing.
         """
         found = _sized_files(self._disk, self.directory)
         if found and found[-1][1] == 0:
@@ -170,7 +182,7 @@ class MappedFileQueue:
         """First file modified at ``timestamp`` (ms) or later, else the last; None when empty."""
         for base in self._bases:
             try:
-                modified = os.stat(self.path(base)).st_mtime_ns // 1_000_000
+                modified = self._disk.modified(self.path(base))
             except FileNotFoundError:
                 continue
             if modified >= timestamp:
@@ -203,6 +215,29 @@ class MappedFileQueue:
         except FileNotFoundError:
             return 0
 
+    def data_ranges(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Parts of ``[start, end)``, in one file, that the disk holds; all else reads as zero."""
+        base = self.base_of(start)
+        if base is None or start >= end:
+            return []
+        try:
+            with self._pool.descriptor(self.path(base)) as descriptor:
+                ranges = self._disk.data_ranges(descriptor, start - base, end - base)
+        except FileNotFoundError:  # trimmed in the meantime
+            return []
+        return [(base + first, base + stop) for first, stop in ranges]
+
+    def last_used(self, start: int, end: int) -> int:
+        """End of the last byte of ``[start, end)``, in one file, that is not zero, or ``start``."""
+        for first, stop in reversed(self.data_ranges(start, end)):
+            while stop > first:
+                at = max(first, stop - _CLEAR_SIZE)
+                data = self.read(at, stop - at).rstrip(b"\0")
+                if data:
+                    return at + len(data)
+                stop = at
+        return start
+
     # ------------------------------------------------------------------ changing
 
     def add(self, base_offset: int, source: str) -> str:
@@ -211,13 +246,15 @@ class MappedFileQueue:
         The name is on disk before this returns: a record in it may be acknowledged next.
         """
         path = self.path(base_offset)
+        if self._disk.exists(path):
+            raise FileExistsError(errno.EEXIST, "something else has the next file's name", path)
         self._disk.rename(source, path)
         self._disk.flush_directory(self.directory)
         with self._lock:
             self._bases = (*self._bases, base_offset)
         return path
 
-    def truncate(self, offset: int, keep_in: str | None = None) -> int:
+    def truncate(self, offset: int, keep: Mapping[int, str] | None = None) -> int:
         """Cut everything from ``offset`` on; the number of files removed.
 
         The file that holds ``offset`` stays, its bytes behind it cleared. Later files go first, the
@@ -225,15 +262,14 @@ class MappedFileQueue:
 
         Args:
             offset: the new end.
-            keep_in: directory to which later files that hold anything are moved; without one they
-                are removed.
+            keep: paths to which later files are moved, by their base; others are removed.
         """
         removed = 0
         for base in reversed(self._bases):
             if base <= offset:
                 break
-            if keep_in is not None and self.read(base, 4) != bytes(4):
-                self._move(base, keep_in)
+            if keep is not None and base in keep:
+                self._move(base, keep[base])
             else:
                 self._remove(base)
             removed += 1
@@ -262,17 +298,17 @@ class MappedFileQueue:
             self._bases = tuple(other for other in self._bases if other != base)
         self._pool.forget(path)
         self._disk.remove(path)
+        # One after the other also on disk: a power cut must not leave a gap.
+        self._disk.flush_directory(self.directory)
         logger.info("removed file=%s", path)
 
-    def _move(self, base: int, directory: str) -> None:
+    def _move(self, base: int, kept: str) -> None:
         path = self.path(base)
-        self._disk.make_directory(directory)
-        kept = unused_path(self._disk, directory, file_name(base))
         with self._lock:
             self._bases = tuple(other for other in self._bases if other != base)
         self._pool.forget(path)
         self._disk.rename(path, kept)
-        self._disk.flush_directory(directory)
+        self._disk.flush_directory(os.path.dirname(kept))
         logger.warning("moved file behind the end file=%s kept=%s", path, kept)
 
     def _clear(self, path: str, position: int) -> None:
@@ -313,6 +349,11 @@ def _sized_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
         try:
             if entry.is_file():
                 found.append((int(name), entry.stat().st_size))
+                continue
+            if disk.leads_nowhere(entry.path):
+                reason = "a link that leads to nothing; put back what it led to, or remove it"
+                raise CorruptFileError(entry.path, 0, reason)
         except FileNotFoundError:
             continue  # another process removed it between the listing and now
+        logger.warning("passed over: no file, but named like one file=%s", entry.path)
     return found

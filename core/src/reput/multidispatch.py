@@ -7,6 +7,7 @@ Source: RocketMQ 5.3 ``MultiDispatch`` / ``LmqDispatch``: each ``%LMQ%…`` name
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ __all__ = ["inner_message_count", "light_queue_names", "with_light_queue_offsets
 
 _SYSTEM_PREFIX = "rmq_sys_"
 _SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+_NUMBER = re.compile(r"[0-9]{1,10}")  # `str.isdigit` is true of digits that `int` does not take
+_COUNT_MAX = (1 << 31) - 1
 
 
 def light_queue_names(topic: str, properties: Mapping[str, str]) -> list[str]:
@@ -92,6 +95,6 @@ def inner_message_count(prepared: Prepared) -> int:
                 PROPERTY_INNER_NUM, count, None, "only inner batches (sys_flag 0x80) have it"
             )
         return 1
-    if count is None or not count.isdigit():
-        raise MessageIllegalError(PROPERTY_INNER_NUM, count, None, "a number expected")
+    if count is None or _NUMBER.fullmatch(count) is None or int(count) > _COUNT_MAX:
+        raise MessageIllegalError(PROPERTY_INNER_NUM, count, _COUNT_MAX, "a number expected")
     return max(int(count), 1)

@@ -15,37 +15,46 @@ Source: RocketMQ ``DefaultMessageStore#load`` and ``#start``.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-import attrs
-
 from reput.allocate import FileAllocator
 from reput.checkpoint import AbortFile, Checkpoint, StoreLock
+from reput.clock import system_clock
 from reput.closerecord import CloseRecord
 from reput.commitlog import CommitLog
 from reput.config import CommitLogConfig
-from reput.context import StoreContext
+from reput.deadletters import DeadLetterFile
 from reput.disk import Disk, FilePool
+from reput.dispatcher import Dispatcher
 from reput.encode import Encoder
-from reput.errors import PluginError, StoreNotFoundError
+from reput.errors import StoreNotFoundError
 from reput.flush import LogFlusher
-from reput.housekeeping import Housekeeping, fingerprint_of
+from reput.housekeeping import Housekeeping
 from reput.ids import pack_host
-from reput.layout import file_name
+from reput.liveplugins import LivePlugins
+from reput.logreader import skipped
+from reput.losses import LossLedger
 from reput.manifest import OWN_DIRECTORY, Manifest
-from reput.mappedfile import unused_path
+from reput.mend import mend, rewrite
 from reput.plugin import Plugin, build_config
+from reput.plugincalls import PluginCalls
+from reput.pluginopening import PluginOpener
+from reput.pluginrecord import PluginRecords
 from reput.pluginset import PluginSet, installed
-from reput.progress import Progress, ProgressFile
-from reput.queueoffsets import count_queue_offsets
+from reput.policy import DispatchConfig
+from reput.progress import FLUSHED, Progress, ProgressFile
+from reput.queueoffsets import after_lost_ones, count_queue_offsets
 from reput.recovery import Recovery, find_end
 from reput.reputloop import ReputLoop
-from reput.storeconfig import LOG_SECTION, decide, read_sections, with_file_size
+from reput.storeconfig import DISPATCH_SECTION, LOG_SECTION, decide, read_sections, with_file_size
 
 if TYPE_CHECKING:
+    from reput.batch import DispatchBatch
     from reput.store import Store
 
 logger = logging.getLogger(__name__)
@@ -53,7 +62,8 @@ logger = logging.getLogger(__name__)
 __all__ = ["open_store"]
 
 _LOG_FILES_OPEN = 64
-_KEEP_SIZE = 64 << 20
+_CLOSE_SECONDS = 10.0
+_CATCH_UP_FLUSH_SECONDS = 1.0
 
 
 def open_store(
@@ -81,7 +91,8 @@ def open_store(
         clock: now, in ms; the system's when left out.
         disk: file operations; the system's when left out.
         forget: names of plugins that the store used and shall not use any more.
-        progress: called while the log's end is looked for, with bytes done and bytes in all.
+        progress: called while the log's end is looked for, and then while plugins catch up that
+            must before anything can be put, with bytes done and bytes in all.
         threads: False: nothing runs in the background. Plugins are given messages inside of
             `Store.wait_dispatched` and `Store.close`, and files are flushed inside of
             `Store.flush` and `Store.close`, all on the caller's thread and in the same order each
@@ -124,6 +135,10 @@ class _Opening:
         self.made_abort = False
         self.changed = False
         self.plugins: PluginSet | None = None
+        self.loop: ReputLoop | None = None
+        self.records = PluginRecords(root, disk)
+        self.ledger = LossLedger(root, disk, clock or system_clock)
+        self.calls = PluginCalls()
 
     # ------------------------------------------------------------------ the steps
 
@@ -141,7 +156,8 @@ class _Opening:
                 names, sections = decide(None, wanted, given, forget, self.writable)
                 PluginSet(names, sections)
                 build_config(CommitLogConfig, LOG_SECTION, sections.get(LOG_SECTION, {}))
-            self.disk.make_directory(self.root)
+                build_config(DispatchConfig, DISPATCH_SECTION, sections.get(DISPATCH_SECTION, {}))
+            self.disk.make_directory(self.root, durable=True)
             self.lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
             self.lock.acquire()
         elif not self.disk.exists(log_directory):
@@ -155,12 +171,14 @@ class _Opening:
         names, sections = decide(manifest, wanted, given, forget, self.writable)
         plugins = self.plugins = PluginSet(names, sections)
         config = build_config(CommitLogConfig, LOG_SECTION, sections.get(LOG_SECTION, {}))
+        rules = build_config(DispatchConfig, DISPATCH_SECTION, sections.get(DISPATCH_SECTION, {}))
         known_file_size = 0
         if manifest is not None:
             known_file_size = manifest.config.get(LOG_SECTION, {}).get("file_size", 0)
         log = self.log = self._make_log(log_directory, config, known_file_size)
         log.files.load(writable=self.writable)
         config = with_file_size(config, log.files, given)
+        log.check_names()
         remembered = {**sections.get(LOG_SECTION, {}), "file_size": config.file_size}
         sections = {**sections, LOG_SECTION: remembered}
 
@@ -168,9 +186,31 @@ class _Opening:
         checkpoint = Checkpoint.load(checkpoint_path, self.disk)
         if self.writable:
             self._begin_changes(manifest, plugins, sections)
-        recovery = find_end(log, checkpoint, closed, clean=clean, progress=progress)
+        files = self._progress_files(plugins)
+        log.keeps_behind = config.recovery == "reput"
+        log.ledger = self.ledger
+        self.ledger.load(writable=self.writable)
+        lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
+        recovery = find_end(
+            log,
+            checkpoint,
+            closed,
+            clean=clean,
+            progress=progress,
+            flushed=self._flushed_places(files) if log.keeps_behind else (),
+            keeps_behind=log.keeps_behind,
+            being_written=not self.writable and not clean and lock.is_taken(),
+            was_cut_at=self.ledger.cut_was_begun_at,
+        )
         if self.writable:
-            recovery = self._cut(log, recovery, clean)
+            self.changed = True
+            recovery = mend(
+                log, recovery, self.ledger, self.root, self.disk, keeps=config.keep_cut, clean=clean
+            )
+        else:
+            log.holes = recovery.holes
+            for hole in recovery.holes:
+                self.ledger.note(skipped(hole))
         log.set_end(recovery.end_offset, damaged=recovery.finding is not None)
         log.last_record_offset = recovery.last_record_offset
         log.follows = not self.writable
@@ -178,33 +218,53 @@ class _Opening:
         if self.writable:
             self.changed = True
             CloseRecord.remove(self.root, self.disk)
-        files = self._progress_files(plugins)
-        positions = self._recover_plugins(plugins, log, files, clean, recovery, manifest)
-        loop = housekeeping = None
+        self.calls.threads = self.threads
+        opener = PluginOpener(
+            self.root, self.writable, log, self.disk, self.clock, self.calls, self.records
+        )
+        dispatchers = self._open_plugins(opener, plugins, files, clean, recovery, manifest)
+        live = None
         if self.writable:
             log.config = config
             log.prefaults &= self.threads
             log.flusher = LogFlusher(log, recovery.end_offset)
             if not clean:
-                # What recovery read may be in the page cache only; it counts as flushed from here.
-                self._flush_recovered(log, recovery)
-            keepers = plugins.implementing("reput_queue_offsets")
-            loop = ReputLoop(log, plugins, positions, _dispatch_limit(log, config))
-            log.flusher.after_flush = loop.wake
-            self._queue_offsets(log, loop, plugins)
-            log.start_writing(recovery.end_offset)
-            housekeeping = Housekeeping(
+                rewrite(log, recovery.start_offset, recovery.end_offset, self.disk)
+            loop = self.loop = ReputLoop(
                 log,
-                loop,
-                plugins.implementing("reput_flush"),
-                files,
-                checkpoint,
-                checkpoint_path,
-                self.disk,
-                keeps_queues=bool(keepers),
+                dispatchers,
+                _dispatch_limit(log, config),
+                rules,
+                self._write_dead_letter,
+                threads=self.threads,
             )
+            loop.use(plugins)
+            log.flusher.after_flush = loop.wake
+            loop.start()
+            housekeeping = Housekeeping(
+                log, loop, self.calls, files, checkpoint, checkpoint_path, self.disk
+            )
+            housekeeping.use(
+                plugins.implementing("reput_flush"),
+                [name for name, _ in plugins.implementing("reput_queue_offsets")],
+            )
+            self._queue_offsets(log, loop, plugins, housekeeping, progress)
+            log.start_writing(recovery.end_offset)
+            live = LivePlugins(
+                self.root,
+                plugins,
+                sections,
+                opener,
+                self.calls,
+                self.records,
+                loop,
+                housekeeping,
+                files,
+                self.disk,
+                opener.clock or system_clock,
+            )
+            housekeeping.each_round = live.tick
             if self.threads:
-                loop.start()
                 housekeeping.start(config.flush_interval_ms, config.plugin_flush_interval_ms)
         logger.info(
             "opened root=%s writable=%s clean=%s max_physical_offset=%d",
@@ -222,10 +282,12 @@ class _Opening:
             log=log,
             config=config,
             plugins=plugins,
-            positions=positions,
+            rules=rules,
+            dispatchers=dispatchers,
             versions={found.name: found.version for found in installed()},
-            loop=loop,
-            housekeeping=housekeeping,
+            calls=self.calls,
+            records=self.records,
+            live=live,
             recovery=recovery,
             pool=self.pool,
             lock=self.lock,
@@ -256,6 +318,13 @@ class _Opening:
         self.made_abort = not self.abort.present
         if self.made_abort or self.abort.left_on_purpose:
             self.abort.create()
+        if manifest is None or not self.made_abort:
+            # Whoever was here before may have been killed when these names were made and not on
+            # disk yet; what is put from here on is found by way of them.
+            for directory in (self.root, own, self.log.files.directory):
+                self.disk.flush_directory(directory)
+            with contextlib.suppress(PermissionError):  # not ours, and it was there before us
+                self.disk.flush_directory(os.path.dirname(self.root))
         fresh = Manifest(tuple(sorted(plugins.plugins)), sections)
         if fresh != manifest:
             fresh.save(self.root, self.disk)
@@ -265,29 +334,11 @@ class _Opening:
         self.allocator.discard_leftovers()
         self.log.use_allocator(self.allocator)
 
-    def _cut(self, log: CommitLog, recovery: Recovery, clean: bool) -> Recovery:
-        end = recovery.end_offset
-        behind = log.files.capacity_end - end
-        self.changed = True
-        has_next_file = log.files.base_of(end) not in (None, *log.files.bases[-1:])
-        if clean and recovery.finding is None and not has_next_file:
-            return recovery
-        if recovery.finding is not None:
-            self._keep_aside(log, end)
-            logger.warning("truncated damaged tail position=%d %s", end, recovery.finding)
-        log.files.truncate(end, self._lost_and_found())
-        return attrs.evolve(recovery, truncated_size=behind)
-
-    def _keep_aside(self, log: CommitLog, end: int) -> None:
-        """Copy what is about to be cut to ``reput/lost+found``, up to the last byte of it."""
-        tail = log.files.read(end, min(log.file_size, _KEEP_SIZE)).rstrip(b"\0")
-        if tail:
-            directory = self._lost_and_found()
-            self.disk.make_directory(directory)
-            self.disk.replace(unused_path(self.disk, directory, file_name(end)), tail)
-
-    def _lost_and_found(self) -> str:
-        return os.path.join(self.root, OWN_DIRECTORY, "lost+found")
+    def _flushed_places(self, files: Mapping[str, ProgressFile]) -> list[Progress]:
+        """Places below which the log was flushed, as a writer of ours has noted them."""
+        own = os.path.join(self.root, OWN_DIRECTORY)
+        log_file = ProgressFile(os.path.join(own, FLUSHED), self.disk)
+        return [place for file in (log_file, *files.values()) for place in file.load_all()]
 
     def _progress_files(self, plugins: PluginSet) -> dict[str, ProgressFile]:
         directory = os.path.join(self.root, OWN_DIRECTORY, "progress")
@@ -296,89 +347,93 @@ class _Opening:
             for name, _ in plugins.implementing("reput_dispatch")
         }
 
-    def _recover_plugins(
+    def _open_plugins(
         self,
+        opener: PluginOpener,
         plugins: PluginSet,
-        log: CommitLog,
         files: Mapping[str, ProgressFile],
         clean: bool,
         recovery: Recovery,
         manifest: Manifest | None,
-    ) -> dict[str, int]:
-        """Open and recover every plugin; the place from which each needs messages."""
-        for name, hook in plugins.implementing("reput_open"):
-            hook(context=self._context(name, log, clean))
-        recover = dict(plugins.implementing("reput_recover"))
-        positions = {}
+    ) -> dict[str, Dispatcher]:
+        """Open and recover every plugin; how the loop will drive each."""
+        dispatchers = {}
         for name in plugins.plugins:
-            progress = log.min_physical_offset
-            if name in files:
-                progress = _known_progress(log, files[name], clean, recovery, manifest)
-            position = progress
-            if name in recover:
-                answer = recover[name](max_physical_offset=recovery.end_offset, progress=progress)
-                if not isinstance(answer, int):
-                    raise PluginError(name, f"reput_recover returned {answer!r}, not an offset")
-                position = min(progress, answer)
-            positions[name] = max(position, log.min_physical_offset)
-            if self.writable and name in files and position < progress:
-                # Before the first message comes again: a crash on the way must not leave the old
-                # promise standing over files that are being built anew.
-                files[name].save(Progress(positions[name]))
-        return positions
+            record = self.records.load(name)
+            file = files.get(name)
+            progress = opener.log.min_physical_offset
+            if file is not None:
+                progress = _known_progress(opener.log, file, clean, recovery, manifest)
+            opened = opener.open(plugins, name, file, progress, clean=clean, record=record)
+            dispatchers[name] = opener.dispatcher(plugins, name, opened, record)
+        return dispatchers
 
-    def _context(self, name: str, log: CommitLog, clean: bool) -> StoreContext:
-        from reput.clock import system_clock
+    def _write_dead_letter(self, plugin: str, batch: DispatchBatch, error: BaseException) -> None:
+        now = (self.clock or system_clock)()
+        DeadLetterFile.of(self.root, plugin, self.disk).add(batch, error, now)
 
-        return StoreContext(
-            plugin=name,
-            root=self.root,
-            writable=self.writable,
-            clean=clean,
-            log=log,
-            disk=self.disk,
-            clock=self.clock or system_clock,
-        )
+    def _queue_offsets(
+        self,
+        log: CommitLog,
+        loop: ReputLoop,
+        plugins: PluginSet,
+        housekeeping: Housekeeping,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        first, end = log.min_physical_offset, loop.limit()
+        flushed_at = time.monotonic()
 
-    def _flush_recovered(self, log: CommitLog, recovery: Recovery) -> None:
-        for base in log.files.bases:
-            if base + log.file_size > recovery.start_offset:
-                with self.pool.descriptor(log.files.path(base)) as descriptor:
-                    self.disk.flush(descriptor)
+        def report(offset: int) -> None:
+            nonlocal flushed_at
+            # Who is far behind takes a while: what is done is kept, should somebody end this.
+            if self.threads and time.monotonic() - flushed_at >= _CATCH_UP_FLUSH_SECONDS:
+                try:
+                    housekeeping.flush(patience=0.2)
+                except OSError as error:
+                    logger.warning("progress not written error=%s", error)
+                flushed_at = time.monotonic()
+            if progress is not None:
+                progress(max(offset - first, 0), end - first)
 
-    def _queue_offsets(self, log: CommitLog, loop: ReputLoop, plugins: PluginSet) -> None:
         knowing = {name for name, _ in plugins.implementing("reput_queue_offsets")}
-        loop.catch_up(knowing)
+        loop.wait(end, None, report, names=knowing)
         failed = sorted(name for name in knowing if loop.failure_of(name) is not None)
-        offsets = None if failed else plugins.first("reput_queue_offsets")
+        offsets = None if failed else _checked_offsets(plugins)
         if offsets is None:
             # Reads all of the log; without a plugin that knows, nobody else does.
             offsets = count_queue_offsets(log)
-        log.queue_offsets = dict(offsets)
+        log.queue_offsets = after_lost_ones(offsets, log)
 
     # ------------------------------------------------------------------ undoing
 
     def release(self) -> None:
         """Close files and give up the lock."""
-        if self.log is not None:
-            self.log.close()
-        if self.allocator is not None:
-            self.allocator.close()
-        self.pool.close()
-        if self.lock is not None:
-            self.lock.release()
+        with contextlib.ExitStack() as stack:  # each of them, also when one before it fails
+            if self.lock is not None:
+                stack.callback(self.lock.release)
+            stack.callback(self.pool.close)
+            if self.allocator is not None:
+                stack.callback(self.allocator.close)
+            if self.log is not None:
+                stack.callback(self.log.close)
 
     def undo(self) -> None:
         """Close what was opened; take ``abort`` back where nothing was changed yet."""
+        if self.loop is not None:
+            self.loop.stop()
         if self.plugins is not None:
             for name, hook in self.plugins.implementing("reput_close"):
-                try:
-                    hook()
-                except Exception as error:
-                    logger.warning("could not close plugin=%s error=%s", name, error)
-        if self.made_abort and not self.changed:
-            self.abort.remove()
-        self.release()
+                call = self.calls.start(name, "reput_close", hook)
+                if call.wait(_CLOSE_SECONDS) and call.error is not None:
+                    logger.warning("could not close plugin=%s error=%s", name, call.error)
+        try:
+            if self.made_abort and not self.changed and self.abort.present:
+                self.abort.remove()
+        except OSError as error:
+            # It stays, and the next opening recovers; what went wrong first is what is raised.
+            logger.warning("could not remove file=%s error=%s", self.abort.path, error)
+        finally:
+            self.release()
 
 
 def _known_progress(
@@ -396,17 +451,43 @@ def _known_progress(
         # RocketMQ wrote it: a closed store is dispatched to its end; after a crash everything is
         # dispatched again from the file that the checkpoint vouches for.
         return recovery.end_offset if clean else recovery.start_offset
+    believable = file.believable(log)
+    if believable is not None:
+        if log.follows or not recovery.holes:
+            return believable
+        # The records that were there are gone: what was derived from them goes, too.
+        return min(believable, recovery.holes[0].start_offset)
     if progress.physical_offset > recovery.end_offset:
         return min(recovery.start_offset, recovery.end_offset)
-    record = progress.record_offset
-    if record >= log.min_physical_offset and fingerprint_of(log, record) != progress.fingerprint:
-        logger.warning("the log was rewritten below a plugin's progress file=%s", file.path)
-        return log.min_physical_offset
-    return progress.physical_offset
+    return log.min_physical_offset
+
+
+def _checked_offsets(plugins: PluginSet) -> dict[tuple[str, int], int] | None:
+    """What the first plugin that knows says of queue offsets; None where that is no answer."""
+    try:
+        answer = plugins.first("reput_queue_offsets")
+    except Exception as error:
+        logger.error("queue offsets not known, counted instead error=%r", error)
+        return None
+    if answer is None:
+        return None
+    sound = isinstance(answer, Mapping) and all(
+        isinstance(key, tuple)
+        and len(key) == 2
+        and isinstance(key[0], str)
+        and isinstance(key[1], int)
+        and isinstance(value, int)
+        and value >= 0
+        for key, value in answer.items()
+    )
+    if not sound:
+        logger.error("queue offsets are nonsense, counted instead answer=%.200r", answer)
+        return None
+    return dict(answer)
 
 
 def _dispatch_limit(log: CommitLog, config: CommitLogConfig) -> Callable[[], int]:
-    """How far messages may be dispatched: with ``flush="sync"`` as far as they are on disk."""
-    if config.flush == "sync":
+    """How far messages may be dispatched: as far as they are written, or are on disk."""
+    if config.reads_durable:
         return lambda: min(log.flushed_offset, log.max_physical_offset)
     return lambda: log.max_physical_offset

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from importlib import metadata
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import pluggy
@@ -25,9 +25,20 @@ from reput.errors import (
 )
 from reput.plugin import Plugin
 
-__all__ = ["ENTRY_POINT_GROUP", "InstalledPlugin", "PluginSet", "installed", "plugin_name"]
+__all__ = [
+    "CORE_SECTIONS",
+    "ENTRY_POINT_GROUP",
+    "InstalledPlugin",
+    "PlanStep",
+    "PluginSet",
+    "installed",
+    "load_plugin",
+    "plugin_name",
+]
 
 ENTRY_POINT_GROUP = "reput.plugins"
+CORE_SECTIONS = ("commitlog", "dispatch")
+"""Configuration sections that are the core's own; no plugin can have such a name."""
 _PREFIX = "reput_"
 
 
@@ -99,6 +110,20 @@ class _PluginManager(pluggy.PluginManager):
         return super().parse_hookimpl_opts(plugin, name)
 
 
+@attrs.frozen
+class PlanStep:
+    """One plugin in the order in which batches go to them."""
+
+    name: str
+    runs_after: tuple[str, ...]
+    """Active plugins that see each batch before it, because it said so."""
+    requires: tuple[str, ...]
+    """Active plugins without which it does not run."""
+    required_by: tuple[str, ...]
+    hooks: tuple[str, ...]
+    """Hooks that it implements, without their prefix."""
+
+
 class PluginSet:
     """The active plugins of one store, checked and in dispatch order."""
 
@@ -115,20 +140,65 @@ class PluginSet:
         """
         plugins = dict(_load(item, config) for item in wanted)
         for section in config:
-            if section not in plugins and section != "commitlog":
-                known = known_names([*plugins, "commitlog"])
+            if section not in plugins and section not in CORE_SECTIONS:
+                known = known_names([*plugins, *CORE_SECTIONS])
                 raise ConfigError(section, "(section)", "no such section", known)
+        self._register(plugins)
+
+    def _register(self, plugins: Mapping[str, Plugin]) -> None:
         self.manager = _PluginManager(hookspecs.PROJECT)
         self.manager.add_hookspecs(hookspecs)
         self.plugins: dict[str, Plugin] = {}
         """Plugin objects by name, in dispatch order."""
         for name in dispatch_order(plugins):
+            if name in CORE_SECTIONS:
+                raise PluginError(name, "no plugin can have this name: a section of the core has")
             _check_hooks(name, plugins[name])
             try:
                 self.manager.register(plugins[name], name)
             except pluggy.PluginValidationError as error:
                 raise PluginError(name, str(error)) from error
             self.plugins[name] = plugins[name]
+
+    @classmethod
+    def _of(cls, plugins: Mapping[str, Plugin]) -> Self:
+        made = cls.__new__(cls)
+        made._register(plugins)
+        return made
+
+    def with_plugin(self, name: str, plugin: Plugin) -> Self:
+        """The set with one plugin more; the objects are the same.
+
+        Raises:
+            PluginError: as for a new set.
+        """
+        return self._of({**self.plugins, name: plugin})
+
+    def without(self, name: str) -> Self:
+        """The set with one plugin less.
+
+        Raises:
+            PluginOrderError: another one requires it.
+        """
+        return self._of({key: value for key, value in self.plugins.items() if key != name})
+
+    def plan(self) -> list[PlanStep]:
+        """Who sees a batch when, and who needs whom, in dispatch order."""
+        active = self.plugins
+        return [
+            PlanStep(
+                name,
+                tuple(sorted(set(plugin.runs_after) & active.keys())),
+                tuple(sorted(plugin.requires)),
+                tuple(sorted(key for key, other in active.items() if name in other.requires)),
+                tuple(
+                    hook.removeprefix(_PREFIX)
+                    for hook in vars(hookspecs)
+                    if hook.startswith(_PREFIX) and hasattr(type(plugin), hook)
+                ),
+            )
+            for name, plugin in active.items()
+        ]
 
     def implementing(self, hook: str) -> list[tuple[str, Any]]:
         """``(name, bound method)`` of the plugins that implement ``hook``, in dispatch order."""
@@ -153,13 +223,27 @@ class PluginSet:
 
 def _by_accepted_arguments(implementation: Any) -> Any:
     """A function that takes all of the hook's arguments and passes those that are asked for."""
-    accepted = frozenset(implementation.argnames)
+    # Also those with a default, which it has for calls of its own.
+    accepted = frozenset((*implementation.argnames, *implementation.kwargnames))
     function = implementation.function
 
     def call(**arguments: Any) -> Any:
         return function(**{name: arguments[name] for name in accepted})
 
+    call.accepted = accepted  # type: ignore[attr-defined]
     return call
+
+
+def load_plugin(item: str | Plugin, options: Mapping[str, Any]) -> tuple[str, Plugin]:
+    """Name and object of a plugin that is named, or handed over as it is.
+
+    Raises:
+        PluginNotFoundError: not installed.
+        PluginError: no plugin.
+        ConfigError: a wrong option.
+    """
+    name = item if isinstance(item, str) else ""
+    return _load(item, {name: options})
 
 
 def _load(item: str | Plugin, config: Mapping[str, Mapping[str, Any]]) -> tuple[str, Plugin]:
@@ -195,10 +279,21 @@ def dispatch_order(plugins: Mapping[str, Plugin]) -> list[str]:
     while len(order) < len(plugins):
         ready = sorted(name for name in plugins if name not in order and before[name] <= set(order))
         if not ready:
-            stuck = sorted(set(plugins) - set(order))
+            waiting = {name: before[name] - set(order) for name in plugins if name not in order}
+            stuck = _cycle(waiting)
             raise PluginOrderError(stuck[0], f"each waits for another: {', '.join(stuck)}")
         order.append(ready[0])
     return order
+
+
+def _cycle(before: Mapping[str, set[str]]) -> list[str]:
+    """Names of plugins that wait for each other in a ring; each of ``before`` waits for some."""
+    path = [min(before)]
+    while True:
+        following = min(before[path[-1]])
+        if following in path:
+            return sorted(path[path.index(following) :])
+        path.append(following)
 
 
 def _check_hooks(name: str, plugin: Plugin) -> None:

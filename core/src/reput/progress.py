@@ -16,17 +16,25 @@ now has another one, somebody cut the log and wrote on, and the progress means n
 
 from __future__ import annotations
 
+import logging
 import struct
 import zlib
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from reput.layout import SIZE_AND_MAGIC
+
 if TYPE_CHECKING:
+    from reput.context import LogReader
     from reput.disk import Disk
 
-__all__ = ["Progress", "ProgressFile"]
+__all__ = ["FLUSHED", "Progress", "ProgressFile", "fingerprint_of"]
 
+logger = logging.getLogger(__name__)
+
+FLUSHED: Final = "flushed"
+"""Name, in the store's own directory, of the file that says how far the log itself is flushed."""
 _SLOT: Final = struct.Struct(">4sHHqqqII")
 _MAGIC: Final = b"RPUT"
 _VERSION: Final = 1
@@ -55,8 +63,13 @@ class ProgressFile:
 
     def load(self) -> Progress | None:
         """The newest whole slot; None where there is none."""
+        return next(iter(self.load_all()), None)
+
+    def load_all(self) -> list[Progress]:
+        """The whole slots, newest first."""
         if not self.disk.exists(self.path):
-            return None
+            return []
+        found: dict[int, Progress] = {}
         data = self.disk.read_file(self.path, 2 * _SLOT_STRIDE)
         for position in (0, _SLOT_STRIDE):
             slot = data[position : position + _SLOT.size]
@@ -65,10 +78,32 @@ class ProgressFile:
             magic, version, _, sequence, offset, record, fingerprint, crc = _SLOT.unpack(slot)
             if magic != _MAGIC or version != _VERSION or zlib.crc32(slot[:-4]) != crc:
                 continue
-            if sequence > self._sequence:
-                self._sequence = sequence
-                self._saved = Progress(offset, record, fingerprint)
-        return self._saved
+            found[sequence] = Progress(offset, record, fingerprint)
+        if found:
+            self._sequence = max(found)
+            self._saved = found[self._sequence]
+        return [found[sequence] for sequence in sorted(found, reverse=True)]
+
+    def believable(self, log: LogReader) -> int | None:
+        """The newest progress whose last record is still the one that the log has there.
+
+        None where none is: nothing is recorded, or the log was cut and written on below both.
+        """
+        newest_first = self.load_all()
+        low, high = log.min_physical_offset, log.max_physical_offset
+        for progress in newest_first:
+            record = progress.record_offset
+            if progress.physical_offset > high:
+                continue
+            if record >= low and fingerprint_of(log, record) != progress.fingerprint:
+                continue
+            if progress is not newest_first[0]:
+                text = "the log was rewritten below a plugin's progress file=%s goes_back_to=%d"
+                logger.warning(text, self.path, progress.physical_offset)
+            return max(progress.physical_offset, low)
+        if newest_first:
+            logger.warning("the log was rewritten below a plugin's progress file=%s", self.path)
+        return None
 
     def save(self, progress: Progress) -> None:
         """Write ``progress`` to the older slot; on disk when this returns."""
@@ -96,3 +131,20 @@ class ProgressFile:
         if is_new:
             self.disk.flush_directory(self.path.rpartition("/")[0] or ".")
         self._sequence, self._saved = sequence, progress
+
+    def save_end_of(self, log: LogReader, record_offset: int) -> None:
+        """Write the end of the record at that offset, where there is one."""
+        head = log.read(record_offset, SIZE_AND_MAGIC.size) if record_offset >= 0 else b""
+        if len(head) == SIZE_AND_MAGIC.size:
+            end = record_offset + SIZE_AND_MAGIC.unpack(head)[0]
+            if self._saved is None or self._saved.physical_offset != end:
+                self.save(Progress(end, record_offset, fingerprint_of(log, record_offset)))
+
+
+def fingerprint_of(log: LogReader, record_offset: int) -> int:
+    """CRC-32 of the record at that offset; 0 when there is none."""
+    head = log.read(record_offset, SIZE_AND_MAGIC.size)
+    if record_offset < 0 or len(head) < SIZE_AND_MAGIC.size:
+        return 0
+    size, _ = SIZE_AND_MAGIC.unpack(head)
+    return zlib.crc32(log.read(record_offset, size))

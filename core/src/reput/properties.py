@@ -107,10 +107,16 @@ class PropertyColumns:
             ]
         starts = np.zeros(len(self._starts), np.int64)
         sizes = np.full(len(self._starts), -1, np.int64)
+        if not name:
+            return TextColumn(self._window, starts, sizes)  # an entry without a name is none
         for text in self._classes:
-            rows, columns = text.find(name.encode())
+            rows, columns, known_sizes = text.find(name.encode())
             value_starts = self._starts[rows] + columns
-            value_sizes = self._value_sizes(value_starts, self._starts[rows] + self._sizes[rows])
+            if known_sizes is None:
+                text_ends = self._starts[rows] + self._sizes[rows]
+                value_sizes = self._value_sizes(value_starts, text_ends)
+            else:
+                value_sizes = known_sizes
             filled = value_sizes > 0
             if not filled.all():
                 rows, value_starts = rows[filled], value_starts[filled]
@@ -163,40 +169,56 @@ class _RowsOfText:
         self.sizes = sizes
         self.width = matrix.shape[1]
         self.flat = matrix.reshape(-1)
+        # Every place where a name may end, found once: for each name that is asked for hardly more
+        # than its own places are left after one comparison.
+        self._ends, self._columns, ends_rows = self._places(NAME_END)
+        self._last_letters = words_at(self.flat, np.maximum(self._ends - 4, 0), _WORD)
+        # Where each value ends, in the same order; None where a text is not name, value, name, ...
+        value_ends, _, value_rows = self._places(VALUE_END)
+        self._value_ends = None
+        if (
+            len(value_ends) == len(self._ends)
+            and (value_ends > self._ends).all()
+            and (value_ends[:-1] < self._ends[1:]).all()
+            and (value_rows == ends_rows).all()
+        ):
+            self._value_ends = value_ends
 
-    def find(self, name: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Rows that have ``name``, ascending, and the column where its value begins."""
-        flat = self.flat
-        # Places of the byte that ends a name, with the last letter but one of this name in front:
-        # two passes over all bytes leave hardly more than the places that are wanted.
-        back = min(len(name), 2)
-        candidates = flat[back:] == NAME_END
-        candidates &= flat[:-back] == name[-back]
-        ends = np.flatnonzero(candidates) + back
-        rows = ends // self.width
-        columns = ends - rows * self.width
-        # Some places lie behind a row's text, and some names would begin in front of it.
-        keep = columns < self.sizes[rows]
-        keep &= columns >= len(name)
-        if not keep.all():
-            ends, columns = ends[keep], columns[keep]
+    def _places(
+        self, byte: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Places of a byte in the texts, and the columns and rows in which they lie."""
+        places = np.flatnonzero(self.flat == byte)
+        rows = places // self.width
+        columns = places - rows * self.width
+        inside = columns < self.sizes[rows]  # some lie behind a row's text
+        if not inside.all():
+            places, columns, rows = places[inside], columns[inside], rows[inside]
+        return places, columns, rows
+
+    def find(
+        self, name: bytes
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
+        """Rows that have ``name``, ascending; where in them its value begins; its size if known."""
+        flat, ends, columns, value_ends = self.flat, self._ends, self._columns, self._value_ends
         name_left = name
         if len(name) >= 4:  # four letters at once
             word = np.frombuffer(name[-4:], np.uint32)[0]
-            keep = words_at(flat, ends - 4, _WORD) == word
-            if not keep.all():
-                ends, columns = ends[keep], columns[keep]
+            found = np.flatnonzero(self._last_letters == word)
             name_left = name[:-4]
+        else:
+            found = np.arange(len(ends))
+        found = found[columns[found] >= len(name)]  # others would begin in front of their row
         for place, byte in enumerate(name_left):
-            keep = flat[ends - len(name) + place] == byte
-            if not keep.all():
-                ends, columns = ends[keep], columns[keep]
+            found = found[flat[ends[found] - len(name) + place] == byte]
         # The name begins its entry: first in the text, or right behind the entry before.
+        ends, columns = ends[found], columns[found]
         keep = flat[ends - (len(name) + 1)] == VALUE_END
         keep |= columns == len(name)
         if not keep.all():
-            ends, columns = ends[keep], columns[keep]
-        return self.rows[ends // self.width], columns + 1
+            found, ends, columns = found[keep], ends[keep], columns[keep]
+        sizes = None if value_ends is None else value_ends[found] - ends - 1
+        return self.rows[ends // self.width], columns + 1, sizes
 
 
 _WORD = np.dtype("u4")

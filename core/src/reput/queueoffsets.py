@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.layout import (
+    FILLER_TOPIC,
     LIGHT_QUEUE_PREFIX,
     PROPERTY_INNER_NUM,
     PROPERTY_LIGHT_QUEUE_OFFSETS,
     PROPERTY_LIGHT_QUEUES,
     TRANSACTION_COMMIT,
 )
+from reput.losses import FILLED
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from reput.batch import DispatchBatch
     from reput.logreader import CommitLogReader
 
-__all__ = ["count_queue_offsets"]
+__all__ = ["after_lost_ones", "count_queue_offsets"]
 
 
 def count_queue_offsets(log: CommitLogReader) -> dict[tuple[str, int], int]:
@@ -28,6 +32,29 @@ def count_queue_offsets(log: CommitLogReader) -> dict[tuple[str, int], int]:
         if len(batch):
             _count(batch, found)
     return found
+
+
+def after_lost_ones(
+    offsets: Mapping[tuple[str, int], int], log: CommitLogReader
+) -> dict[tuple[str, int], int]:
+    """``offsets``, where the last messages of a queue were lost, behind those.
+
+    Somebody may have read them: another message at their place would never be seen by them. Only
+    what was the very next message of its queue counts, as what a damaged header states may be
+    anything.
+    """
+    following = dict(offsets)
+    losses = log.losses(log.min_physical_offset, log.max_physical_offset)
+    for loss in sorted(losses, key=lambda each: each.start_offset):
+        if loss.action != FILLED or loss.topic is None or loss.queue_id is None:
+            continue
+        filler = log.read_message(loss.start_offset)
+        key = loss.topic, loss.queue_id
+        if filler is None or not filler.topic or not FILLER_TOPIC.startswith(filler.topic):
+            continue  # a blank, or the log was cut below it since
+        if loss.queue_offset == following.get(key, 0):
+            following[key] = loss.queue_offset + 1
+    return following
 
 
 def _count(batch: DispatchBatch, found: dict[tuple[str, int], int]) -> None:

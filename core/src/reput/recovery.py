@@ -1,26 +1,35 @@
 """Finds the end of a log that was closed, or left by a crash, without reading all of it.
 
+Damage that sound records follow is a hole: the log goes on behind it. Only damage that nothing
+follows is the end.
+
 Source: RocketMQ ``CommitLog#recoverNormally`` (5.3.3 begins at the last file that the queues reach)
 and ``#recoverAbnormally`` (begins at the last file whose first message the checkpoint vouches for).
+Different on purpose: after a crash of ours reading begins where the log was flushed last; RocketMQ
+cuts everything behind the first damage (``recovery = "rocketmq"`` does, too), and believes a record
+whose properties were never written.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
 from reput.batch import Finding, FindingReason
 from reput.decode import End
-from reput.layout import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
+from reput.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from reput.logreader import message_at
 
 if TYPE_CHECKING:
     from reput.checkpoint import Checkpoint
     from reput.closerecord import CloseRecord
+    from reput.decode import DecodeResult
+    from reput.holes import LogHole
     from reput.logreader import CommitLogReader
+    from reput.progress import Progress
 
 __all__ = ["Recovery", "find_end"]
 
@@ -30,7 +39,7 @@ class Recovery:
     """What opening found at the end of the log."""
 
     start_offset: int
-    """Where reading began: the first byte of a file."""
+    """Where reading began: the first byte of a file, or behind a record that is on disk."""
     end_offset: int
     """Where the valid log ends."""
     message_count: int
@@ -43,6 +52,8 @@ class Recovery:
     """Where the last record begins; -1 in an empty log."""
     truncated_size: int = 0
     """Bytes of files behind the end that were cut, unwritten space included."""
+    holes: tuple[LogHole, ...] = ()
+    """Damage on the way that sound records follow, ascending."""
 
 
 def find_end(
@@ -52,6 +63,10 @@ def find_end(
     *,
     clean: bool,
     progress: Callable[[int, int], None] | None = None,
+    flushed: Sequence[Progress] = (),
+    keeps_behind: bool = True,
+    being_written: bool = False,
+    was_cut_at: Callable[[int], bool] = lambda offset: False,
 ) -> Recovery:
     """Read from a place that is surely good to the first byte that is no part of the log.
 
@@ -61,43 +76,149 @@ def find_end(
         closed: what the last writer left behind, when it was one of ours.
         clean: whether the last writer closed the log.
         progress: called with bytes done and bytes in all.
+        flushed: places below which a writer of ours had flushed the log; those whose last record
+            is not there any more are passed over.
+        keeps_behind: whether records behind damage belong to the log; False: as RocketMQ does it.
+        being_written: another process has the log open for writing. It writes a record's size
+            last, so zeros in front of records are no damage then.
+        was_cut_at: whether an opening that was interrupted was cutting the log at that offset.
     """
-    bases = log.files.bases
-    if not bases:
+    if not log.files.bases:
         return Recovery(0, 0, 0, 0, None)
     if clean and closed is not None and _is_as_closed(log, closed):
         end, record = closed.end_offset, closed.record_offset
         return Recovery(end, end, 0, closed.last_store_timestamp, None, record)
-    start = _start_file(log, bases, None if clean else checkpoint.replay_timestamp)
-    reader = log.window_reader(check_crc=True, check_record_crc=True)
-    position, count, timestamp, last_record = start, 0, 0, -1
-    while True:
-        result = reader.read(position)
+    known = None if clean else _last_flushed(log, flushed)
+    search = _Search(log, keeps_behind, being_written, was_cut_at, progress)
+    if known is not None:
+        search.begin(known.physical_offset, known.record_offset)
+    else:
+        until = None if clean else checkpoint.replay_timestamp
+        search.begin(_start_file(log, log.files.bases, until))
+    end_kind = search.run()
+    found = search.found()
+    if clean and closed is not None:
+        return _without_changed_record(found, closed, search.record_before)
+    is_new = known is None or found.last_record_offset > known.record_offset
+    is_torn = not clean and end_kind == End.EMPTY and keeps_behind and is_new
+    return _without_torn_record(log, found, search.record_before) if is_torn else found
+
+
+_UNFINISHED = ((0, MAGIC_V1), (0, MAGIC_V2))
+"""Size and magic where a put of one message or more has not come to its end: the size of the first
+is written behind all its bytes."""
+
+
+@attrs.define(eq=False)
+class _Search:
+    """One reading of the log from a good place to its end."""
+
+    log: CommitLogReader
+    keeps_behind: bool
+    being_written: bool
+    was_cut_at: Callable[[int], bool]
+    progress: Callable[[int, int], None] | None
+    start: int = 0
+    end: int = 0
+    count: int = 0
+    timestamp: int = 0
+    last_record: int = -1
+    record_before: int = -1
+    finding: Finding | None = None
+    holes: list[LogHole] = attrs.field(factory=list)
+
+    def begin(self, start: int, last_record: int = -1) -> None:
+        """Read from ``start``, behind the record ``last_record`` where there is one."""
+        self.start = self.end = start
+        self.last_record = last_record
+        if last_record >= 0:
+            self.timestamp = max(self.log.store_timestamp_in_files(last_record), 0)
+
+    def run(self) -> str:
+        """Read to the end; what stands there, a word of `End`."""
+        log = self.log
+        reader = log.window_reader(check_crc=True, check_record_crc=True)
+        position = self.start
+        while True:
+            result = reader.read(position)
+            last_end = self._take(result, position)
+            end = result.batch.end_offset
+            if self.progress is not None:
+                self.progress(end - self.start, log.files.capacity_end - self.start)
+            if result.end == End.BLANK and log.files.base_of(end) is None:
+                # The next file was never made. The log ends in front of the blank, which the next
+                # append writes again where it does not fit.
+                self.end = last_end
+                break
+            if result.end in (End.BAD, End.EMPTY) or end == position:
+                holes = self._holes_at(end, result)
+                if not holes:
+                    self.end, self.finding = end, result.batch.finding
+                    break
+                if self.being_written and len(reader.read(end).batch):
+                    position = end  # it was being written when we looked
+                    continue
+                self.holes += holes
+                end = holes[-1].end_offset
+            position = end
+        return self._without_last_holes(result.end)
+
+    def _take(self, result: DecodeResult, position: int) -> int:
         batch = result.batch
-        if len(batch):
-            count += len(batch)
-            timestamp = int(batch.store_timestamp[-1])
-            last_record = batch.base_offset + int(batch.start[-1])
-            last_end = last_record + int(batch.size[-1])
-        else:
-            last_end = position
-        end = batch.end_offset
-        if progress is not None:
-            progress(end - start, log.files.capacity_end - start)
-        if result.end == End.BLANK and log.files.base_of(end) is None:
-            # The next file was never made. The log ends in front of the blank, which the next
-            # append writes again where it does not fit.
-            return Recovery(start, last_end, count, timestamp, None, last_record)
-        if result.end in (End.BAD, End.EMPTY) or end == position:
-            found = Recovery(start, end, count, timestamp, batch.finding, last_record)
-            if clean and closed is not None:
-                return _without_changed_record(found, closed)
-            is_torn = not clean and result.end == End.EMPTY and end == last_end
-            return _without_torn_record(log, found) if is_torn else found
-        position = end
+        if len(batch) == 0:
+            return position
+        self.count += len(batch)
+        self.timestamp = int(batch.store_timestamp[-1])
+        starts = batch.start[-2:].tolist()
+        self.record_before = batch.base_offset + starts[0] if len(starts) > 1 else self.last_record
+        self.last_record = batch.base_offset + starts[-1]
+        return self.last_record + int(batch.size[-1])
+
+    def _holes_at(self, offset: int, result: DecodeResult) -> list[LogHole]:
+        finding = result.batch.finding
+        if not self.keeps_behind or self.was_cut_at(offset):
+            return []
+        if self.being_written and not self.log.size_at(offset):
+            return []
+        head = self.log.files.read(offset, SIZE_AND_MAGIC.size)
+        if len(head) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(head) in _UNFINISHED:
+            return []  # a put that a kill has interrupted: sound records behind are its own
+        return self.log.hole_finder().holes_at(offset, finding, after=self.timestamp)
+
+    def _without_last_holes(self, end_kind: str) -> str:
+        """Make a hole that no record follows the end: one that led to a blank, and then nothing."""
+        while self.holes and self.last_record < self.holes[-1].start_offset:
+            hole = self.holes.pop()
+            self.end, self.finding, end_kind = hole.start_offset, hole.finding, End.BAD
+        return end_kind
+
+    def found(self) -> Recovery:
+        """All of it."""
+        return Recovery(
+            self.start,
+            self.end,
+            self.count,
+            self.timestamp,
+            self.finding,
+            self.last_record,
+            holes=tuple(self.holes),
+        )
 
 
-def _without_torn_record(log: CommitLogReader, found: Recovery) -> Recovery:
+def _last_flushed(log: CommitLogReader, flushed: Sequence[Progress]) -> Progress | None:
+    """The furthest of ``flushed`` whose last record is still the one that was flushed."""
+    for place in sorted(flushed, key=lambda each: each.physical_offset, reverse=True):
+        record, end = place.record_offset, place.physical_offset
+        base = log.files.base_of(record)
+        if base is None or not record < end <= base + log.file_size:
+            continue
+        data = log.files.read(record, end - record)
+        if message_at(data, record) is not None and zlib.crc32(data) == place.fingerprint:
+            return place
+    return None
+
+
+def _without_torn_record(log: CommitLogReader, found: Recovery, before: int) -> Recovery:
     """``found`` without a last record whose properties end in bytes that were never written.
 
     The body's checksum does not cover properties. Writers end them with a separator, and pages that
@@ -109,13 +230,14 @@ def _without_torn_record(log: CommitLogReader, found: Recovery) -> Recovery:
     if message is None or not message.properties_text.endswith(b"\0"):
         return found
     finding = Finding(record, FindingReason.TORN, "its properties end in zeros")
-    return attrs.evolve(found, end_offset=record, finding=finding, last_record_offset=-1)
+    return attrs.evolve(found, end_offset=record, finding=finding, last_record_offset=before)
 
 
 def _is_as_closed(log: CommitLogReader, closed: CloseRecord) -> bool:
     """Whether the log ends in the record that was written last, and nothing follows it."""
     end, record = closed.end_offset, closed.record_offset
-    if record < 0 or log.files.base_of(record) is None:
+    base = log.files.base_of(record)
+    if record < 0 or base is None:
         return False
     behind = log.files.read(end, SIZE_AND_MAGIC.size)
     if len(behind) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(behind)[1] in (
@@ -123,22 +245,32 @@ def _is_as_closed(log: CommitLogReader, closed: CloseRecord) -> bool:
         MAGIC_V2,
     ):
         return False
-    return zlib.crc32(log.files.read(record, end - record)) == closed.record_crc
+    data = log.files.read(record, end - record)
+    size = int.from_bytes(data[:4], "big")
+    if zlib.crc32(data[:size]) != closed.record_crc:
+        return False
+    # Nothing sums up the close record itself: its end must be one that the log can have. Where the
+    # next file was begun and is empty, a blank stands behind the last record.
+    record_end, file_end = record + size, base + log.file_size
+    blank = SIZE_AND_MAGIC.pack(file_end - record_end, BLANK_MAGIC)
+    return end == record_end or (
+        end == file_end and log.files.read(record_end, SIZE_AND_MAGIC.size) == blank
+    )
 
 
-def _without_changed_record(found: Recovery, closed: CloseRecord) -> Recovery:
+def _without_changed_record(found: Recovery, closed: CloseRecord, before: int) -> Recovery:
     """``found`` without its last record, when that is the one that was written last, but changed.
 
     A log that ends elsewhere is another one, put back from a copy perhaps, and stands as it was
     found.
     """
-    same_place = found.last_record_offset == closed.record_offset
+    same_place = found.last_record_offset == closed.record_offset >= 0
     if not same_place or found.end_offset != closed.end_offset:
         return found
     detail = "its bytes are not those that were written"
     finding = Finding(closed.record_offset, FindingReason.RECORD_CRC, detail)
     return attrs.evolve(
-        found, end_offset=closed.record_offset, finding=finding, last_record_offset=-1
+        found, end_offset=closed.record_offset, finding=finding, last_record_offset=before
     )
 
 

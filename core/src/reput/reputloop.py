@@ -1,281 +1,378 @@
 """The reput loop: reads the log again and hands it, in batches, to the plugins.
 
-Every plugin has a place of its own in the log. Those that stand at the same place form a cohort and
-share each batch; a cohort that is behind gets a window in turn with the one at the end, and
-stops where the next cohort stands, so that the two go on as one. A plugin that fails is suspended
-where it stands, and nobody waits for it.
+Every plugin has a place of its own in the log. What a plugin does wrong stops only itself: one that
+fails is tried again and then suspended (or its message skipped, or everything halted, as its policy
+says), and one that does not return is left to itself. How batches are cut and handed out is the
+work of `reput.lane`; here is who runs, who does not, and why.
 
-Source: RocketMQ ``ReputMessageService``, which has one place for all dispatchers.
+Source: RocketMQ ``ReputMessageService``, which has one place for all dispatchers, and tries a
+message on which one fails again for ever.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
-from reput.decode import End
+from reput.dispatcher import HALTED, RETRYING, RUNNING, STALLED, SUSPENDED, Dispatcher
+from reput.lanes import Lanes
+from reput.policy import HALT, SKIP, DispatchConfig
 
 if TYPE_CHECKING:
     from reput.batch import DispatchBatch
-    from reput.logreader import CommitLogReader
+    from reput.commitlog import CommitLog
+    from reput.lane import Lane
     from reput.pluginset import PluginSet
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Dispatcher", "PluginState", "ReputLoop"]
+__all__ = ["ReputLoop"]
 
-_SMALL_ROUND = 64 << 10  # bytes
-_PAUSE = 0.002  # seconds
-
-RUNNING = "running"
-SUSPENDED = "suspended"
-READING = "reading"
-
-
-@attrs.frozen
-class PluginState:
-    """One active plugin as ``reput plugins PATH`` shows it."""
-
-    name: str
-    version: str
-    state: str
-    """``"running"``, ``"suspended"``, or ``"reading"`` in a read-only store."""
-    dispatched_to: int
-    """Physical offset below which the plugin has seen everything."""
-    lag_size: int
-    """Bytes of the log that it has not seen."""
-    last_error: str | None = None
-
-
-@attrs.define(eq=False)
-class Dispatcher:
-    """One plugin in the loop: its hooks and its place."""
-
-    name: str
-    position: int
-    """Physical offset of the next message that it needs."""
-    dispatch: Callable[..., Any]
-    last_record_offset: int = -1
-    """Where the last record begins that it was given; -1 when not known."""
-    store_timestamp: int = 0
-    """Store time of that record, ms."""
-    state: str = RUNNING
-    last_error: str | None = None
+_BUSY_SECONDS = 10.0  # how long after the last new message the next one is expected
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ReputLoop:
-    """Drives the dispatchers of one store, on a thread of its own or step by step."""
+    """Drives the plugins of one store, on threads of its own or step by step."""
 
     def __init__(
         self,
-        log: CommitLogReader,
-        plugins: PluginSet,
-        positions: dict[str, int],
+        log: CommitLog,
+        dispatchers: dict[str, Dispatcher],
         limit: Callable[[], int],
+        config: DispatchConfig,
+        write_dead_letter: Callable[[str, DispatchBatch, BaseException], None],
+        *,
+        threads: bool = True,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Make the loop; nothing runs yet.
 
         Args:
             log: the log to read.
-            plugins: whose hooks are called.
-            positions: physical offset from which each dispatching plugin needs messages.
+            dispatchers: every active plugin by name, in dispatch order.
             limit: end of what may be dispatched now.
+            config: what happens when a plugin fails.
+            write_dead_letter: keeps a note of the first message of a batch, durably.
+            threads: whether `start` starts any.
+            now: seconds that pass, for pauses between retries.
         """
-        self._log = log
-        self._limit = limit
-        self._reader = log.read_ahead()
-        self.dispatchers = [
-            Dispatcher(name, positions[name], function)
-            for name, function in plugins.implementing("reput_dispatch")
-        ]
-        self._enrich = plugins.implementing("reput_enrich")
-        self._arrive = plugins.implementing("reput_arrive")
-        self._failed: dict[str, str] = {}  # plugins that failed outside of dispatch, and how
-        self._step_lock = threading.Lock()
-        self._moved = threading.Condition()
-        self._work = threading.Event()
-        self._hurry = threading.Event()
+        self.log = log
+        self.config = config
+        self.process = os.getpid()
+        self.lock = threading.RLock()
+        """Guards states, places that are set from outside, and who is in which lane."""
+        self.hurry = threading.Event()
         """Set while somebody waits for the loop, which then makes no pauses."""
+        self.halted: str | None = None
+        """The plugin that stopped all dispatching."""
+        self.stopping = False
+        self.changed = threading.Event()
+        """Set when the state of a plugin has changed."""
+        self.enrichers: list[tuple[Dispatcher, Callable[..., Any]]] = []
+        self.arrivers: list[tuple[Dispatcher, Callable[..., Any]]] = []
+        self._limit = limit
+        self._now = now
+        self._threads = threads
+        self._write_dead_letter = write_dead_letter
+        self._by_name = dispatchers
+        self._moved = threading.Condition()
         self._waiting = 0
-        self._stopping = False
-        self._thread: threading.Thread | None = None
+        self._is_closing = False
+        self._seen_limit = -1
+        self._grew_at = -_BUSY_SECONDS
+        self.lanes = Lanes(self, list(dispatchers.values()))
+
+    def use(self, plugins: PluginSet) -> None:
+        """Call the hooks of these plugins from the next batch on."""
+        with self.lock:
+            self.enrichers = [
+                (self._by_name[name], hook) for name, hook in plugins.implementing("reput_enrich")
+            ]
+            self.arrivers = [
+                (self._by_name[name], hook) for name, hook in plugins.implementing("reput_arrive")
+            ]
+            order = {name: place for place, name in enumerate(plugins.plugins)}
+            self._by_name = {
+                name: self._by_name[name] for name in sorted(self._by_name, key=order.__getitem__)
+            }
+            self.lanes.main.sort(order)
+        self.wake()
 
     # ------------------------------------------------------------------ where everybody stands
 
     @property
-    def dispatched_offset(self) -> int:
-        """Physical offset below which every running plugin has seen everything."""
-        positions = [each.position for each in self.dispatchers if each.state == RUNNING]
-        return min(positions, default=self._limit())
+    def dispatchers(self) -> list[Dispatcher]:
+        """Every plugin, in dispatch order."""
+        return list(self._by_name.values())
+
+    def dispatcher(self, name: str) -> Dispatcher:
+        """One of them by name."""
+        return self._by_name[name]
+
+    def limit(self) -> int:
+        """Physical offset up to which may be dispatched now."""
+        limit = self._limit()
+        if limit != self._seen_limit:
+            if self._seen_limit >= 0:
+                self._grew_at = time.monotonic()
+            self._seen_limit = limit
+        return limit
+
+    def is_busy(self) -> bool:
+        """Whether messages are arriving, so that nobody should be long in anybody's way."""
+        return time.monotonic() - self._grew_at < _BUSY_SECONDS and not self.hurry.is_set()
+
+    def is_usable(self, each: Dispatcher) -> bool:
+        """Whether hooks of the plugin may be called."""
+        return self.halted is None and each.state in (RUNNING, RETRYING) and not each.is_broken
+
+    def is_ready(self, each: Dispatcher) -> bool:
+        """Whether the plugin may be given messages now."""
+        if self.halted is not None or each.dispatch is None:
+            return False
+        if each.state == RETRYING:
+            return each.retry_at <= self._now() and not self.is_waiting(each)
+        return each.state == RUNNING and not self.is_waiting(each)
+
+    def is_waiting(self, each: Dispatcher) -> bool:
+        """Whether a plugin that it requires does not run."""
+        if not each.requires:
+            return False
+        needed = [self._by_name.get(name) for name in each.requires]
+        return any(other is not None and not self.is_usable(other) for other in needed)
 
     @property
-    def all_running(self) -> bool:
-        """Whether no plugin is suspended."""
-        return not self._failed and all(each.state == RUNNING for each in self.dispatchers)
+    def dispatched_offset(self) -> int:
+        """Physical offset below which every running plugin has seen everything."""
+        positions = [each.position for each in self._counted(None)]
+        return min(positions, default=self._limit())
+
+    def _counted(self, names: set[str] | None) -> list[Dispatcher]:
+        """Those for whom it makes sense to wait."""
+        return [
+            each
+            for each in self.dispatchers
+            if (names is None or each.name in names)
+            and each.wants_messages
+            and self.halted is None
+            and not self.is_waiting(each)
+        ]
 
     def failure_of(self, name: str) -> str | None:
-        """Why a plugin is suspended; None while it runs."""
-        for each in self.dispatchers:
-            if each.name == name and each.state != RUNNING:
-                return each.last_error or SUSPENDED
-        return self._failed.get(name)
+        """Why a plugin does not run; None while it does."""
+        each = self._by_name.get(name)
+        if each is None or each.state in (RUNNING, RETRYING):
+            return None
+        return each.last_error or each.state
 
-    def suspend(self, name: str, error: BaseException | str) -> None:
-        """Call no hook of a plugin any more; its place and its files stay as they are."""
+    def seconds_to_retry(self, lane: Lane) -> float | None:
+        """How long a lane may sleep at most."""
+        times = [each.retry_at for each in lane.dispatchers if each.state == RETRYING]
+        return max(min(times) - self._now(), 0.001) if times else None
+
+    # ------------------------------------------------------------------ what goes wrong
+
+    def failed(self, each: Dispatcher, error: BaseException) -> bool:
+        """Take note that a plugin failed on a batch; whether the batch is to be skipped."""
+        text = "".join(traceback.format_exception_only(error)).strip()
+        policy = self.config.policy_of(each.name)
+        with self.lock:
+            each.attempts += 1
+            each.last_error = text
+            no_space = isinstance(error, OSError) and error.errno in _NO_SPACE
+            again = no_space or each.attempts <= self.config.retry_count
+            if again and not self._is_closing:
+                pause_ms = self.config.retry_pause_ms << min(each.attempts - 1, 30)
+                pause = min(pause_ms, self.config.retry_max_pause_ms) / 1_000
+                if no_space:
+                    pause = self.config.retry_max_pause_ms / 1_000
+                each.state, each.retry_at = RETRYING, self._now() + pause
+                logger.warning(
+                    "plugin failed, tried again plugin=%s attempt=%d pause_s=%g error=%s",
+                    each.name,
+                    each.attempts,
+                    pause,
+                    text,
+                )
+                self.changed.set()
+                return False
+        if policy == SKIP and not no_space:
+            return True
+        self.failed_outside(each, error)
+        return False
+
+    def returned(self, each: Dispatcher) -> None:
+        """Take note that a plugin came back from a call, perhaps after it was given up."""
+        if each.state == STALLED:
+            logger.warning("plugin came back plugin=%s", each.name)
+            each.state, each.last_error = RUNNING, None
+            self.tell()
+            self.wake()
+
+    def failed_outside(self, each: Dispatcher, error: BaseException) -> None:
+        """Take note that a plugin failed where nothing can be tried again."""
+        if self.config.policy_of(each.name) == HALT:
+            self.halt(each.name, error)
+        else:
+            self.suspend(each.name, error)
+
+    def dead_letter(self, each: Dispatcher, batch: DispatchBatch, error: BaseException) -> bool:
+        """Pass over the one message of ``batch``; False when the plugin stops there instead."""
+        if each.skipped_in_a_row >= self.config.skip_limit:
+            self.suspend(each.name, error)
+            return False
+        try:
+            self._write_dead_letter(each.name, batch, error)
+        except OSError as cause:
+            logger.error("dead letter not written plugin=%s error=%s", each.name, cause)
+            self.suspend(each.name, error)
+            return False
+        in_a_row = each.skipped_in_a_row + 1
+        with self.lock:
+            each.passed(batch, 0.0, 0.0)
+            each.skipped_in_a_row = in_a_row
+            each.skipped_count += 1
+        logger.warning(
+            "message skipped plugin=%s physical_offset=%d error=%s",
+            each.name,
+            batch.start_offset,
+            error,
+        )
+        self.changed.set()
+        return True
+
+    def suspend(self, name: str, error: BaseException | str, *, asked: bool = False) -> None:
+        """Give a plugin no messages any more; its place and its files stay as they are."""
         if isinstance(error, BaseException):
-            text = "".join(traceback.format_exception_only(error)).strip()
+            text: str | None = "".join(traceback.format_exception_only(error)).strip()
             logger.error("plugin suspended plugin=%s", name, exc_info=error)
         else:
-            text = error
-            logger.error("plugin suspended plugin=%s error=%s", name, text)
-        for each in self.dispatchers:
-            if each.name == name:
-                each.state, each.last_error = SUSPENDED, text
-        self._failed[name] = text
-        with self._moved:
-            self._moved.notify_all()
+            text = error or None
+            level = logging.INFO if asked else logging.ERROR
+            logger.log(level, "plugin suspended plugin=%s reason=%s", name, text or "asked for")
+        with self.lock:
+            each = self._by_name[name]
+            each.state, each.last_error, each.asked = SUSPENDED, text, asked
+        self.tell()
 
-    # ------------------------------------------------------------------ one round
+    def halt(self, name: str, error: BaseException) -> None:
+        """Stop all dispatching: the plugin must not be left behind."""
+        logger.error("dispatching halted plugin=%s", name, exc_info=error)
+        with self.lock:
+            each = self._by_name[name]
+            each.state = HALTED
+            each.last_error = "".join(traceback.format_exception_only(error)).strip()
+            self.halted = name
+        self.tell()
 
-    def step(self) -> bool:
-        """Give every cohort that is behind one window; whether there was any."""
-        with self._step_lock:
-            limit = self._limit()
-            places = sorted({each.position for each in self._running()})
-            behind = [place for place in places if place < limit]
-            # The cohort at the end first: what waits for new messages must not wait for the past.
-            for place in reversed(behind):
-                stop = next((other for other in places if place < other < limit), limit)
-                self._advance(place, stop, is_first=place == behind[-1])
-        if behind:
-            with self._moved:
-                self._moved.notify_all()
-        return bool(behind)
+    def resume(self, name: str, position: int) -> None:
+        """Give a plugin messages again, from ``position`` on."""
+        with self.lock:
+            each = self._by_name[name]
+            each.position, each.last_record_offset, each.store_timestamp = position, -1, 0
+            each.attempts = each.skipped_in_a_row = 0
+            each.last_error, each.asked, each.is_broken, each.cut_to = None, False, False, None
+            each.recent_busy.clear()
+            each.recent_blocked.clear()
+            if self.halted == name:
+                self.halted = None
+            self.lanes.move_to_main(each)
+            each.state = RUNNING
+        self.tell()
+        self.wake()
 
-    def _running(self) -> list[Dispatcher]:
-        return [each for each in self.dispatchers if each.state == RUNNING]
+    def tell(self) -> None:
+        """The state of a plugin has changed."""
+        self.changed.set()
+        self.notify_moved()
 
-    def _advance(self, start: int, stop: int, *, is_first: bool) -> None:
-        cohort = [each for each in self._running() if each.position == start]
-        result = self._reader.read(start, stop)
-        batch = result.batch
-        if len(batch) == 0:
-            end_offset = (
-                batch.end_offset if result.end == End.BLANK else self._skip_damage(batch, stop)
-            )
-            for each in cohort:
-                each.position = end_offset
-            return
-        batch = self._enriched(batch)
-        for each in cohort:
-            try:
-                each.dispatch(batch=batch)
-            except BaseException as error:
-                self._suspend_or_raise(each.name, error)
-                continue
-            each.last_record_offset = batch.base_offset + int(batch.start[-1])
-            each.store_timestamp = int(batch.store_timestamp[-1])
-            each.position = batch.end_offset
-        if is_first:
-            for name, arrive in self._arrive:
-                if name not in self._failed:
-                    try:
-                        arrive(batch=batch)
-                    except BaseException as error:
-                        self._suspend_or_raise(name, error)
-
-    def _enriched(self, batch: DispatchBatch) -> DispatchBatch:
-        for name, enrich in self._enrich:
-            if name in self._failed:
-                continue
-            try:
-                columns = enrich(batch=batch)
-                if columns:
-                    batch = batch.with_columns(columns)
-            except BaseException as error:
-                self._suspend_or_raise(name, error)
-        return batch
-
-    def _skip_damage(self, batch: DispatchBatch, stop: int) -> int:
+    def skip_damage(self, batch: DispatchBatch, stop: int) -> int:
         """Next offset at which a record begins behind damage; everything between is lost."""
-        end_offset = self._log.next_record(batch.end_offset + 1, stop)
-        reason = batch.finding or "no record where the log should go on"
-        path, position = self._log.path_of(batch.end_offset)
+        hole = self.log.hole_at(batch.end_offset, stop, batch.finding)
+        path, position = self.log.path_of(batch.end_offset)
         logger.error(
             "damaged log skipped file=%s position=%d skipped_size=%d reason=%s",
             path,
             position,
-            end_offset - batch.end_offset,
-            reason,
+            hole.end_offset - batch.end_offset,
+            hole.finding,
         )
-        return end_offset
+        try:
+            self.log.note_loss(batch.end_offset, hole.end_offset, batch.finding, hole)
+        except OSError as error:
+            logger.error("loss not noted error=%s", error)
+        return hole.end_offset
 
-    def _suspend_or_raise(self, name: str, error: BaseException) -> None:
-        # Ctrl-C reaches the main thread only, and then it is the user's and no plugin's.
-        on_main = threading.current_thread() is threading.main_thread()
-        if isinstance(error, KeyboardInterrupt) and on_main:
-            raise error
-        self.suspend(name, error)
+    # ------------------------------------------------------------------ plugins that come and go
+
+    def add(self, each: Dispatcher) -> None:
+        """Drive one plugin more; call `use` with the whole set then."""
+        with self.lock:
+            self._by_name[each.name] = each
+            self.lanes.move_to_main(each)
+
+    def remove(self, name: str) -> Dispatcher:
+        """Drive a plugin no more, which is in no call; call `use` with the others then."""
+        with self.lock:
+            each = self._by_name.pop(name)
+            self.lanes.remove(each)
+            return each
 
     # ------------------------------------------------------------------ running
 
-    def catch_up(self, names: set[str]) -> None:
-        """Step until the named plugins have seen everything, or were suspended."""
-        while any(each.name in names and each.position < self._limit() for each in self._running()):
-            self.step()
+    def step(self) -> bool:
+        """Give every plugin that is behind one batch; whether there was any."""
+        return self.lanes.main.step()
 
     def start(self) -> None:
-        """Run on a thread of its own until `stop`."""
-        self._thread = threading.Thread(target=self._run, name="reput-loop", daemon=True)
-        self._thread.start()
+        """Run on threads of its own until `stop`."""
+        if self._threads:
+            self.lanes.start()
 
     def stop(self) -> None:
-        """End the thread when its round is done."""
-        self._stopping = True
-        self._work.set()
-        self._hurry.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        self._reader.close()
+        """End the threads when their rounds are done; one that is stuck in a plugin is left."""
+        self.stopping = True
+        self.hurry.set()
+        self.lanes.stop()
 
     def wake(self) -> None:
         """There may be something to do."""
-        self._work.set()
+        self.lanes.wake()
 
-    def _run(self) -> None:
-        while not self._stopping:
-            before = self.dispatched_offset
-            if self.step():
-                if self.dispatched_offset - before < _SMALL_ROUND:
-                    # A round of one message takes as long as one of hundreds, and takes it from
-                    # the producers. What is put alone is dispatched at once, and then not more
-                    # often than this.
-                    self._hurry.wait(_PAUSE)
-                continue
-            self._work.clear()
-            # Ask to be woken first and look again then: an append in between is seen by the one
-            # or by the other.
-            self._log.ask_to_wake(self._work.set)
-            if self._has_work() or self._stopping:
-                continue
-            self._work.wait()
+    def wait_moved(self, seconds: float) -> None:
+        """Wait until somebody's place or state changes, at most so long."""
+        with self._moved:
+            self._moved.wait(seconds)
 
-    def _has_work(self) -> bool:
-        limit = self._limit()
-        return any(each.position < limit for each in self._running())
+    def notify_moved(self) -> None:
+        """Somebody's place or state has changed."""
+        with self._moved:
+            self._moved.notify_all()
+
+    # ------------------------------------------------------------------ waiting
+
+    def finish(self, timeout: float) -> bool:
+        """Bring everybody to the end for the last time: nobody is tried again later."""
+        with self.lock:
+            self._is_closing = True
+            for each in self.dispatchers:
+                each.retry_at = 0.0
+        self.wake()
+        return self.wait(self.log.max_physical_offset, timeout)
 
     def wait(
         self,
         physical_offset: int,
         timeout: float | None,
         progress: Callable[[int], None] | None = None,
+        names: set[str] | None = None,
     ) -> bool:
         """Wait until every running plugin has seen everything below ``physical_offset``.
 
@@ -283,37 +380,45 @@ class ReputLoop:
             physical_offset: the end to wait for.
             timeout: seconds; None waits for ever.
             progress: called now and then with the offset reached, on this thread.
+            names: plugins to wait for; all when left out.
         """
         with self._moved:
             self._waiting += 1
-            self._hurry.set()
+            self.hurry.set()
         try:
-            return self._wait(physical_offset, timeout, progress)
+            return self._wait(physical_offset, timeout, progress, names)
         finally:
             with self._moved:
                 self._waiting -= 1
-                if not self._waiting and not self._stopping:
-                    self._hurry.clear()
+                if not self._waiting and not self.stopping:
+                    self.hurry.clear()
 
     def _wait(
         self,
         physical_offset: int,
         timeout: float | None,
         progress: Callable[[int], None] | None,
+        names: set[str] | None,
     ) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self.dispatched_offset < physical_offset:
+
+        def reached() -> int:
+            positions = [each.position for each in self._counted(names)]
+            return min(positions, default=physical_offset)
+
+        while reached() < physical_offset:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
             if progress is not None:
-                progress(self.dispatched_offset)
-            if self._thread is None:
-                self.step()
+                progress(reached())
+            if self.lanes.main.thread is None:
+                if not self.step():
+                    self.lanes.main.sleep_to_retry()
                 continue
             with self._moved:
-                if self.dispatched_offset < physical_offset:
+                if reached() < physical_offset:
                     self._moved.wait(0.1 if progress is not None else left)
         if progress is not None:
-            progress(min(self.dispatched_offset, physical_offset))
+            progress(min(reached(), physical_offset))
         return True

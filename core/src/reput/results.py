@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     from reput.view import MessageView
 
-__all__ = ["BatchReceipt", "FlushProgress", "QueueInfo", "ReadResult", "Receipt"]
+__all__ = [
+    "BatchReceipt",
+    "FlushProgress",
+    "Hole",
+    "QueryResult",
+    "QueueInfo",
+    "ReadResult",
+    "Receipt",
+]
 
 
 class FlushProgress(Protocol):
@@ -149,6 +157,19 @@ class BatchReceipt:
 
 
 @attrs.frozen
+class Hole:
+    """A place in a queue whose message cannot be read any more."""
+
+    queue_offset: int
+    physical_offset: int
+    """Where its record stood; the beginning of what was lost, where the record itself is gone."""
+    size: int
+    """Bytes of it, or of what was lost there; 0 where that is not known."""
+    reason: str
+    """What is known of it, for people."""
+
+
+@attrs.frozen
 class ReadResult:
     """Answer to one read of one queue; iterates over its messages."""
 
@@ -161,6 +182,8 @@ class ReadResult:
     messages: tuple[MessageView, ...] = ()
     queue_offsets: tuple[int, ...] = ()
     """Place of each message in the queue read (a light queue's are not those in the records)."""
+    holes: tuple[Hole, ...] = ()
+    """Places between the one asked for and ``next_queue_offset`` that hold no message any more."""
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -170,6 +193,26 @@ class ReadResult:
 
     def __bool__(self) -> bool:
         return self.status is ReadStatus.FOUND
+
+
+@attrs.frozen
+class QueryResult:
+    """Answer to one search by key; iterates over its messages."""
+
+    messages: tuple[MessageView, ...]
+    """In the order that was asked for."""
+    is_complete: bool
+    """Whether there are no more messages than these, in that direction."""
+    after: int | None = None
+    """What to give to the next search, so that it goes on behind these; None where all are here."""
+    indexed_to: int = 0
+    """Physical offset below which all messages were looked at; those behind come later."""
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __iter__(self) -> Iterator[MessageView]:
+        return iter(self.messages)
 
 
 @attrs.frozen

@@ -6,27 +6,27 @@ elsewhere. How a store is put together stands in `reput.opening`.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
 
 from reput.batchbody import expand_batch
 from reput.closerecord import CloseRecord
 from reput.columns import Columns, prepare_columns, prepare_messages
 from reput.errors import (
     FlushDiskTimeoutError,
-    NoReaderError,
     OffsetOutOfRangeError,
     PluginError,
-    ReputError,
     ServiceNotAvailableError,
-    StoreClosedError,
 )
 from reput.ids import parse_message_id
 from reput.message import Message
-from reput.reputloop import READING, RUNNING, SUSPENDED, PluginState
-from reput.results import BatchReceipt, QueueInfo, ReadResult, Receipt
+from reput.results import BatchReceipt, Receipt
+from reput.storereads import StoreReads
 
 if TYPE_CHECKING:
     from reput.batch import DispatchBatch
@@ -34,19 +34,24 @@ if TYPE_CHECKING:
     from reput.commitlog import CommitLog
     from reput.config import CommitLogConfig
     from reput.disk import FilePool
-    from reput.housekeeping import Housekeeping
+    from reput.dispatcher import Dispatcher
+    from reput.liveplugins import LivePlugins
+    from reput.losses import Loss
+    from reput.plugincalls import PluginCalls
+    from reput.pluginrecord import PluginRecords
     from reput.pluginset import PluginSet
+    from reput.policy import DispatchConfig
     from reput.recovery import Recovery
-    from reput.reputloop import ReputLoop
     from reput.view import MessageView
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Store"]
 
 _NO_WAIT = b"WAIT\x01false\x02"
-_READER = "reput-consumequeue"  # what to install where nothing can read; a name for an error text
 
 
-class Store:
+class Store(StoreReads):
     """An open store. Made by `reput.open`; thread-safe; a context manager that closes itself."""
 
     def __init__(
@@ -58,10 +63,12 @@ class Store:
         log: CommitLog,
         config: CommitLogConfig,
         plugins: PluginSet,
+        rules: DispatchConfig,
+        dispatchers: Mapping[str, Dispatcher],
         versions: Mapping[str, str],
-        positions: Mapping[str, int],
-        loop: ReputLoop | None,
-        housekeeping: Housekeeping | None,
+        calls: PluginCalls,
+        records: PluginRecords,
+        live: LivePlugins | None,
         recovery: Recovery,
         pool: FilePool,
         lock: StoreLock | None,
@@ -80,21 +87,15 @@ class Store:
         """Options of the commit log."""
         self.recovery = recovery
         """What opening found at the end of the log."""
-        self._plugins = plugins
-        self._versions = versions
-        self._positions = positions
-        self._loop = loop
-        self._housekeeping = housekeeping
+        super().__init__(plugins, rules, dispatchers, versions, records, live)
+        self._calls = calls
         self._pool = pool
         self._lock = lock
         self._abort = abort
         self._release = release
         self._sync = config.flush == "sync"
-        self._put_hooks = plugins.implementing("reput_put")
-        self._readers = plugins.implementing("reput_read")
         self._append = log.append
         self._prepare = log.encoder.prepare
-        self._closed = False
         self._close_lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -187,7 +188,11 @@ class Store:
 
     def _hooked(self, messages: Sequence[Message]) -> Sequence[Message]:
         for name, hook in self._put_hooks:
-            changed = hook(messages=messages)
+            try:
+                changed = hook(messages=messages)
+            except (SystemExit, GeneratorExit) as error:
+                # An exception is how a plugin refuses a put; this one would end the producer.
+                raise PluginError(name, f"reput_put raised {error!r}") from error
             if changed is not None:
                 if len(changed) != len(messages):
                     raise PluginError(
@@ -218,90 +223,10 @@ class Store:
             ServiceNotAvailableError: the log cannot be flushed.
         """
         self._check_open()
-        if self._housekeeping is not None:
-            self._housekeeping.flush()
+        if self._live is not None:
+            self._live.housekeeping.flush()
 
     # ------------------------------------------------------------------ reading
-
-    def read(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        max_count: int = 32,
-        max_bytes: int = 4 << 20,
-    ) -> ReadResult:
-        """Read messages of one queue from ``queue_offset`` on.
-
-        Args:
-            topic: the topic's name.
-            queue_id: the queue.
-            queue_offset: where to begin; ``next_queue_offset`` of the result is where to go on.
-            max_count: most messages to return.
-            max_bytes: stop before this many bytes of records; one message is returned even so.
-
-        Raises:
-            NoReaderError: no active plugin can read queues.
-            MessageIllegalError: ``topic`` cannot be a topic's name.
-        """
-        self._check_open()
-        for _, read in self._readers:
-            answer = read(
-                topic=topic,
-                queue_id=queue_id,
-                queue_offset=queue_offset,
-                max_count=max(max_count, 1),
-                max_bytes=max_bytes,
-            )
-            if answer is not None:
-                return answer  # type: ignore[no-any-return]
-        raise NoReaderError("read", _READER)
-
-    def offset_by_time(
-        self,
-        topic: str,
-        queue_id: int,
-        timestamp: int,
-        boundary: Literal["lower", "upper"] = "lower",
-    ) -> int:
-        """Queue offset by store time.
-
-        Args:
-            topic: the topic's name.
-            queue_id: the queue.
-            timestamp: ms.
-            boundary: ``"lower"``: the first message at that time or later; ``"upper"``: the last
-                at that time or earlier.
-
-        Raises:
-            NoReaderError: no active plugin can read queues.
-        """
-        self._check_open()
-        if boundary not in ("lower", "upper"):
-            raise ValueError(f'boundary must be "lower" or "upper", not {boundary!r}')
-        answer = self._plugins.first(
-            "reput_offset_by_time",
-            topic=topic,
-            queue_id=queue_id,
-            timestamp=timestamp,
-            boundary=boundary,
-        )
-        if answer is None:
-            raise NoReaderError("offset_by_time", _READER)
-        return int(answer)
-
-    def queues(self) -> list[QueueInfo]:
-        """Every queue there is, by topic and queue id.
-
-        Raises:
-            NoReaderError: no active plugin can read queues.
-        """
-        self._check_open()
-        hooks = self._plugins.implementing("reput_queues")
-        if not hooks:
-            raise NoReaderError("queues", _READER)
-        found = [info for _, hook in hooks for info in hook() or ()]
-        return sorted(found, key=lambda info: (info.topic, info.queue_id))
 
     def get(self, where: str | int) -> MessageView:
         """One message by its offset message id, or by the physical offset at which it begins.
@@ -327,50 +252,28 @@ class Store:
         self._check_open()
         return self.log.scan(start, end, check_crc=check_crc)
 
-    # ------------------------------------------------------------------ plugins
+    def losses(self) -> list[Loss]:
+        """What the log has lost, as far as it is known, oldest first; see `reput.losses.Loss`.
 
-    @property
-    def plugin_objects(self) -> Mapping[str, Any]:
-        """The active plugins' objects by name, in dispatch order."""
-        return dict(self._plugins.plugins)
-
-    def plugins(self) -> list[PluginState]:
-        """State, progress and lag of the active plugins, in dispatch order.
-
-        In a read-only store the progress is the one that the last writer recorded.
+        In a read-only store also what this opening has found.
         """
-        states = []
-        end = self.log.max_physical_offset
-        dispatchers = {each.name: each for each in self._loop.dispatchers} if self._loop else {}
-        for name in self._plugins.plugins:
-            dispatcher = dispatchers.get(name)
-            failure = self._loop.failure_of(name) if self._loop else None
-            position = self._positions[name] if self._loop is None else end
-            if dispatcher is not None:
-                position = dispatcher.position
-            state = RUNNING if self._loop is not None else READING
-            states.append(
-                PluginState(
-                    name,
-                    self._versions.get(name, ""),
-                    state if failure is None else SUSPENDED,
-                    position,
-                    max(end - position, 0),
-                    failure,
-                )
-            )
-        return states
+        self._check_open()
+        return [] if self.log.ledger is None else list(self.log.ledger.entries)
+
+    # ------------------------------------------------------------------ dispatching
 
     def wait_dispatched(
         self,
         timeout: float | None = None,
         progress: Callable[[int, int], None] | None = None,
+        plugins: Collection[str] | None = None,
     ) -> bool:
         """Wait until every running plugin has seen all that is in the log now.
 
         Args:
             timeout: seconds; None waits as long as it takes.
             progress: called now and then with bytes dispatched and bytes in all.
+            plugins: names of those to wait for; all when left out.
 
         Returns:
             Whether they have; False after ``timeout``.
@@ -378,6 +281,8 @@ class Store:
         self._check_open()
         if self._loop is None:
             return True
+        if self.config.reads_durable:
+            self.log.flusher.flush()  # what is not on disk is not dispatched
         end = self.log.max_physical_offset
         first = self.log.min_physical_offset
         report = None
@@ -387,7 +292,7 @@ class Store:
             def report(offset: int) -> None:
                 total(max(offset - first, 0), end - first)
 
-        return self._loop.wait(end, timeout, report)
+        return self._loop.wait(end, timeout, report, None if plugins is None else set(plugins))
 
     def report(self) -> dict[str, Any]:
         """Facts about the store, JSON-like: log, recovery, plugins."""
@@ -412,15 +317,11 @@ class Store:
             },
             "plugins": {},
         }
-        reports = dict(self._plugins.implementing("reput_report"))
+        reports = dict(self._usable("reput_report"))
         for state in self.plugins():
-            facts["plugins"][state.name] = {
-                **_reported(reports.get(state.name)),
-                "state": state.state,
-                "dispatched_to": state.dispatched_to,
-                "lag_size": state.lag_size,
-                "last_error": state.last_error,
-            }
+            known = attrs.asdict(state)
+            del known["name"], known["version"]
+            facts["plugins"][state.name] = {**_reported(reports.get(state.name)), **known}
         return facts
 
     # ------------------------------------------------------------------ closing
@@ -430,11 +331,15 @@ class Store:
         """Whether `close` was called."""
         return self._closed
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """Dispatch and flush everything, then give up files, threads and the lock.
 
         A second call does nothing. Where something could not be flushed or dispatched, the next
         opening recovers as after a crash.
+
+        Args:
+            timeout: seconds to wait for plugins that are behind, which catch up next time; the
+                option ``dispatch.close_timeout_ms`` when left out.
 
         Raises:
             ServiceNotAvailableError: flushing failed; everything is closed all the same.
@@ -446,45 +351,53 @@ class Store:
         refusal = ServiceNotAvailableError("store", None, None, "it is closed; open it again")
         self.log.refuse(refusal)
         try:
-            if self._loop is not None and self._housekeeping is not None:
-                self._finish(self._loop, self._housekeeping)
+            if self._live is not None:
+                self._finish(self._live, timeout)
         finally:
             self._close_plugins()
             self._release()
 
-    def _finish(self, loop: ReputLoop, housekeeping: Housekeeping) -> None:
+    def _finish(self, live: LivePlugins, timeout: float | None) -> None:
+        loop, housekeeping = live.loop, live.housekeeping
         try:
             # The log first: with synchronous flushing nothing beyond it is dispatched. When that
             # fails there is nothing to wait for.
             self.log.flusher.flush()
-            loop.wait(self.log.max_physical_offset, None)
+            # Who is far behind catches up next time.
+            loop.finish(self._rules.close_timeout_ms / 1_000 if timeout is None else timeout)
         finally:
             loop.stop()
             housekeeping.stop()
-        housekeeping.flush()
-        if loop.all_running and loop.dispatched_offset >= self.log.max_physical_offset:
+        try:
+            housekeeping.flush()
+            live.close_records()
             disk = self._abort.disk
             CloseRecord.save(self.root, self.log, self.log.last_record_offset, disk)
-            # `abort` may go only when nothing is left to dispatch, and somebody wrote the queues:
-            # RocketMQ does not look again. The close record says for us that the store was closed.
-            if housekeeping.keeps_queues:
+            # `abort` may go only when somebody wrote the queues, and all of them: RocketMQ does
+            # not look again. The close record says for us that the store was closed.
+            if housekeeping.keeps_queues and live.queues_reach(self.log.max_physical_offset):
                 self._abort.remove()
             else:
                 self._abort.leave()
+        except OSError as error:
+            raise ServiceNotAvailableError(
+                "store",
+                None,
+                None,
+                f"closing it failed: {error}; the next opening recovers as after a crash",
+            ) from error
 
     def _close_plugins(self) -> None:
         for name, hook in self._plugins.implementing("reput_close"):
-            try:
-                hook()
-            except BaseException as error:
-                if self._loop is not None:
-                    self._loop.suspend(name, error)
-                elif not isinstance(error, ReputError | OSError):
-                    raise
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreClosedError(self.root)
+            call = self._calls.running(name)
+            if call is not None:
+                logger.error("plugin hangs and is left plugin=%s hook=%s", name, call.hook)
+                continue
+            call = self._calls.start(name, "reput_close", hook)
+            if not call.wait(self._rules.close_timeout_ms / 1_000):
+                logger.error("plugin does not return from closing plugin=%s", name)
+            elif call.error is not None:
+                logger.error("plugin failed while closing plugin=%s error=%r", name, call.error)
 
 
 def _reported(report: Callable[[], Any] | None) -> dict[str, Any]:

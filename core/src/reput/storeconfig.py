@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     Sections = Mapping[str, Mapping[str, Any]]
 
-__all__ = ["LOG_SECTION", "decide", "read_sections", "with_file_size"]
+__all__ = ["DISPATCH_SECTION", "LOG_SECTION", "decide", "read_sections", "with_file_size"]
 
 LOG_SECTION: Final = "commitlog"
+DISPATCH_SECTION: Final = "dispatch"
 
 
 def read_sections(
@@ -74,7 +75,7 @@ def decide(
     sections: dict[str, dict[str, Any]] = {}
     active = {item if isinstance(item, str) else plugin_name(item) for item in names}
     for name, options in (manifest.config if manifest is not None else {}).items():
-        if name == LOG_SECTION or name in active:
+        if name in (LOG_SECTION, DISPATCH_SECTION) or name in active:
             sections[name] = dict(options)
     for name, options in given.items():
         if not isinstance(options, Mapping):

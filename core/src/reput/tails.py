@@ -16,7 +16,14 @@ import attrs
 import numpy as np
 
 from reput.errors import MessageIllegalError, PropertiesSizeError
-from reput.layout import MAGIC_V1, PROPERTIES_SIZE_MAX, PROPERTY_KEYS, PROPERTY_TAGS, VALUE_END
+from reput.layout import (
+    MAGIC_V1,
+    PROPERTIES_SIZE_MAX,
+    PROPERTY_CRC,
+    PROPERTY_KEYS,
+    PROPERTY_TAGS,
+    VALUE_END,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,7 +44,7 @@ class Tails:
     size: npt.NDArray[np.int64]
     """``(n,)`` bytes of each."""
     special: bool
-    """Whether a row may name light queues or inner messages."""
+    """Whether a row may name light queues or inner messages, or bring a record's checksum."""
 
 
 def tails_at_once(
@@ -78,7 +85,7 @@ def tails_at_once(
         text = "".join(_pieces(topics, known, fields))
     except TypeError:  # a value that is no text
         return None
-    if not text.isascii():
+    if not text.isascii() or PROPERTY_CRC in text:
         return None
     return _cut(np.frombuffer(text.encode(), np.uint8), topics, fields)
 
@@ -144,7 +151,8 @@ def tails_one_by_one(encoder: Encoder, topics: Sequence[str], properties: Sequen
     named = map(known.__getitem__, topics)
     texts = list(map(b"".join, zip(named, sizes, properties, strict=True)))
     size = np.fromiter(map(len, texts), np.int64, count)
-    return Tails(texts, size, _SPECIAL.encode() in b"".join(properties))
+    joined = b"".join(properties)
+    return Tails(texts, size, _SPECIAL.encode() in joined or PROPERTY_CRC.encode() in joined)
 
 
 def transposed(rows: Sequence[Any]) -> dict[str, list[Any]] | None:

@@ -19,8 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["TopicTable"]
 
 _NAMES_MAX = 1 << 16  # a hostile log may hold a new topic in every record; then start over
+_NAMES_SIZE_MAX = 1 << 24  # bytes of all names; likewise
+_INDEXED_SIZE_MAX = 256  # bytes; no writer makes longer names, and rows of the index are as wide
+_LEARNED_FIRST = 64  # rows
 _MULTIPLIERS = np.array(
-    [(0x9E3779B97F4A7C15 * (2 * index + 1) | 1) & (2**64 - 1) for index in range(64)], np.uint64
+    [
+        (0x9E3779B97F4A7C15 * (2 * index + 1) | 1) & (2**64 - 1)
+        for index in range(_INDEXED_SIZE_MAX // 8)
+    ],
+    np.uint64,
 )
 
 
@@ -32,6 +39,7 @@ class TopicTable:
 
     def _clear(self) -> None:
         self.names: list[str] = []
+        self._names_size = 0
         self._code_of: dict[bytes, int] = {}
         self._hashes = np.zeros(0, np.uint64)  # sorted
         self._codes = np.zeros(0, np.int32)  # of the names in the order of `_hashes`
@@ -44,19 +52,37 @@ class TopicTable:
         sizes: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.int32]:
         """Return ``(n,)`` int32 codes of the names ``window[start : start + size]``."""
-        if len(self.names) > _NAMES_MAX:
+        if len(self.names) > _NAMES_MAX or self._names_size > _NAMES_SIZE_MAX:
             self._clear()
         codes = np.full(len(starts), -1, np.int32)
-        for rows, matrix in rows_by_width(window, starts, sizes):
+        self._recognise_rows(window, starts, sizes, codes)
+        unknown = np.flatnonzero(codes < 0)
+        if len(unknown) > _LEARNED_FIRST:
+            # A table is new, and topics are few: most rows have the names of the first ones.
+            self._learn(window, starts, sizes, codes, unknown[:_LEARNED_FIRST])
+            rest = unknown[_LEARNED_FIRST:]
+            rest_codes = codes[rest]
+            self._recognise_rows(window, starts[rest], sizes[rest], rest_codes)
+            codes[rest] = rest_codes
+            unknown = rest[rest_codes < 0]
+        if len(unknown):
+            self._learn(window, starts, sizes, codes, unknown)
+        return codes
+
+    def _recognise_rows(
+        self,
+        window: npt.NDArray[np.uint8],
+        starts: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+        codes: npt.NDArray[np.int32],
+    ) -> None:
+        indexed = np.where(sizes <= _INDEXED_SIZE_MAX, sizes, 0)
+        for rows, matrix in rows_by_width(window, starts, indexed):
             within = (
                 np.arange(matrix.shape[1], dtype=np.int16) < sizes[rows].astype(np.int16)[:, None]
             )
             matrix *= within  # what stands behind a name is no part of it
             codes[rows] = self._recognise(matrix.view(np.uint64))
-        unknown = np.flatnonzero(codes < 0)
-        if len(unknown):
-            self._learn(window, starts, sizes, codes, unknown)
-        return codes
 
     def _recognise(self, words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
         unknown = np.full(len(words), -1, np.int32)
@@ -92,19 +118,23 @@ class TopicTable:
             if code is None:
                 code = self._code_of[name] = len(self.names)
                 self.names.append(name.decode("utf-8", "replace"))
+                self._names_size += len(name)
             codes[row] = code
         if len(self.names) > learned:
             self._index()
 
     def _index(self) -> None:
-        names = list(self._code_of)
+        names = [name for name in self._code_of if len(name) <= _INDEXED_SIZE_MAX]
+        if not names:
+            return
         width = max(max(map(len, names)), 1)
         width += -width % 8
         words = np.frombuffer(b"".join(name.ljust(width, b"\0") for name in names), np.uint64)
         words = words.reshape(len(names), width // 8)
         hashes = _hash(words)
-        order = np.argsort(hashes, kind="stable").astype(np.int32)
-        self._hashes, self._codes, self._words = hashes[order], order, words[order]
+        order = np.argsort(hashes, kind="stable")
+        codes = np.array([self._code_of[name] for name in names], np.int32)
+        self._hashes, self._codes, self._words = hashes[order], codes[order], words[order]
 
 
 def _hash(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -7,8 +7,8 @@ the store that it came from.
 from __future__ import annotations
 
 import ipaddress
-import zlib
 
+from reput.checksum import crc32
 from reput.errors import CorruptFileError
 from reput.hashing import java_string_hash
 from reput.ids import offset_message_id
@@ -68,6 +68,8 @@ class MessageView:
         self._topic: str | None = None
         if head[0] != len(record) or (head[1] != MAGIC_V1 and head[1] != MAGIC_V2):
             raise _corrupt(self.physical_offset, "size or magic of a record expected")
+        if head[7] & (BORN_HOST_V6 | STORE_HOST_V6) and self._body_size_at + 4 > len(record):
+            raise _corrupt(self.physical_offset, "the record ends inside its header")
 
     def __repr__(self) -> str:
         return (
@@ -199,8 +201,6 @@ class MessageView:
         record, head = self.record, self._head
         if head[7] & (BORN_HOST_V6 | STORE_HOST_V6):
             at = self._body_size_at
-            if at + 4 > len(record):
-                raise _corrupt(self.physical_offset, "the record ends inside its header")
             body_size = _from_bytes(record[at : at + 4], "big", signed=True)
             body_start = at + 4
         else:
@@ -212,7 +212,12 @@ class MessageView:
         topic_end = topic_start + _from_bytes(record[size_at:topic_start], "big", signed=True)
         if not topic_start <= topic_end <= len(record) - 2:
             raise _corrupt(self.physical_offset, "the topic ends behind the record")
-        return body_start, topic_start, topic_end, topic_end + 2
+        properties_start = topic_end + 2
+        properties_size = _from_bytes(record[topic_end:properties_start], "big", signed=True)
+        # A negative length counts as none, as in RocketMQ's own length check.
+        if properties_start + max(properties_size, 0) != len(record):
+            raise _corrupt(self.physical_offset, "the properties do not end with the record")
+        return body_start, topic_start, topic_end, properties_start
 
     @property
     def body(self) -> bytes:
@@ -269,8 +274,12 @@ class MessageView:
 
     def body_matches(self) -> bool:
         """Whether the body matches its checksum; an empty one always does."""
-        body = self.body
-        return not body or zlib.crc32(body) & 0x7FFFFFFF == self.body_crc
+        start, topic_start, _, _ = self._places or self.places()
+        end = topic_start - (1 if self._head[1] == MAGIC_V1 else 2)
+        if start == end:
+            return True
+        crc: int = self._head[2]
+        return crc32(memoryview(self.record)[start:end]) & 0x7FFFFFFF == crc
 
     def to_message(self) -> Message:
         """A message to put again; position, store time and store host are the next store's."""

@@ -146,19 +146,67 @@ def test_a_topic_can_be_copied_from_store_to_store(run, store, plain_store) -> N
     ]
 
 
-def test_damage_is_said_behind_the_messages_in_front_of_it(run, plain_store) -> None:
+@pytest.fixture
+def damaged(plain_store):
+    """A store of 2,000 messages of which one has an impossible body size."""
     path = plain_store(*(reput.Message("orders", b"body %d" % each) for each in range(2000)))
     first = path / "commitlog" / ("0" * 20)
     bytes_of = bytearray(first.read_bytes())
     at = bytes_of.index(b"body 5\x06orders")
     bytes_of[at - 4 : at] = b"\x7f\xff\xff\xff"
     first.write_bytes(bytes_of)
+    return path
 
-    outcome = run("cat", path, "orders", "--scan", "--format", "%s")
+
+def test_a_lost_message_is_one_line_on_stderr(run, damaged) -> None:
+    outcome = run("cat", damaged, "orders", "--scan", "--format", "%s")
 
     assert outcome.code == ExitCode.DAMAGED
-    assert outcome.out.splitlines() == [f"body {each}" for each in range(5)]
-    assert outcome.err.startswith("reput: damaged: ")
+    assert outcome.out.splitlines() == [f"body {each}" for each in range(2000) if each != 5]
+    (line,) = outcome.err.splitlines()
+    assert line.startswith("reput: a message of unknown topic is lost (physical offset ")
+    assert line.endswith(": LENGTH_MISMATCH")
+
+
+def test_a_lost_message_stands_in_its_place_among_the_objects(run, damaged) -> None:
+    lines = run("cat", damaged, "orders", "--scan", "--json").lines
+
+    assert [line.get("queue_offset") for line in lines[:8]] == [0, 1, 2, 3, 4, None, 6, 7]
+    hole = lines[5]
+    assert hole == {
+        "hole": True,
+        "topic": None,
+        "queue_id": None,
+        "queue_offset": None,
+        "physical_offset": lines[4]["physical_offset"] + lines[4]["size"],
+        "size": lines[6]["physical_offset"] - hole["physical_offset"],
+        "reason": "LENGTH_MISMATCH",
+    }
+    assert len(lines) == 2000
+
+
+def test_a_hole_does_not_count_as_a_message(run, damaged) -> None:
+    outcome = run("cat", damaged, "orders", "--scan", "--format", "%s", "--count", "6")
+
+    assert outcome.out.splitlines() == [f"body {each}" for each in (0, 1, 2, 3, 4, 6)]
+    assert outcome.code == ExitCode.DAMAGED
+
+
+def test_messages_in_front_of_the_damage_are_no_damage(run, damaged) -> None:
+    outcome = run("cat", damaged, "orders", "--scan", "--format", "%s", "--count", "3")
+
+    assert outcome.code == ExitCode.OK
+    assert outcome.err == ""
+
+
+def test_put_passes_over_holes_that_cat_printed(run, damaged, tmp_path) -> None:
+    lines = run("cat", damaged, "orders", "--scan", "--json").raw
+
+    put = run("put", tmp_path / "copy", "orders", "--json-lines", "--create", stdin=lines)
+
+    assert put.code == ExitCode.OK
+    copied = run("cat", tmp_path / "copy", "orders", "--scan", "--format", "%s").out.splitlines()
+    assert copied == [f"body {each}" for each in range(2000) if each != 5]
 
 
 def test_reading_queues_without_a_plugin_says_what_to_do(run, store) -> None:

@@ -113,7 +113,6 @@ def test_the_middle_of_a_message_is_not_a_message(run, plain_store) -> None:
     [
         (),
         ("7F00000100002A9F0000000000000000", "--offset", "0"),
-        ("17",),
         ("--offset", "0", "--raw", "--json"),
     ],
 )
@@ -121,3 +120,33 @@ def test_a_wrong_command_line_is_a_usage_error(run, plain_store, arguments) -> N
     outcome = run("get", plain_store(), *arguments)
 
     assert outcome.code == ExitCode.USAGE
+
+
+def test_a_key_finds_the_newest_message_that_has_it(run, plain_store) -> None:
+    unique = "7F00000100002A139A1857C5D7A10000"  # as long as an offset message id
+    path = plain_store(
+        reput.Message("orders", b"1", keys="k a", properties={"UNIQ_KEY": unique}),
+        reput.Message("orders", b"2", keys="b k"),
+        reput.Message("other", b"3", keys="k"),
+    )
+
+    by_unique_key = run("get", path, unique, "--json")
+    by_key = run("get", path, "k", "--topic", "orders", "--json")
+    anywhere = run("get", path, "k", "--raw")
+
+    assert (by_unique_key.json["body"], by_unique_key.err) == ("1", "")
+    assert by_key.json["body"] == "2"
+    assert "2 messages have the key 'k' in topic 'orders', this is the newest" in by_key.err
+    assert "reput grep" in by_key.err
+    assert anywhere.raw == b"3"
+
+
+def test_a_key_that_no_message_has_is_not_found(run, plain_store) -> None:
+    path = plain_store(reput.Message("orders", b"1", keys="key"))
+
+    outcome = run("get", path, "ke")
+    number = run("get", path, "17")
+
+    assert outcome.code == number.code == ExitCode.NOT_FOUND
+    assert "no message has the key 'ke'" in outcome.err
+    assert "a physical offset is given as --offset 17" in number.err

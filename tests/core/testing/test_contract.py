@@ -37,6 +37,7 @@ class LedgerPlugin(reput.Plugin):
     @reput.hookimpl
     def reput_open(self, context: reput.StoreContext) -> None:
         self.context = context
+        self.entries, self.dispatched_to = [], 0
         if context.writable and context.disk.exists(self.path):
             try:
                 self.load(context.disk.read_file(self.path))
@@ -319,6 +320,37 @@ class FollowsTopics(LedgerPlugin):
 
 
 @attrs.define(eq=False)
+class TakesFailedForDone(LedgerPlugin):
+    """Moves its place before it has done what may fail."""
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch: reput.DispatchBatch) -> None:
+        fresh = batch.after(self.dispatched_to)
+        self.dispatched_to = max(self.dispatched_to, batch.end_offset)
+        self.context.disk.make_directory(os.path.dirname(self.path))
+        self.context.disk.replace(f"{self.path}.notes", b"")
+        self.context.disk.remove(f"{self.path}.notes")
+        with self.lock:
+            self.note(fresh)
+
+
+@attrs.define(eq=False)
+class RemembersTheLastTime(LedgerPlugin):
+    """Takes what it had in memory for what is in its file, when it is opened once more."""
+
+    @reput.hookimpl
+    def reput_open(self, context: reput.StoreContext) -> None:
+        if self.context is None:
+            LedgerPlugin.reput_open(self, context)
+        self.context = context
+
+    @reput.hookimpl
+    def reput_recover(self, max_physical_offset: int, progress: int) -> int:
+        self.forget(self.context.log.min_physical_offset)
+        return min(self.dispatched_to, progress)
+
+
+@attrs.define(eq=False)
 class WritesElsewhere(LedgerPlugin):
     def save(self) -> None:
         LedgerPlugin.save(self)
@@ -460,6 +492,7 @@ IN_A_STORE = {
     "test_a_store_builds_the_same",
     "test_an_old_store_is_caught_up_with",
     "test_a_read_only_store_shows_the_same",
+    "test_a_store_suspends_and_resumes_it",
 }
 MARKED = {"test_every_hook_is_marked_and_known"}
 IDENTITY = {"test_plugins_are_compared_by_identity"}
@@ -470,10 +503,13 @@ OPTIONS = {
 }
 REPORT = {"test_its_report_can_be_written_as_json"}
 COMMANDS = {"test_its_commands_need_no_store"}
+TRIED_AGAIN = {"test_a_failed_dispatch_can_be_tried_again"}
+LOST_FLUSH = {"test_a_plugin_that_lost_its_last_flush_is_cut_and_goes_on"}
+OPENED_AGAIN = {"test_a_plugin_may_be_opened_once_more", *LOST_FLUSH}
 # Tests in which batches end in other places than in the run they compare with.
 CUT_SOMEWHERE = {
     *(COMES_AGAIN | BATCHES | FLUSHES | OVERLAP | TWO_STORES | REOPENED | CUT | REWRITTEN),
-    *(KILLED | FAULTS | IN_A_STORE),
+    *(KILLED | FAULTS | IN_A_STORE | TRIED_AGAIN | OPENED_AGAIN),
 }
 
 
@@ -506,7 +542,7 @@ def failures_of(
         (KeepsTopicNumbers, BATCHES, CUT_SOMEWHERE),
         (KeepsViews, BATCHES, CUT_SOMEWHERE),
         (WritesIntoTheBatch, BATCHES, None),
-        (CountsFlushes, FLUSHES, OVERLAP),
+        (CountsFlushes, FLUSHES, OVERLAP | OPENED_AGAIN | IN_A_STORE),
         (LosesWhatComesDuringAFlush, OVERLAP, set()),
         (ForgetsOnReopening, REOPENED, None),
         (TrustsTheStore, DELETED | REMOVED | DAMAGED, set()),
@@ -518,7 +554,9 @@ def failures_of(
         (FollowsTopics, TOPICS, CUT | REWRITTEN | DAMAGED | REMOVED),
         (WritesElsewhere, OWN_FILES | TOPICS, set()),
         (LeavesItOpen, LEFT_OPEN, DAMAGED | IN_A_STORE),
-        (ClosesOnce, CLOSED_TWICE, set()),
+        (ClosesOnce, CLOSED_TWICE, OPENED_AGAIN),
+        (TakesFailedForDone, TRIED_AGAIN, FAULTS),
+        (RemembersTheLastTime, LOST_FLUSH, CUT | REWRITTEN),
         (ClosesWhatItOpened, CLOSED_EARLY, set()),
         (HidesErrors, FAULTS, set()),
         (HasNoChecksum, GARBLED, set()),
@@ -581,6 +619,7 @@ class RemembersOnly(reput.Plugin):
 
     @reput.hookimpl
     def reput_recover(self) -> int:
+        self.seen = []
         return 0
 
     @reput.hookimpl

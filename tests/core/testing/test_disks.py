@@ -68,6 +68,37 @@ def test_a_failed_write_leaves_half_of_its_bytes(tmp_path):
     assert (tmp_path / "file").read_bytes() == b"01234"
 
 
+def test_a_disk_that_was_mended_works(tmp_path):
+    disk = FaultyDisk(1, lasting=True)
+    with pytest.raises(OSError, match="No space left"):
+        disk.make_directory(f"{tmp_path}/d")
+
+    disk.mend()
+
+    disk.make_directory(f"{tmp_path}/d")
+    assert (tmp_path / "d").is_dir()
+
+
+def test_only_what_is_below_a_path_counts(tmp_path):
+    disk = FaultyDisk(1, below="/log/")
+    disk.make_directory(f"{tmp_path}/other/d")
+
+    with pytest.raises(OSError, match="No space left"):
+        disk.make_directory(f"{tmp_path}/log/d")
+    assert disk.calls == [("make_directory", f"{tmp_path}/log/d")]
+
+
+def test_short_writes_store_everything_in_the_end(tmp_path):
+    disk = FaultyDisk(short_writes=True)
+    descriptor = disk.open(f"{tmp_path}/file", create=True)
+
+    assert disk.write_some(descriptor, b"0123456789", 0) == 5
+    disk.write(descriptor, b"0123456789", 0)
+    disk.close(descriptor)
+
+    assert (tmp_path / "file").read_bytes() == b"0123456789"
+
+
 def test_reading_never_fails_and_never_counts(tmp_path):
     (tmp_path / "file").write_bytes(b"text")
     disk = FaultyDisk(1)

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from reput.cli import reading
-from reput.cli.escape import escape_text
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure, warn
+from reput.cli.messagelines import Render, renderer
 from reput.cli.opening import open_to_read
 from reput.cli.options import json_option, path_argument, with_debug
-from reput.cli.output import format_size, json_line, styled
+from reput.cli.output import format_size, json_line
 from reput.cli.progress import Progress
-from reput.cli.rendering import BODY_FORMS, body_text, message_document
-from reput.cli.template import Template
-from reput.cli.times import Start, format_timestamp, parse_start
+from reput.cli.rendering import BODY_FORMS
+from reput.cli.times import Start, parse_start
 
 if TYPE_CHECKING:
-    from reput.cli.reading import Placed, QueueReader
+    from reput.cli.reading import Lost, Placed, QueueReader
     from reput.store import Store
 
 __all__ = ["cat"]
 
 POLL_INTERVAL_S = 0.1
 """Time between two looks of ``--follow`` at a store in which nothing happens."""
-
-_Render = Callable[["Placed"], bytes]
 
 
 def _start(context: click.Context, parameter: click.Parameter, value: str) -> Start:
@@ -106,29 +102,33 @@ def cat(
     r"""Print the messages of TOPIC in the store at PATH, in the order in which they were stored.
 
     Nothing in the store changes; another process may be writing it. On the terminal whatever
-    would not print is shown as an escape (\n, \x1b).
+    would not print is shown as an escape (\n, \x1b). A message that the log has lost is one line on
+    stderr, with --json an object with "hole": true; the command ends with code 1 then.
     """
     if follow and scan:
         raise click.UsageError("--follow reads queues and --scan reads the log: give one of them")
-    render = _renderer(template, body, as_json, "" if no_newline else "\n")
+    render = renderer(template, body, as_json, "" if no_newline else "\n")
     with open_to_read(path, plugins=() if scan else None) as store:
         if scan:
             found = _scanned(store, topic, queue_id, start)
         else:
             found = _queued(store, topic, queue_id, start, count, follow)
         if count is not None:
-            found = itertools.islice(found, count)
+            found = _first(found, count)
+        output = _Output(render, as_json=as_json, flush=follow)
         try:
-            _write(found, render, flush=follow)
+            output.write(found)
         except KeyboardInterrupt:
             if not follow:
                 raise
             # The one way to end it.
+    if output.lost_count:
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 
 def _queued(
     store: Store, topic: str, queue_id: int | None, start: Start, count: int | None, follow: bool
-) -> Iterator[Placed]:
+) -> Iterator[Placed | Lost]:
     readers = _readers(store, topic, queue_id, start, wait_for_topic=follow)
     _warn_of_lag(store)
     total = sum(reader.left for reader in readers)
@@ -189,61 +189,48 @@ def _warn_of_lag(store: Store) -> None:
         )
 
 
-def _scanned(store: Store, topic: str, queue_id: int | None, start: Start) -> Iterator[Placed]:
+def _scanned(
+    store: Store, topic: str, queue_id: int | None, start: Start
+) -> Iterator[Placed | Lost]:
+    from reput.cli.scanning import scanned
+
     with Progress("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:
-        yield from reading.scanned(store, topic, queue_id, start, progress.update)
+        yield from scanned(store, topic, queue_id, start, progress.update)
 
 
-# --------------------------------------------------------------------------- one message
+def _first(found: Iterator[Placed | Lost], count: int) -> Iterator[Placed | Lost]:
+    """Up to ``count`` messages, and the holes in front of them."""
+    left = count
+    while left and (each := next(found, None)) is not None:
+        left -= isinstance(each, reading.Placed)
+        yield each
 
 
-def _renderer(template: str | None, body: str, as_json: bool, end: str) -> _Render:
-    if as_json:
-        if template is not None or body == "raw":
-            raise click.UsageError(
-                "--json prints every field: no --format and no --body raw with it"
-            )
-        return lambda placed: json_line(message_document(placed.message, placed.queue_offset, body))
-    if body == "raw":
-        if template is not None:
-            raise click.UsageError("--body raw writes bodies and nothing else: no --format with it")
-        if sys.stdout.isatty():
-            raise click.UsageError(
-                "--body raw writes bytes as they are, which a terminal would obey; "
-                "send the output into a file or a pipe"
-            )
-        return lambda placed: placed.message.body + b"\n"
-    line = _line if template is None else _template_line(template)
-    # A terminal that cannot show a character gets its escape, never an error.
-    encoding = sys.stdout.encoding or "utf-8"
-    return lambda placed: (line(placed, body) + end).encode(encoding, "backslashreplace")
+class _Output:
+    """Writes messages to stdout; holes to stderr, or as JSON between the messages."""
 
+    def __init__(self, render: Render, *, as_json: bool, flush: bool) -> None:
+        self._render = render
+        self._as_json = as_json
+        self._flush = flush
+        self.lost_count = 0
 
-def _template_line(template: str) -> Callable[[Placed, str], str]:
-    try:
-        compiled = Template(template)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--format") from None
-    return lambda placed, body: compiled.render(placed.message, placed.queue_offset, body)
+    def write(self, found: Iterator[Placed | Lost]) -> None:
+        stream = sys.stdout.buffer
+        for each in found:
+            if isinstance(each, reading.Placed):
+                stream.write(self._render(each))
+            else:
+                self._tell(each)
+            if self._flush:
+                stream.flush()
+        stream.flush()
 
-
-def _line(placed: Placed, body: str) -> str:
-    message = placed.message
-    place = f"{message.topic}/{message.queue_id}@{placed.queue_offset}"
-    parts = [
-        styled(format_timestamp(message.store_timestamp), dim=True),
-        styled(escape_text(place), fg="cyan"),
-        styled(f"[{escape_text(message.tags)}]", fg="green") if message.tags else "",
-        escape_text(" ".join(message.keys)),
-        body_text(message.body, body),
-    ]
-    return "  ".join(filter(None, parts))
-
-
-def _write(found: Iterator[Placed], render: _Render, *, flush: bool) -> None:
-    stream = sys.stdout.buffer
-    for placed in found:
-        stream.write(render(placed))
-        if flush:
-            stream.flush()
-    stream.flush()
+    def _tell(self, lost: Lost) -> None:
+        self.lost_count += 1
+        stream = sys.stdout.buffer
+        if self._as_json:
+            stream.write(json_line(lost.document()))
+        else:
+            stream.flush()  # the messages in front of it are shown in front of it
+            warn(str(lost))

@@ -25,7 +25,7 @@ class Census(NamedTuple):
     message_count: int
     """Records, those that are in no queue (prepared, rolled back) among them."""
     finding: Finding | None
-    """The first damage; nothing behind it was counted."""
+    """The first damage."""
 
 
 def census(store: Store, on_progress: Callable[[int, int], None]) -> Census:
@@ -40,7 +40,7 @@ def census(store: Store, on_progress: Callable[[int, int], None]) -> Census:
     count, finding = 0, None
     for batch in store.scan(first, last, check_crc=True):
         count += len(batch)
-        finding = batch.finding
+        finding = finding or batch.finding
         _count(batch, queues)
         on_progress(batch.end_offset - first, last - first)
     return Census([queues[key] for key in sorted(queues)], count, finding)

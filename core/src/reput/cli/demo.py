@@ -186,7 +186,7 @@ def _document(root: str, steps: list[_Step], checks: list[Check], *, right: bool
 
 
 def _print_content(store: Store) -> None:
-    from reput.cli.info import print_topics, topics_of
+    from reput.cli.topics import print_topics, topics_of
 
     log = store.log
     size = format_size(log.max_physical_offset - log.min_physical_offset)

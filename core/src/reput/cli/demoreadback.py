@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reput.cli.demoorders import QueueSum
 from reput.cli.progress import Progress
-from reput.cli.reading import QueueReader
+from reput.cli.reading import Placed, QueueReader
 from reput.cli.times import Start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from reput.cli.reading import Placed
     from reput.store import Store
 
 __all__ = ["Amount", "Check", "check"]
@@ -91,7 +90,8 @@ def check(
             queue = info.topic, info.queue_id
             reader = QueueReader(store, info, Start("earliest"))
             while chunk := reader.read():
-                tally.add(queue, java.get(queue, []), chunk)
+                placed = [each for each in chunk if isinstance(each, Placed)]
+                tally.add(queue, java.get(queue, []), placed)
                 progress.advance(len(chunk))
     amount = Amount(time.perf_counter() - started, progress.done, tally.size)
     java_count = sum(map(len, java.values()))

@@ -17,9 +17,9 @@ class ExitCode(enum.IntEnum):
     USAGE = 2
     """The command line is wrong; nothing was done. (click's own code.)"""
     NOT_FOUND = 3
-    """No store, topic, queue or message there."""
+    """No store, topic, queue or message there, or no such plugin in the store."""
     LOCKED = 4
-    """Another process writes the store."""
+    """Another process writes the store, and does not do what was asked of it."""
     UNAVAILABLE = 5
     """Something needed is missing or unusable: a plugin, an extra, an option, a permission."""
     REFUSED = 6

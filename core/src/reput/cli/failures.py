@@ -55,6 +55,9 @@ def failure_of(error: Exception) -> Failure:
             return Failure(str(error), ExitCode.REFUSED)
         case errors.PluginNotFoundError():
             return Failure(f"{error}; `reput plugins` lists the installed ones", _UNAVAILABLE)
+        case errors.PluginOrderError():
+            text = f"{error}; `reput plugins` shows what each one requires and runs after"
+            return Failure(text, _UNAVAILABLE)
         case errors.ReputError():
             return Failure(str(error), _UNAVAILABLE)
         case OSError():

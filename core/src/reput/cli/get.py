@@ -11,7 +11,7 @@ import click
 
 from reput.cli.escape import hex_dump, readable
 from reput.cli.exitcodes import ExitCode
-from reput.cli.failures import Failure
+from reput.cli.failures import Failure, warn
 from reput.cli.opening import open_to_read
 from reput.cli.options import json_option, path_argument, with_debug
 from reput.cli.output import format_size, print_facts, print_heading, print_json
@@ -19,6 +19,7 @@ from reput.cli.rendering import BODY_FORMS, encoded_body, host_text, message_doc
 from reput.cli.times import format_timestamp
 
 if TYPE_CHECKING:
+    from reput.losses import Loss
     from reput.store import Store
     from reput.view import MessageView
 
@@ -32,15 +33,17 @@ _EXAMPLES = """\b
 Examples:
   reput get STORE 7F00000100002A9F0000000000000000
   reput get STORE --offset 0
+  reput get STORE order-42 --topic orders
 """
 
 
 @click.command(short_help="Show one message.", epilog=_EXAMPLES)
 @path_argument
-@click.argument("msgid", required=False)
+@click.argument("msgid", metavar="[MSGID|KEY]", required=False)
 @click.option(
     "-o", "--offset", metavar="N", type=click.IntRange(0), help="Physical offset instead of MSGID."
 )
+@click.option("-t", "--topic", help="Where KEY is looked for: all topics when left out.")
 @click.option(
     "--body",
     type=click.Choice(["auto", *BODY_FORMS]),
@@ -53,19 +56,40 @@ Examples:
 @json_option("every field")
 @with_debug
 def get(
-    path: str, msgid: str | None, offset: int | None, body: str, raw: bool, as_json: bool
+    path: str,
+    msgid: str | None,
+    offset: int | None,
+    topic: str | None,
+    body: str,
+    raw: bool,
+    as_json: bool,
 ) -> None:
-    r"""Show the message MSGID of the store at PATH: every field, its properties and its body.
+    r"""Show one message of the store at PATH: every field, its properties and its body.
 
     MSGID is the offset message id that the store gave when the message was put: 32 hex digits, or
-    56 where the store's address is IPv6.
+    56 where the store's address is IPv6. Where the log has lost what stood there, it says so and
+    ends with code 1. Anything else is a KEY: the producer's own id (UNIQ_KEY), or one of a
+    message's keys; of several messages the newest is shown. With --topic an index serves (plugin
+    `index`), without it the log is read.
     """
     if (msgid is None) == (offset is None):
-        raise click.UsageError("give either MSGID or --offset")
+        raise click.UsageError("give either MSGID, KEY or --offset")
     if raw and as_json:
         raise click.UsageError("--raw and --json exclude each other")
-    with open_to_read(path, plugins=()) as store:
-        message = _find(store, msgid, offset)
+    place = _place(msgid, offset)
+    message: MessageView | str = ""
+    if place is not None and topic is None:
+        with open_to_read(path, plugins=()) as store:
+            loss = _loss_at(store, place)
+            if loss is not None:
+                _show_loss(store.root, place, loss, as_json=as_json)
+                raise click.exceptions.Exit(ExitCode.DAMAGED)
+            message = _find(store, place)
+    if isinstance(message, str):
+        if msgid is None:
+            raise Failure(message, ExitCode.NOT_FOUND)
+        # The producer's own id has as many digits.
+        message = _newest_with_key(path, topic, msgid, message)
     if raw:
         stream = sys.stdout.buffer
         stream.write(message.body)
@@ -76,23 +100,76 @@ def get(
         _print(message, body)
 
 
-def _find(store: Store, msgid: str | None, offset: int | None) -> MessageView:
+def _place(msgid: str | None, offset: int | None) -> int | None:
+    """Physical offset that is asked for; None where a key is."""
+    from reput.ids import parse_message_id
+
+    if msgid is None:
+        return offset or 0
+    if not re.fullmatch(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}", msgid):
+        return None
+    return parse_message_id(msgid)[1]
+
+
+def _loss_at(store: Store, place: int) -> Loss | None:
+    """The loss that took away what stood at a physical offset; None where a message is."""
+    from reput.losses import CUT, FILLED
+
+    for loss in store.losses():
+        if not loss.start_offset <= place < loss.end_offset:
+            continue
+        if loss.action == FILLED:
+            return loss
+        # What was cut may have been written again, and of what was skipped a part may be readable.
+        if store.log.read_message(place) is None:
+            inside = loss.action != CUT or place >= store.log.max_physical_offset
+            return loss if inside else None
+    return None
+
+
+def _show_loss(root: str, place: int, loss: Loss, *, as_json: bool) -> None:
+    from reput.cli.losses import loss_document, lost_queue
+
+    if as_json:
+        print_json({"hole": True, "physical_offset": place, **loss_document(root, loss)})
+        return
+    queue = lost_queue(loss)
+    first = "" if queue == "-" else f", the first of {queue}"
+    warn(
+        f"physical offset {place} is lost: {loss.reason}, {loss.size} bytes from "
+        f"{loss.start_offset} on{first}; `reput losses {root}` has more"
+    )
+
+
+def _find(store: Store, place: int) -> MessageView | str:
+    """The message at a place; in its stead what keeps it from being there."""
     from reput.errors import OffsetOutOfRangeError
 
-    if msgid is not None and not re.fullmatch(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}", msgid):
-        hint = f"; a physical offset is given as --offset {msgid}" if msgid.isdigit() else ""
-        text = f"{msgid!r} is no offset message id, which has 32 or 56 hex digits{hint}"
-        raise click.BadParameter(text, param_hint="MSGID")
     try:
-        return store.get(msgid if msgid is not None else offset or 0)
+        return store.get(place)
     except OffsetOutOfRangeError as error:
-        hint = ""
-        if msgid is not None:
-            hint = (
-                "; if that id is the producer's own (UNIQ_KEY), only a search finds it: "
-                f"reput cat {store.root} TOPIC --format '%u %i' | grep {msgid}"
+        return str(error)
+
+
+def _newest_with_key(path: str, topic: str | None, key: str, missing: str) -> MessageView:
+    from reput.cli.keysearch import messages_by_key
+
+    newest, count = None, 0
+    with open_to_read(path, plugins=() if topic is None else None) as store:
+        for message in messages_by_key(store, topic, key):
+            newest, count = message, count + 1
+        where = "" if topic is None else f" in topic {topic!r}"
+        if newest is None:
+            missing = f"{missing}; and " if missing else f"{store.root}: "
+            hint = f"; a physical offset is given as --offset {key}" if key.isdigit() else ""
+            text = f"{missing}no message has the key {key!r}{where}{hint}"
+            raise Failure(text, ExitCode.NOT_FOUND)
+        if count > 1:
+            warn(
+                f"{count} messages have the key {key!r}{where}, this is the newest; "
+                f"`reput grep {store.root} {newest.topic} --key {key}` lists them"
             )
-        raise Failure(f"{error}{hint}", ExitCode.NOT_FOUND) from error
+    return newest
 
 
 def _print(message: MessageView, body: str) -> None:

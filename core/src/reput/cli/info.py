@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -11,27 +12,27 @@ from reput.cli.failures import warn
 from reput.cli.opening import open_to_read
 from reput.cli.options import json_option, path_argument, with_debug
 from reput.cli.output import (
-    Column,
     format_count,
     format_size,
     print_facts,
     print_heading,
     print_json,
-    print_table,
 )
 from reput.cli.progress import Progress
 from reput.cli.reading import choose_queues
 from reput.cli.times import format_timestamp
+from reput.cli.topics import TopicFacts, print_topics, topic_document, topics_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from reput.batch import Finding
     from reput.cli.traces import Traces
+    from reput.dispatcher import PluginState
     from reput.results import QueueInfo
     from reput.store import Store
 
-__all__ = ["info", "print_topics", "topics_of"]
+__all__ = ["info"]
 
 _WORTH_A_LINE = 64 << 10  # smaller parts are no news
 _WRITERS = {
@@ -67,6 +68,7 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
     Nothing in the store changes; another process may be writing it. Ends with code 1 where the log
     ends in damage, or --scan finds some in it.
     """
+    from reput.cli.pluginstates import states_of
     from reput.cli.traces import traces_of
     from reput.disk import Disk
 
@@ -79,6 +81,7 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
             None if queues is None else topics_of(queues),
             traces_of(store.root, Disk()),
             finding or store.recovery.finding,
+            states_of(store),
             topic,
         )
         if as_json:
@@ -89,30 +92,6 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 
-class TopicFacts(NamedTuple):
-    """One topic, its queues added up."""
-
-    topic: str
-    queues: Sequence[QueueInfo]
-
-    @property
-    def message_count(self) -> int:
-        return sum(queue.message_count for queue in self.queues)
-
-    @property
-    def last_update_timestamp(self) -> int | None:
-        times = [queue.last_update_timestamp for queue in self.queues]
-        return max((time for time in times if time is not None), default=None)
-
-
-def topics_of(queues: Sequence[QueueInfo]) -> list[TopicFacts]:
-    """Queues by topic, both in their order."""
-    found: dict[str, list[QueueInfo]] = {}
-    for queue in queues:
-        found.setdefault(queue.topic, []).append(queue)
-    return [TopicFacts(topic, parts) for topic, parts in found.items()]
-
-
 class _Facts(NamedTuple):
     """What was found out."""
 
@@ -121,6 +100,7 @@ class _Facts(NamedTuple):
     """None where nobody can tell."""
     traces: Traces
     finding: Finding | None
+    states: list[PluginState]
     only: str | None
     """The topic that was asked for; None for all."""
 
@@ -168,7 +148,8 @@ def _queues(store: Store, *, scan: bool) -> tuple[list[QueueInfo] | None, Findin
 
 
 def _document(facts: _Facts) -> dict[str, Any]:
-    from reput.cli.plugins import plugin_documents
+    from reput.cli.losses import lost_size
+    from reput.cli.pluginstates import plugin_documents
 
     store, finding, traces = facts.store, facts.finding, facts.traces
     log = store.log
@@ -197,26 +178,9 @@ def _document(facts: _Facts) -> dict[str, Any]:
         },
         "checkpoint": traces.checkpoint_document(),
         "disk_sizes": traces.sizes,
-        "plugins": plugin_documents(store),
-        "topics": None if facts.topics is None else list(map(_topic_document, facts.topics)),
-    }
-
-
-def _topic_document(facts: TopicFacts) -> dict[str, Any]:
-    return {
-        "topic": facts.topic,
-        "message_count": facts.message_count,
-        "last_update_timestamp": facts.last_update_timestamp,
-        "queues": [
-            {
-                "queue_id": queue.queue_id,
-                "min_queue_offset": queue.min_queue_offset,
-                "max_queue_offset": queue.max_queue_offset,
-                "message_count": queue.message_count,
-                "last_update_timestamp": queue.last_update_timestamp,
-            }
-            for queue in facts.queues
-        ],
+        "losses": {"count": len(store.losses()), "size": lost_size(store.losses())},
+        "plugins": plugin_documents(store, facts.states),
+        "topics": None if facts.topics is None else list(map(topic_document, facts.topics)),
     }
 
 
@@ -224,21 +188,25 @@ def _topic_document(facts: TopicFacts) -> dict[str, Any]:
 
 
 def _print(facts: _Facts, *, show_queues: bool) -> None:
-    from reput.cli.plugins import print_states
+    from reput.cli.pluginstates import print_states
 
     print_heading(f"Store {facts.store.root}", space=False)
     print_facts(_lines(facts))
-    if facts.store.plugins():
+    if facts.states:
         print_heading("Plugins")
-        print_states(facts.store)
+        print_states(facts.store.root, facts.states)
     if facts.store.recovery.finding is not None:
-        warn(
-            "the next opening for writing cuts the log in front of the damage; "
-            "what may be behind it is lost then, so copy the store first if you need that"
-        )
+        warn(_what_comes(facts.store))
     if facts.topics is not None:
         print_heading("Queues" if show_queues else "Topics")
         print_topics(facts.topics, show_queues=show_queues)
+
+
+def _what_comes(store: Store) -> str:
+    text = "the next opening for writing cuts the log in front of the damage"
+    if store.config.keep_cut:
+        return f"{text}; what it cuts is kept in {store.root}/reput/lost+found"
+    return f"{text}; copy the store first if you need what is behind it"
 
 
 def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
@@ -257,6 +225,7 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
     yield "written by", _WRITERS[traces.written_by]
     yield "closed", _closed(facts.store.clean, traces)
     yield "damage", "none found" if facts.finding is None else str(facts.finding)
+    yield from _losses(facts)
     checkpoint = traces.checkpoint
     if checkpoint is not None:
         yield "checkpoint", f"log flushed to {format_timestamp(checkpoint.log_timestamp)}"
@@ -265,63 +234,26 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
             yield f"{name}/", format_size(part)
 
 
+def _losses(facts: _Facts) -> Iterator[tuple[str, str]]:
+    """What was lost or skipped, where anything was, and the command that lists it."""
+    from reput.cli.losses import lost_size
+
+    root = shlex.quote(facts.store.root)
+    losses = facts.store.losses()
+    if losses:
+        size = format_size(lost_size(losses))
+        count = format_count(len(losses), "range")
+        yield "lost", f"{size} in {count}, listed by: reput losses {root}"
+    for state in facts.states:
+        if state.skipped_count:
+            count = format_count(state.skipped_count, "message")
+            command = f"reput dead-letters {root} {state.name}"
+            yield "dead letters", f"{count} that {state.name} skipped, listed by: {command}"
+
+
 def _closed(clean: bool, traces: Traces) -> str:
     if clean:
         return "yes"
     if traces.writer_pid is not None:
         return f"no, process {traces.writer_pid} is writing"
     return "no: somebody is writing, or never closed it (there is a file abort)"
-
-
-def print_topics(topics: Sequence[TopicFacts], *, show_queues: bool) -> None:
-    """Table of topics, or of every queue with the columns of ``mqadmin topicStatus``."""
-    if not topics:
-        click.echo("  none")
-        return
-    if show_queues:
-        _print_queues(topics)
-        return
-    columns = [
-        Column("TOPIC", shrink=True),
-        Column("QUEUES", right=True),
-        Column("MESSAGES", right=True),
-        Column("MIN OFFSET", right=True),
-        Column("MAX OFFSET", right=True),
-        Column("LAST UPDATE (UTC)"),
-    ]
-    rows = [
-        (
-            facts.topic,
-            format_count(len(facts.queues)),
-            format_count(facts.message_count),
-            str(min(queue.min_queue_offset for queue in facts.queues)),
-            str(max(queue.max_queue_offset for queue in facts.queues)),
-            format_timestamp(facts.last_update_timestamp),
-        )
-        for facts in topics
-    ]
-    print_table(columns, rows)
-
-
-def _print_queues(topics: Sequence[TopicFacts]) -> None:
-    columns = [
-        Column("TOPIC", shrink=True),
-        Column("QID", right=True),
-        Column("MIN OFFSET", right=True),
-        Column("MAX OFFSET", right=True),
-        Column("MESSAGES", right=True),
-        Column("LAST UPDATE (UTC)"),
-    ]
-    rows = [
-        (
-            queue.topic,
-            str(queue.queue_id),
-            str(queue.min_queue_offset),
-            str(queue.max_queue_offset),
-            format_count(queue.message_count),
-            format_timestamp(queue.last_update_timestamp),
-        )
-        for facts in topics
-        for queue in facts.queues
-    ]
-    print_table(columns, rows)

@@ -30,7 +30,7 @@ def open_to_read(path: str, *, plugins: Iterable[str] | None = None) -> Iterator
     import reput
 
     _show_log_lines()
-    with _end_of_log() as progress:
+    with _opening() as progress:
         store = reput.open(path, mode="r", plugins=plugins, progress=progress.update)
     with store:
         yield store
@@ -43,6 +43,7 @@ def open_to_write(
     create: bool = False,
     plugins: Iterable[str] | None = None,
     config: Mapping[str, Any] | str | None = None,
+    waits: bool = True,
 ) -> Iterator[Store]:
     """The store at ``path`` as its one writer.
 
@@ -51,6 +52,7 @@ def open_to_write(
         create: make a store where there is none; it must be a new or an empty directory.
         plugins: as for `reput.open`.
         config: as for `reput.open`.
+        waits: whether to wait for all plugins at the end, with a progress bar.
     """
     import reput
 
@@ -63,10 +65,12 @@ def open_to_write(
         if os.path.isdir(path) and os.listdir(path):
             text = f"{path}: holds files but no store; name a new or an empty directory"
             raise Failure(text, ExitCode.UNAVAILABLE)
-    with _end_of_log() as progress:
+    with _opening() as progress:
         store = reput.open(path, mode="w", plugins=plugins, config=config, progress=progress.update)
     with store:
         yield store
+        if not waits:
+            return
         # Closing does the same, and says nothing while it does.
         with Progress("dispatching", None, "bytes") as progress:
             store.wait_dispatched(progress=progress.update)
@@ -77,8 +81,9 @@ def holds_a_store(path: str) -> bool:
     return os.path.isdir(os.path.join(path, "commitlog"))
 
 
-def _end_of_log() -> Progress:
-    return Progress("looking for the end of the log", None, "bytes")
+def _opening() -> Progress:
+    # Looking for the end of the log; for a writer, also plugins that catch up before the first put.
+    return Progress("opening", None, "bytes")
 
 
 def _show_log_lines() -> None:

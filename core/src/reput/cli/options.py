@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["json_option", "path_argument", "with_debug"]
+__all__ = ["json_option", "path_argument", "timeout_option", "with_debug"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -20,6 +20,18 @@ def path_argument(command: _Command) -> _Command:
 def json_option(what: str) -> Callable[[_Command], _Command]:
     """``--json``; ``what`` says what it prints."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what} for programs.")
+
+
+def timeout_option(command: _Command) -> _Command:
+    """``--timeout``: how long to wait for a process that has the store open."""
+    return click.option(
+        "--timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0),
+        default=10.0,
+        show_default=True,
+        help="How long to wait for a process that has the store open.",
+    )(command)
 
 
 def with_debug(command: _Command) -> _Command:

@@ -9,51 +9,60 @@ import click
 from reput.cli.failures import warn
 from reput.cli.opening import open_to_read
 from reput.cli.options import json_option, with_debug
-from reput.cli.output import (
-    Column,
-    format_size,
-    print_facts,
-    print_heading,
-    print_json,
-    print_table,
-)
+from reput.cli.output import Column, print_facts, print_heading, print_json, print_table
 
 if TYPE_CHECKING:
     from reput.pluginset import InstalledPlugin
-    from reput.store import Store
 
-__all__ = ["plugin_documents", "plugins", "print_states"]
+__all__ = ["plugins"]
 
 
 _EXAMPLES = """\b
 Examples:
   reput plugins
   reput plugins STORE
+  reput plugins STORE --plan
 """
 
 
 @click.command(short_help="List plugins, installed or of a store.", epilog=_EXAMPLES)
 @click.argument("path", type=click.Path(), required=False)
+@click.option("--plan", is_flag=True, help="Show in what order messages go to a store's plugins.")
 @json_option("one document")
 @with_debug
-def plugins(path: str | None, as_json: bool) -> None:
+def plugins(path: str | None, plan: bool, as_json: bool) -> None:
     r"""List the installed plugins: what they do, the hooks that they implement, their options.
 
-    With PATH list the plugins of the store there: how far each has seen the log, and what went
-    wrong. Installed is not active: a store uses the plugins that it was made with.
+    With PATH list the plugins of the store there: how far each has seen the log, how fast it is,
+    and what went wrong, also while another process has the store open. Installed is not active: a
+    store uses the plugins that it was made with, or was given since.
     """
     if path is None:
+        if plan:
+            raise click.UsageError("--plan shows the order of one store's plugins: give PATH, too")
         documents = [_document(found) for found in _installed()]
         if as_json:
             print_json({"installed": documents})
         else:
             _print_installed(documents)
         return
+    _show_store(path, plan=plan, as_json=as_json)
+
+
+def _show_store(path: str, *, plan: bool, as_json: bool) -> None:
+    from reput.cli import pluginstates
+
     with open_to_read(path) as store:
         if as_json:
-            print_json({"path": store.root, "plugins": plugin_documents(store)})
+            documents = pluginstates.plugin_documents(store, pluginstates.states_of(store))
+            steps = pluginstates.plan_documents(store)
+            print_json({"path": store.root, "plugins": documents, "plan": steps})
+        elif not store.plan():
+            click.echo(f"The store at {store.root} uses no plugins.")
+        elif plan:
+            pluginstates.print_plan(store.plan())
         else:
-            _print_active(store)
+            pluginstates.print_active(store)
 
 
 # --------------------------------------------------------------------------- installed
@@ -126,74 +135,3 @@ def _print_one(document: dict[str, Any]) -> None:
             for option in document["options"]
         ]
         print_table(columns, rows)
-
-
-# --------------------------------------------------------------------------- of a store
-
-
-def plugin_documents(store: Store) -> list[dict[str, Any]]:
-    """The active plugins for ``--json``."""
-    facts = plugin_facts(store)
-    return [
-        {
-            "name": state.name,
-            "version": state.version,
-            "state": state.state,
-            "dispatched_to": state.dispatched_to,
-            "lag_size": state.lag_size,
-            "last_error": state.last_error,
-            "facts": facts.get(state.name, {}),
-        }
-        for state in store.plugins()
-    ]
-
-
-def plugin_facts(store: Store) -> dict[str, dict[str, Any]]:
-    """What plugins report of themselves (hook ``reput_report``), by name."""
-    import attrs
-
-    from reput.reputloop import PluginState
-
-    reports = store.report()["plugins"]
-    known = {field.name for field in attrs.fields(PluginState)}
-    return {
-        name: {key: value for key, value in report.items() if key not in known}
-        for name, report in reports.items()
-    }
-
-
-def _print_active(store: Store) -> None:
-    if not store.plugins():
-        click.echo(f"The store at {store.root} uses no plugins.")
-        return
-    print_states(store)
-    for name, facts in plugin_facts(store).items():
-        if facts:
-            print_heading(name)
-            print_facts((key, str(value)) for key, value in facts.items())
-
-
-def print_states(store: Store) -> None:
-    """Table of a store's plugins; their errors go to stderr."""
-    states = store.plugins()
-    columns = [
-        Column("PLUGIN"),
-        Column("VERSION"),
-        Column("STATE"),
-        Column("DISPATCHED TO", right=True),
-        Column("BEHIND BY", right=True),
-    ]
-    rows = [
-        (
-            state.name,
-            state.version,
-            state.state,
-            str(state.dispatched_to),
-            format_size(state.lag_size) if state.lag_size else "-",
-        )
-        for state in states
-    ]
-    print_table(columns, rows)
-    for state in states:
-        if state.last_error:
-            warn(f"plugin {state.name!r}: {state.last_error}")

@@ -105,7 +105,7 @@ def message_of_line(line: bytes, defaults: Defaults) -> Message:
 def message_of_json(line: bytes, defaults: Defaults) -> Message | None:
     """The message that a JSON object describes; what it does not say is as on the command line.
 
-    None for an empty line.
+    None for an empty line, and for what ``reput cat --json`` prints in place of a lost message.
 
     Raises:
         InputError: no JSON object, an unknown member, or a value of the wrong kind.
@@ -118,6 +118,8 @@ def message_of_json(line: bytes, defaults: Defaults) -> Message | None:
         raise InputError(f"no JSON: {error}") from None
     if not isinstance(given, dict):
         raise InputError(f"a JSON object expected, found {type(given).__name__}")
+    if given.get("hole") is True:
+        return None
     unknown = given.keys() - _OWN - _STORE_GIVEN
     if unknown:
         raise InputError(f"unknown member {min(unknown)!r}; known: {', '.join(sorted(_OWN))}")

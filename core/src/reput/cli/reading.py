@@ -1,4 +1,4 @@
-"""Messages of a topic in the order of storing, from its queues or from the log itself."""
+"""Messages of a topic in the order of storing, from its queues."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ import bisect
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure
 
 if TYPE_CHECKING:
     from reput.cli.times import Start
-    from reput.results import QueueInfo
+    from reput.results import QueueInfo, ReadResult
     from reput.store import Store
     from reput.view import MessageView
 
-__all__ = ["Placed", "QueueReader", "choose_queues", "follow", "merged", "scanned"]
+__all__ = ["Lost", "Placed", "QueueReader", "choose_queues", "follow", "merged"]
 
 _READ_COUNT = 256
 _READ_SIZE = 1 << 20
 _LOOKS_FOR_QUEUES = 10  # new queues are rare, and to list all of them takes longer than to read one
-_TRANSACTION_HIDDEN = (0x4, 0xC)  # prepared and rollback records are in no queue
 
 
 class Placed(NamedTuple):
@@ -30,6 +29,36 @@ class Placed(NamedTuple):
 
     queue_offset: int
     message: MessageView
+
+    @property
+    def physical_offset(self) -> int:
+        """Where its record begins."""
+        return self.message.physical_offset
+
+
+class Lost(NamedTuple):
+    """What stands in the place of a message that nobody can read any more."""
+
+    topic: str | None
+    """None where it is not known whose message it was; likewise what follows."""
+    queue_id: int | None
+    queue_offset: int | None
+    physical_offset: int
+    size: int
+    """Bytes lost there; 0 where that is not known."""
+    reason: str
+
+    def __str__(self) -> str:
+        queue = "" if self.topic is None else f"{self.topic}/"
+        queue += "" if self.queue_id is None else f"{self.queue_id}"
+        queue += "" if self.queue_offset is None else f"@{self.queue_offset}"
+        place = f"physical offset {self.physical_offset}"
+        place += f", {self.size} bytes" if self.size else ""
+        return f"{queue or 'a message of unknown topic'} is lost ({place}): {self.reason}"
+
+    def document(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {"hole": True, **self._asdict()}
 
 
 # --------------------------------------------------------------------------- queues
@@ -98,24 +127,42 @@ class QueueReader:
         """Messages up to where the queue ended when this was made."""
         return max(self.stop_offset - self.next_offset, 0)
 
-    def read(self, limit: int = _READ_COUNT) -> list[Placed]:
-        """The next messages, at most ``limit``; none where the queue ends."""
+    def read(self, limit: int = _READ_COUNT) -> list[Placed | Lost]:
+        """The next messages, at most ``limit``, and holes; none where the queue ends."""
         while True:
             result = self._store.read(
                 self.topic, self.queue_id, self.next_offset, min(limit, _READ_COUNT), _READ_SIZE
             )
-            if result:
+            if result or result.holes:
                 self.next_offset = result.next_queue_offset
                 self.has_more = self.next_offset < result.max_queue_offset
-                self.known_to = result.messages[-1].physical_offset
-                return list(map(Placed, result.queue_offsets, result.messages))
+                found = self._with_holes(result)
+                self.known_to = found[-1].physical_offset
+                return found
             # The head of the queue was trimmed, or a gap lies here: the answer says where to go on.
             if not self.next_offset < result.next_queue_offset < result.max_queue_offset:
                 self.has_more = False
                 return []
             self.next_offset = result.next_queue_offset
 
-    def until_stop(self) -> Iterator[Placed]:
+    def _with_holes(self, result: ReadResult) -> list[Placed | Lost]:
+        found: list[Placed | Lost] = list(map(Placed, result.queue_offsets, result.messages))
+        if not result.holes:
+            return found
+        found += [
+            Lost(
+                self.topic,
+                self.queue_id,
+                hole.queue_offset,
+                hole.physical_offset,
+                hole.size,
+                hole.reason,
+            )
+            for hole in result.holes
+        ]
+        return sorted(found, key=lambda each: each.queue_offset or 0)
+
+    def until_stop(self) -> Iterator[Placed | Lost]:
         """Messages up to where the queue ended when this was made."""
         while self.next_offset < self.stop_offset:
             placed = self.read(self.stop_offset - self.next_offset)
@@ -124,7 +171,7 @@ class QueueReader:
             yield from placed
 
 
-def merged(readers: Sequence[QueueReader]) -> Iterator[Placed]:
+def merged(readers: Sequence[QueueReader]) -> Iterator[Placed | Lost]:
     """Messages of all readers, in commit-log order, up to where the queues ended."""
     return heapq.merge(*(reader.until_stop() for reader in readers), key=_physical_offset)
 
@@ -133,7 +180,7 @@ def follow(
     readers: list[QueueReader],
     find_new: Callable[[set[int]], list[QueueReader]],
     wait: Callable[[], bool],
-) -> Iterator[Placed]:
+) -> Iterator[Placed | Lost]:
     """Messages as they arrive, in commit-log order.
 
     Args:
@@ -143,7 +190,7 @@ def follow(
     """
     # The writer goes on while one queue is read after the other, so a look may find a message and
     # not yet one that is older. The look after it does: what was found is held until then.
-    held: list[Placed] = []
+    held: list[Placed | Lost] = []
     for look in itertools.count(1):
         seen = _physical_offset(held[-1]) if held else -1
         arrived = [placed for reader in readers for placed in reader.read()]
@@ -163,52 +210,5 @@ def follow(
             return
 
 
-def _physical_offset(placed: Placed) -> int:
-    return placed.message.physical_offset
-
-
-# --------------------------------------------------------------------------- the log itself
-
-
-def scanned(
-    store: Store,
-    topic: str,
-    queue_id: int | None,
-    start: Start,
-    on_progress: Callable[[int, int], None],
-) -> Iterator[Placed]:
-    """Messages of the topic found by reading the whole log; needs no plugin.
-
-    Args:
-        store: whose log.
-        topic: messages of this topic.
-        queue_id: of this queue only.
-        start: compared with each message: the log has no index.
-        on_progress: called with bytes done and bytes in all.
-
-    Raises:
-        CorruptFileError: behind all messages in front of the damage.
-    """
-    import numpy as np
-
-    from reput.errors import CorruptFileError
-
-    first, last = store.log.min_physical_offset, store.log.max_physical_offset
-    if start.kind == "latest":
-        return
-    for batch in store.scan(first, last):
-        on_progress(batch.end_offset - first, last - first)
-        if topic in batch.topics:
-            wanted = batch.topic_code == batch.topics.index(topic)
-            wanted &= ~np.isin(batch.transaction, _TRANSACTION_HIDDEN)
-            if queue_id is not None:
-                wanted &= batch.queue_id == queue_id
-            if start.kind == "offset":
-                wanted &= batch.queue_offset >= start.value
-            if start.kind == "time":
-                wanted &= batch.store_timestamp >= start.value
-            for row in np.flatnonzero(wanted).tolist():
-                message = batch.message(row)
-                yield Placed(message.queue_offset, message)
-        if batch.finding is not None:
-            raise CorruptFileError(store.root, batch.finding.physical_offset, str(batch.finding))
+def _physical_offset(placed: Placed | Lost) -> int:
+    return placed.physical_offset

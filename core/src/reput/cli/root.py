@@ -18,7 +18,20 @@ from reput.cli.plugincommands import PluginCommands
 __all__ = ["ReputGroup", "reput"]
 
 # In the order in which a newcomer needs them.
-_COMMANDS = ("demo", "info", "cat", "get", "put", "plugins")
+_COMMANDS = (
+    "demo",
+    "info",
+    "cat",
+    "get",
+    "grep",
+    "put",
+    "plugins",
+    "backfill",
+    "suspend",
+    "resume",
+    "dead-letters",
+    "losses",
+)
 
 
 class ReputGroup(click.Group):
@@ -37,7 +50,8 @@ class ReputGroup(click.Group):
         """The command of that name; ours before those of plugins."""
         if cmd_name not in _COMMANDS:
             return self._plugin_commands.find(cmd_name)
-        command = getattr(importlib.import_module(f"reput.cli.{cmd_name}"), cmd_name)
+        module = importlib.import_module(f"reput.cli.{cmd_name.replace('-', '')}")
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 

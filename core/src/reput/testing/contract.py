@@ -17,11 +17,11 @@ from __future__ import annotations
 from reput.testing.damagerules import DamageRules
 from reput.testing.dispatchrules import DispatchRules
 from reput.testing.recoveryrules import RecoveryRules
+from reput.testing.retryrules import RetryRules
 from reput.testing.shaperules import ShapeRules
-from reput.testing.storerules import StoreRules
 
 __all__ = ["PluginContract"]
 
 
-class PluginContract(ShapeRules, DispatchRules, RecoveryRules, DamageRules, StoreRules):
+class PluginContract(ShapeRules, DispatchRules, RecoveryRules, DamageRules, RetryRules):
     """Tests of one plugin; subclass it and say how the plugin's state is read."""

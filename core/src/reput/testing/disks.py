@@ -85,9 +85,9 @@ class _WatchedDisk(QuickDisk):
         self._before("remove", path)
         super().remove(path)
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, durable: bool = False) -> None:
         self._before("make_directory", path)
-        super().make_directory(path)
+        super().make_directory(path, durable=durable)
 
     def flush_directory(self, path: str) -> None:
         self._before("flush_directory", path)
@@ -111,6 +111,9 @@ class FaultyDisk(_WatchedDisk):
         error: the `errno` with which it fails.
         lasting: whether every operation behind the n-th fails as well.
         operations: names out of `CHANGING` that count and can fail.
+        below: part of a path; operations on others do not count. Everything counts without it.
+        short_writes: whether each write stores only a part of its bytes at a time, as the system
+            may do it.
     """
 
     def __init__(
@@ -120,11 +123,35 @@ class FaultyDisk(_WatchedDisk):
         error: int = errno.ENOSPC,
         lasting: bool = False,
         operations: Collection[str] = CHANGING,
+        below: str = "",
+        short_writes: bool = False,
     ) -> None:
+        self.plan(
+            fail_at,
+            error=error,
+            lasting=lasting,
+            operations=operations,
+            below=below,
+            short_writes=short_writes,
+        )
+
+    def plan(
+        self,
+        fail_at: int | None,
+        *,
+        error: int = errno.ENOSPC,
+        lasting: bool = False,
+        operations: Collection[str] = CHANGING,
+        below: str = "",
+        short_writes: bool = False,
+    ) -> None:
+        """Begin to count anew, with other faults to come."""
         self.fail_at = fail_at
         self.error = error
         self.lasting = lasting
         self.operations = frozenset(operations)
+        self.below = below
+        self.short_writes = short_writes
         self.calls: list[tuple[str, str]] = []
         """Operation and path of all that counted, the failed ones included."""
 
@@ -133,17 +160,28 @@ class FaultyDisk(_WatchedDisk):
         """Whether an operation has failed by now."""
         return self.fail_at is not None and len(self.calls) >= self.fail_at
 
+    def mend(self) -> None:
+        """Let nothing fail any more: there is space again."""
+        self.fail_at = None
+
     def write(self, descriptor: int, data: Buffer, position: int) -> None:
         """Write all of ``data``, or half of it and fail."""
         try:
             super().write(descriptor, data, position)
         except _Refused:
             view = memoryview(data).cast("B")
-            os.pwrite(descriptor, view[: len(view) // 2], position)
+            self.write_some(descriptor, view[: len(view) // 2], position)
             raise
 
+    def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
+        """Write a part of ``data``: about half of it with ``short_writes``."""
+        view = memoryview(data).cast("B")
+        if self.short_writes:
+            view = view[: (len(view) + 1) // 2]
+        return super().write_some(descriptor, view, position)
+
     def _before(self, operation: str, path: str) -> None:
-        if operation not in self.operations:
+        if operation not in self.operations or self.below not in path:
             return
         self.calls.append((operation, path))
         if self.fail_at is None or len(self.calls) < self.fail_at:

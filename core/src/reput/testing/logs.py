@@ -28,6 +28,7 @@ from reput.layout import (
     TRANSACTION_ROLLBACK,
     file_name,
 )
+from reput.losses import Loss
 from reput.message import Message
 from reput.testing.clock import NOON
 from reput.view import MessageView
@@ -199,6 +200,10 @@ class SmallLog:
         """Store time of the record at that offset, ms; -1 when there is none."""
         view = self.read_message(physical_offset)
         return -1 if view is None else view.store_timestamp
+
+    def losses(self, start: int, end: int) -> tuple[Loss, ...]:
+        """Nothing: the damage that a test does here is its own."""
+        return ()
 
     def scan(
         self, start: int | None = None, end: int | None = None, *, check_crc: bool = False

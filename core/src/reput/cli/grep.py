@@ -1,0 +1,170 @@
+"""``reput grep``: prints the messages of a topic that are looked for."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from reput.cli.exitcodes import ExitCode
+from reput.cli.failures import Failure, warn
+from reput.cli.messagelines import renderer
+from reput.cli.opening import open_to_read
+from reput.cli.options import json_option, path_argument, with_debug
+from reput.cli.reading import Placed
+from reput.cli.rendering import BODY_FORMS
+from reput.cli.times import parse_start
+
+if TYPE_CHECKING:
+    from reput.filters import MessageFilter
+    from reput.store import Store
+
+__all__ = ["grep"]
+
+_LATEST = (1 << 63) - 1
+
+
+def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    try:
+        start = parse_start(value, time.time_ns() // 1_000_000)
+    except ValueError:
+        start = None
+    if start is None or start.kind != "time":
+        raise click.BadParameter(
+            f"{value!r} is none of: a time ago (-90s, -1h, -2d), a time (2026-01-31T12:00:00Z), "
+            "@ and ms since the epoch",
+            context,
+            parameter,
+        )
+    return start.value
+
+
+_EXAMPLES = """\b
+Examples:
+  reput grep STORE orders --key order-42
+  reput grep STORE orders --tag 'paid || shipped' --since -1h
+  reput grep STORE orders --where "region = 'eu' AND amount > 100" --json
+"""
+
+
+@click.command(short_help="Find messages by key, tag, property and time.", epilog=_EXAMPLES)
+@path_argument
+@click.argument("topic")
+@click.option(
+    "-k", "--key", help="Only messages with this key: their unique key, or one of their keys."
+)
+@click.option(
+    "-t", "--tag", metavar="TAGS", help="Only messages with this tag, or with one of: A || B."
+)
+@click.option(
+    "-w", "--where", metavar="SQL", help="Only messages whose properties meet this condition."
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=_moment,
+    help="Only messages stored then or later: a time ago (-90s, -1h, -2d), a time "
+    "(2026-01-31T12:00:00Z; UTC without a zone), @ and ms since the epoch.",
+)
+@click.option(
+    "--until", metavar="TIME", callback=_moment, help="Only those stored then or earlier."
+)
+@click.option(
+    "-n", "--count", metavar="N", type=click.IntRange(1), help="Stop after so many messages."
+)
+@click.option(
+    "--format", "template", metavar="TEMPLATE", help="What to print of each; as for `reput cat`."
+)
+@click.option(
+    "--body",
+    type=click.Choice([*BODY_FORMS, "raw"]),
+    default="text",
+    show_default=True,
+    help="How bodies are shown; raw writes nothing but their bytes, and a line end.",
+)
+@json_option("one JSON object a line, with every field,")
+@with_debug
+def grep(
+    path: str,
+    topic: str,
+    key: str | None,
+    tag: str | None,
+    where: str | None,
+    since: int | None,
+    until: int | None,
+    count: int | None,
+    template: str | None,
+    body: str,
+    as_json: bool,
+) -> None:
+    """Print the messages of TOPIC in the store at PATH that meet all conditions.
+
+    They come in the order in which they were stored. A key is looked up in the store's index
+    (plugin `index`), everything else reads the log; nothing in the store changes. Ends with code 3
+    where no message is found.
+    """
+    from reput.cli.searching import Wanted, by_key, by_reading
+
+    render = renderer(template, body, as_json, "\n")
+    plugins = _plugins(path, where)
+    with open_to_read(path, plugins=plugins) as store:
+        wanted = Wanted(
+            topic, key, _tags(tag), _compiled(store, where, topic), since or 0, _until(until)
+        )
+        search = by_key if key is not None else by_reading
+        stream, found = sys.stdout.buffer, 0
+        for message in search(store, wanted):
+            stream.write(render(Placed(message.queue_offset, message)))
+            found += 1
+            if found == count:
+                break
+        stream.flush()
+        if wanted.is_damaged:
+            raise click.exceptions.Exit(ExitCode.DAMAGED)
+    if not found:
+        warn(f"no message of topic {topic!r} meets the conditions")
+        raise click.exceptions.Exit(ExitCode.NOT_FOUND)
+
+
+def _tags(text: str | None) -> frozenset[str] | None:
+    """The tags of ``A || B``; None for all."""
+    if text is None or text.strip() == "*":
+        return None
+    return frozenset(filter(None, (each.strip() for each in text.split("||"))))
+
+
+def _until(until: int | None) -> int:
+    return _LATEST if until is None else until
+
+
+def _plugins(path: str, where: str | None) -> Sequence[str] | None:
+    """Names of the plugins to open the store with; None for those that it uses."""
+    if where is None:
+        return None
+    from reput.cli.storeplugins import check_store, used_plugins
+    from reput.pluginset import default_plugins, installed
+
+    used = used_plugins(check_store(path))
+    names = list(default_plugins() if used is None else used)
+    if any(found.name == "filter" for found in installed()) and "filter" not in names:
+        names.append("filter")  # it needs nothing of the store
+    return names
+
+
+def _compiled(store: Store, where: str | None, topic: str) -> MessageFilter | None:
+    from reput.errors import NoReaderError
+
+    if where is None:
+        return None
+    try:
+        return store.filter(where, topic=topic)
+    except NoReaderError:
+        text = "--where needs the plugin filter: pip install reput-filter"
+        raise Failure(text, ExitCode.UNAVAILABLE) from None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--where") from None

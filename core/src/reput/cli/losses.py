@@ -1,0 +1,123 @@
+"""``reput losses``: what the log of a store has lost, and what became of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput.cli.opening import open_to_read
+from reput.cli.options import json_option, path_argument, with_debug
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reput.losses import Loss
+
+__all__ = ["loss_document", "losses", "lost_queue", "lost_size"]
+
+_EXAMPLES = """\b
+Examples:
+  reput losses STORE
+  reput losses STORE --json | jq '.losses[] | select(.action == "cut")'
+"""
+
+
+@click.command(short_help="List what the log has lost.", epilog=_EXAMPLES)
+@path_argument
+@json_option("one document")
+@with_debug
+def losses(path: str, as_json: bool) -> None:
+    r"""List the ranges of the log at PATH that nobody can read any more, oldest loss first.
+
+    "filled": records that say so stand there now, and the log goes on behind them. "cut": the log
+    ended there. "skipped": nothing was changed, and readers pass over it. Needs no plugin, and
+    changes nothing.
+    """
+    from reput.cli.output import print_json
+
+    with open_to_read(path, plugins=()) as store:
+        root, found = store.root, store.losses()
+    if as_json:
+        document = {"path": root, "size": lost_size(found)}
+        print_json(document | {"losses": [loss_document(root, loss) for loss in found]})
+    elif found:
+        _print(root, found)
+    else:
+        click.echo(f"Nothing is known to be lost from the store at {root}.")
+
+
+def lost_size(losses: Sequence[Loss]) -> int:
+    """Bytes of all losses together."""
+    return sum(loss.size for loss in losses)
+
+
+def lost_queue(loss: Loss) -> str:
+    """``orders/0@12`` of the first record lost, as far as it is known; else a dash."""
+    if loss.topic is None:
+        return "-"
+    queue = "?" if loss.queue_id is None else str(loss.queue_id)
+    offset = "" if loss.queue_offset is None else f"@{loss.queue_offset}"
+    return f"{loss.topic}/{queue}{offset}"
+
+
+def loss_document(root: str, loss: Loss) -> dict[str, Any]:
+    """One loss for ``--json``."""
+    import os
+
+    return {
+        "start_offset": loss.start_offset,
+        "end_offset": loss.end_offset,
+        "size": loss.size,
+        "reason": loss.reason,
+        "detail": loss.detail,
+        "topic": loss.topic,
+        "queue_id": loss.queue_id,
+        "queue_offset": loss.queue_offset,
+        "action": loss.action,
+        "kept": os.path.join(_kept_in(root), loss.kept) if loss.kept else None,
+        "timestamp": loss.timestamp,
+    }
+
+
+def _kept_in(root: str) -> str:
+    import os
+
+    from reput.manifest import OWN_DIRECTORY
+
+    return os.path.join(root, OWN_DIRECTORY, "lost+found")
+
+
+def _print(root: str, found: Sequence[Loss]) -> None:
+    from reput.cli.output import Column, format_count, format_size, print_table
+    from reput.cli.times import format_timestamp
+
+    columns = [
+        Column("FROM", right=True),
+        Column("TO", right=True),
+        Column("SIZE", right=True),
+        Column("REASON"),
+        Column("FIRST LOST", shrink=True),
+        Column("ACTION"),
+        Column("KEPT AS", shrink=True),
+        Column("NOTICED (UTC)", shrink=True),
+    ]
+    rows = [
+        (
+            str(loss.start_offset),
+            str(loss.end_offset),
+            format_size(loss.size),
+            loss.reason,
+            lost_queue(loss),
+            loss.action,
+            loss.kept or "-",
+            format_timestamp(loss.timestamp or None).partition(".")[0],
+        )
+        for loss in found
+    ]
+    print_table(columns, rows)
+    click.echo()
+    total = format_size(lost_size(found))
+    click.echo(f"{format_count(len(found), 'loss', 'losses')}, {total} in all")
+    if any(loss.kept for loss in found):
+        click.echo(f"What stood there is kept in {_kept_in(root)}")

@@ -1,0 +1,307 @@
+"""`Lane`: one thread of the reput loop, and the plugins that it drives.
+
+All plugins share the main lane, and with it each batch that was read and decoded. One that does not
+return from a call keeps the thread that it is in, as a lane of its own, and the others go on in a
+new main lane. One that sleeps or works long in every batch gets a lane of its own as well, until it
+has caught up and is quick again.
+
+Within a lane, plugins that stand at the same place form a cohort and share a batch. The one at the
+log's end comes first; those behind get a slice in turn, a short one while messages are arriving.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from reput.decode import Decoder, End
+from reput.logreader import WindowReader
+from reput.plugincalls import is_users_interrupt
+
+if TYPE_CHECKING:
+    from reput.batch import DispatchBatch
+    from reput.decode import DecodeResult
+    from reput.dispatcher import Dispatcher
+    from reput.reputloop import ReputLoop
+
+__all__ = ["Lane", "PluginCall"]
+
+_SMALL_ROUND = 64 << 10  # bytes
+_PAUSE = 0.002  # seconds
+_SLICE_SIZE = 32 << 10  # bytes, at least
+_SLICE_SECONDS = 0.001
+_SHARE = 19  # a slow plugin's lane pauses this many times the processor time that it used
+_LONGEST_PAUSE = 1.0
+
+
+class PluginCall(NamedTuple):
+    """A hook that a lane is in."""
+
+    dispatcher: Dispatcher
+    hook: str
+    started: float
+    """`time.monotonic`."""
+
+
+class Lane:
+    """Drives some dispatchers, on a thread of its own or step by step."""
+
+    def __init__(self, loop: ReputLoop, dispatchers: list[Dispatcher], *, is_main: bool) -> None:
+        self.loop = loop
+        self.dispatchers = dispatchers
+        """Replaced whole, under the loop's lock."""
+        self.is_main = is_main
+        self.call: PluginCall | None = None
+        """Set while the lane is inside of a plugin."""
+        self.work = threading.Event()
+        self.thread: threading.Thread | None = None
+        self._step_lock = threading.Lock()
+        self._reader = loop.log.read_ahead()
+        self._slice_limit = loop.log.config.window_size
+        self._slice_size = self._slice_limit
+        self._slice_readers: dict[int, WindowReader] = {}
+        self._is_catching_up = False
+        """Whether somebody was behind the others in the last round."""
+        for each in dispatchers:
+            each.lane = self
+
+    # ------------------------------------------------------------------ one round
+
+    def step(self) -> bool:
+        """Give every cohort that is behind one batch; whether there was any."""
+        with self._step_lock:
+            limit = self.loop.limit()
+            places = sorted({each.position for each in self._ready()})
+            behind = [place for place in places if place < limit]
+            # The cohort at the end first: what waits for new messages must not wait for the past.
+            for place in reversed(behind):
+                stop = next((other for other in places if place < other < limit), limit)
+                is_last = place == places[-1]
+                began = time.perf_counter()
+                self._advance(place, stop, is_last=is_last)
+                if not is_last:
+                    self._size_slices(time.perf_counter() - began)
+            self._is_catching_up = any(place < places[-1] for place in behind)
+        if behind:
+            self.loop.notify_moved()
+        return bool(behind)
+
+    def _ready(self) -> list[Dispatcher]:
+        return [each for each in self.dispatchers if self.loop.is_ready(each)]
+
+    def _advance(self, start: int, stop: int, *, is_last: bool) -> None:
+        result = self._read(start, stop, is_last=is_last)
+        batch = result.batch
+        cohort = [each for each in self._ready() if each.position == start]
+        if len(batch) == 0:
+            end = batch.end_offset
+            if result.end != End.BLANK:
+                end = self.loop.skip_damage(batch, stop)
+            for each in cohort:
+                each.position = end
+            return
+        enriched = self._enriched(batch)
+        if enriched is None:
+            return
+        batch = enriched
+        for each in cohort:
+            self._dispatch(each, batch, start)
+        if is_last and self.is_main:
+            self._arrive(batch)
+
+    def _read(self, start: int, stop: int, *, is_last: bool) -> DecodeResult:
+        if is_last or not self.loop.is_busy():
+            return self._reader.read(start, stop)
+        size = self._slice_size
+        reader = self._slice_readers.get(size)
+        if reader is None:
+            reader = self._slice_readers[size] = WindowReader(self.loop.log.files, Decoder(), size)
+        return reader.read(start, stop)
+
+    def _enriched(self, batch: DispatchBatch) -> DispatchBatch | None:
+        """The batch with what plugins add to it; None when one of them stops everything."""
+        for each, enrich in self.loop.enrichers:
+            # Two lanes may read at once, and a hook is never called twice at once. A plugin that
+            # hangs in there is marked as such by the watch, and then nobody waits for it.
+            while not each.enriching.acquire(timeout=0.1):
+                if not self.loop.is_usable(each):
+                    break
+            else:
+                try:
+                    if not self._begin(each, "reput_enrich"):
+                        continue
+                    columns = enrich(batch=batch)
+                    if columns:
+                        batch = batch.with_columns(columns)
+                except BaseException as error:
+                    if is_users_interrupt(error):
+                        raise
+                    self.loop.failed_outside(each, error)
+                finally:
+                    self._end()
+                    each.enriching.release()
+            if self.loop.halted:
+                return None
+        return batch
+
+    def _dispatch(self, each: Dispatcher, batch: DispatchBatch, start: int) -> None:
+        if not self._begin(each, "reput_dispatch", start):
+            return
+        error = self._call_dispatch(each, batch)
+        if error is None:
+            return
+        if self.loop.failed(each, error):
+            self._skip(each, batch, error)
+
+    def _call_dispatch(self, each: Dispatcher, batch: DispatchBatch) -> BaseException | None:
+        """Make the call that `_begin` announced; what it raised."""
+        assert each.dispatch is not None
+        started, used = time.perf_counter(), time.thread_time()
+        try:
+            each.dispatch(batch=batch)
+        except BaseException as error:
+            self._end()
+            if is_users_interrupt(error):
+                raise
+            return error
+        finally:
+            self._stop_if_forked()
+        seconds, used = time.perf_counter() - started, time.thread_time() - used
+        with self.loop.lock:
+            self.call = None
+            each.passed(batch, seconds, used)
+        return None
+
+    def _size_slices(self, seconds: float) -> None:
+        if seconds > _SLICE_SECONDS:
+            self._slice_size = max(self._slice_size // 2, min(_SLICE_SIZE, self._slice_limit))
+        elif seconds < 0.5 * _SLICE_SECONDS:
+            self._slice_size = min(self._slice_size * 2, self._slice_limit)
+
+    def _skip(self, each: Dispatcher, batch: DispatchBatch, error: BaseException) -> None:
+        """Dispatch what can be dispatched of ``batch``, and note down the rest as dead letters.
+
+        In halves: one bad message among thousands then costs some calls more, and not thousands.
+        """
+        parts = _halves(batch)
+        while parts:
+            part = parts.pop()
+            if len(part) == 1 and len(batch) == 1:
+                found: BaseException | None = error
+            else:
+                if not self._begin(each, "reput_dispatch", part.start_offset):
+                    return
+                found = self._call_dispatch(each, part)
+            if found is None:
+                continue
+            if len(part) > 1:
+                parts += _halves(part)
+            elif not self.loop.dead_letter(each, part, found):
+                return
+
+    def _arrive(self, batch: DispatchBatch) -> None:
+        for each, arrive in self.loop.arrivers:
+            if not self._begin(each, "reput_arrive"):
+                continue
+            try:
+                arrive(batch=batch)
+            except BaseException as error:
+                if is_users_interrupt(error):
+                    raise
+                self.loop.failed_outside(each, error)
+            finally:
+                self._end()
+
+    # ------------------------------------------------------------------ inside of plugins
+
+    def _begin(self, each: Dispatcher, hook: str, start: int | None = None) -> bool:
+        """Announce a call; False where it must not be made (any more)."""
+        with self.loop.lock:
+            if start is None:
+                if not self.loop.is_usable(each):
+                    return False
+            elif each.lane is not self or each.position != start or not self.loop.is_ready(each):
+                return False
+            self.call = PluginCall(each, hook, time.monotonic())
+            return True
+
+    def _end(self) -> None:
+        self._stop_if_forked()
+        with self.loop.lock:
+            call, self.call = self.call, None
+            if call is not None:
+                self.loop.returned(call.dispatcher)
+
+    def _stop_if_forked(self) -> None:
+        # A plugin that forked comes back twice. The one in the child must not go on as if the
+        # store were its own: it has the same files open as the parent.
+        if os.getpid() != self.loop.process:
+            os._exit(70)
+
+    # ------------------------------------------------------------------ running
+
+    def start(self) -> None:
+        """Run on a thread of its own until the loop stops."""
+        name = "reput-loop" if self.is_main else f"reput-loop-{self.dispatchers[0].name}"
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread.start()
+
+    def sort(self, order: Mapping[str, int]) -> None:
+        """Call the plugins in this order."""
+        self.dispatchers = sorted(self.dispatchers, key=lambda each: order[each.name])
+
+    def sleep_to_retry(self) -> None:
+        """Wait until the next plugin is to be tried again, if one is."""
+        pause = self.loop.seconds_to_retry(self)
+        if pause is not None:
+            self.work.wait(pause)
+
+    def close(self) -> None:
+        """End the reading thread."""
+        self._reader.close()
+
+    def _run(self) -> None:
+        while not self.loop.stopping and (self.is_main or self.dispatchers):
+            before, used = self._reached(), time.thread_time()
+            if self.step():
+                self._pause(self._reached() - before, time.thread_time() - used)
+                continue
+            if not self.is_main and self.loop.lanes.take_home(self):
+                break
+            self.work.clear()
+            # Ask to be woken first and look again then: an append in between is seen by the one
+            # or by the other.
+            self.loop.log.ask_to_wake(self.loop.wake)
+            if self._has_work() or self.loop.stopping:
+                continue
+            self.work.wait(self.loop.seconds_to_retry(self))
+        if not self.is_main:
+            self.close()
+
+    def _reached(self) -> int:
+        return min((each.position for each in self._ready()), default=0)
+
+    def _has_work(self) -> bool:
+        limit = self.loop.limit()
+        return any(each.position < limit for each in self._ready())
+
+    def _pause(self, size: int, used: float) -> None:
+        if not self.is_main:
+            if self.loop.is_busy():
+                # Processor time is the one thing that this lane shares with the others.
+                self.loop.hurry.wait(min(_SHARE * used, _LONGEST_PAUSE))
+        elif 0 <= size < _SMALL_ROUND and not self._is_catching_up:
+            # A round of one message takes as long as one of hundreds, and takes it from the
+            # producers. What is put alone is dispatched at once, and then not more often than this.
+            self.loop.hurry.wait(_PAUSE)
+
+
+def _halves(batch: DispatchBatch) -> list[DispatchBatch]:
+    """The two halves, second one first; a batch of one as it is."""
+    if len(batch) == 1:
+        return [batch]
+    middle = len(batch) // 2
+    return [batch[middle:], batch[:middle]]

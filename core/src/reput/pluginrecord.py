@@ -1,0 +1,145 @@
+"""``<store>/reput/plugins/<plugin>.json``: how a plugin was left, and how it is doing.
+
+Written when a plugin's state changes and, for its figures, now and then. It makes a suspension
+last, tells the next opening what a failed flush leaves in doubt, and shows the state of a running
+store to other processes. ``<store>/reput/requests/<plugin>`` goes the other way: another process
+asks the writer to suspend or resume a plugin, and the writer takes the file away when it has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.context import is_safe_name
+from reput.manifest import OWN_DIRECTORY
+
+if TYPE_CHECKING:
+    from reput.disk import Disk
+
+__all__ = ["RESUME", "SUSPEND", "PluginRecord", "PluginRecords"]
+
+SUSPEND: Final = "suspend"
+RESUME: Final = "resume"
+_READ_SIZE = 1 << 20
+
+
+@attrs.frozen(kw_only=True)
+class PluginRecord:
+    """What is remembered of one plugin."""
+
+    state: str = "running"
+    asked: bool = False
+    """Whether it was suspended on request; then it stays so until it is resumed."""
+    is_clean: bool = True
+    """Whether it was closed with everything flushed, or never failed."""
+    cut_to: int | None = None
+    """See `reput.dispatcher.Dispatcher.cut_to`."""
+    last_error: str | None = None
+    timestamp: int = 0
+    """When this was written, ms."""
+    dispatched_to: int = 0
+    batch_count: int = 0
+    message_count: int = 0
+    mean_batch_ms: float = 0.0
+    max_batch_ms: float = 0.0
+    skipped_count: int = 0
+
+
+@attrs.define(eq=False)
+class PluginRecords:
+    """The records and requests of one store."""
+
+    root: str
+    disk: Disk
+    _saved: dict[str, PluginRecord] = attrs.field(factory=dict)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def load(self, plugin: str) -> PluginRecord:
+        """What is remembered of a plugin; nothing special where nothing readable is."""
+        path = self._path("plugins", f"{plugin}.json")
+        if not self.disk.exists(path):
+            return PluginRecord()
+        try:
+            data = json.loads(self.disk.read_file(path, _READ_SIZE))
+            record = PluginRecord(**data)
+        except (ValueError, TypeError, RecursionError):
+            return PluginRecord()
+        return record if _is_sound(record) else PluginRecord()
+
+    def save(self, plugin: str, record: PluginRecord) -> None:
+        """Replace it, at once and durably; nothing is written where nothing changed but the time.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with self._lock:
+            if attrs.evolve(record, timestamp=0) == self._saved.get(plugin):
+                return
+            path = self._path("plugins", f"{plugin}.json")
+            self.disk.make_directory(os.path.dirname(path))
+            self.disk.replace(path, json.dumps(attrs.asdict(record), indent=2).encode() + b"\n")
+            self._saved[plugin] = attrs.evolve(record, timestamp=0)
+
+    # ------------------------------------------------------------------ requests
+
+    def ask(self, plugin: str, request: str) -> None:
+        """Ask the process that writes the store to suspend or resume a plugin."""
+        path = self._path("requests", plugin)
+        self.disk.make_directory(os.path.dirname(path))
+        self.disk.replace(path, request.encode())
+
+    def is_asked(self, plugin: str) -> bool:
+        """Whether a request waits to be taken."""
+        return self.disk.exists(self._path("requests", plugin))
+
+    def withdraw(self, plugin: str) -> bool:
+        """Take a request back; False where the writer has taken it."""
+        try:
+            self.disk.remove(self._path("requests", plugin))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def requests(self) -> list[tuple[str, str]]:
+        """Plugins and what is asked of them; call `withdraw` when it is done."""
+        taken = []
+        for entry in self.disk.list(os.path.join(self.root, OWN_DIRECTORY, "requests")):
+            if entry.name.endswith(".new") or not is_safe_name(entry.name):
+                continue  # somebody is writing it
+            try:
+                request = self.disk.read_file(entry.path, 64).decode("ascii", "replace").strip()
+            except FileNotFoundError:
+                continue
+            taken.append((entry.name, request))
+        return taken
+
+    def _path(self, *names: str) -> str:
+        return os.path.join(self.root, OWN_DIRECTORY, *names)
+
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "state": (str,),
+    "asked": (bool,),
+    "is_clean": (bool,),
+    "cut_to": (int, type(None)),
+    "last_error": (str, type(None)),
+    "timestamp": (int,),
+    "dispatched_to": (int,),
+    "batch_count": (int,),
+    "message_count": (int,),
+    "mean_batch_ms": (int, float),
+    "max_batch_ms": (int, float),
+    "skipped_count": (int,),
+}
+
+
+def _is_sound(record: PluginRecord) -> bool:
+    """Whether every value is of the type that it should be; the file may hold anything."""
+    values: dict[str, Any] = attrs.asdict(record)
+    sound = all(isinstance(values[name], types) for name, types in _TYPES.items())
+    return sound and (record.cut_to is None or record.cut_to >= 0)

@@ -1,0 +1,56 @@
+"""What a store does when a plugin fails: the configuration section ``dispatch``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+from attrs.validators import ge, in_, instance_of
+
+__all__ = ["HALT", "POLICIES", "SKIP", "SUSPEND", "DispatchConfig"]
+
+SUSPEND: Final = "suspend"
+SKIP: Final = "skip"
+HALT: Final = "halt"
+POLICIES: Final = (SUSPEND, SKIP, HALT)
+
+
+def _policies_by_name(config: object, field: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"a table of policies by plugin expected, not {value!r}")
+    for name, policy in value.items():
+        if policy not in POLICIES:
+            raise ValueError(f"policy of {name!r} is {policy!r}; known: {', '.join(POLICIES)}")
+
+
+_count = [instance_of(int), ge(0)]
+_positive = [instance_of(int), ge(1)]
+
+
+@attrs.frozen(kw_only=True)
+class DispatchConfig:
+    """Options of the section ``dispatch``."""
+
+    on_error: str = attrs.field(default=SUSPEND, validator=in_(POLICIES))
+    """After the last retry: ``"suspend"`` the plugin; ``"skip"`` the message, and keep a note in
+    the plugin's dead-letter file; ``"halt"`` all dispatching, so that nobody gets ahead of it."""
+    on_error_of: Mapping[str, str] = attrs.field(factory=dict, validator=_policies_by_name)
+    """Other policies for some plugins, by name."""
+    retry_count: int = attrs.field(default=5, validator=_count)
+    """How often the same messages are tried again before that."""
+    retry_pause_ms: int = attrs.field(default=100, validator=_positive)
+    """Pause before the first retry; each further one is twice as long."""
+    retry_max_pause_ms: int = attrs.field(default=5_000, validator=_positive)
+    """Longest pause; a plugin that found the disk full is tried again this often, for ever."""
+    skip_limit: int = attrs.field(default=1_000, validator=_positive)
+    """Messages that ``"skip"`` passes over one after the other before the plugin is suspended."""
+    stall_ms: int = attrs.field(default=10_000, validator=_positive)
+    """A call of a plugin that takes longer is left to itself: the plugin is shown as stalled and
+    goes on, if it ever returns, on a thread of its own."""
+    close_timeout_ms: int = attrs.field(default=10_000, validator=_positive)
+    """How long closing a store waits for plugins that are behind; they catch up next time."""
+
+    def policy_of(self, plugin: str) -> str:
+        """The policy for one plugin."""
+        return self.on_error_of.get(plugin, self.on_error)

@@ -1,0 +1,179 @@
+"""`StorePlugins`: the part of a store that is about its plugins: who they are, how they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from reput.errors import (
+    NoReaderError,
+    PluginError,
+    ReadOnlyStoreError,
+    ReputError,
+    StoreClosedError,
+)
+from reput.pluginstates import live_state, recorded_state
+
+if TYPE_CHECKING:
+    from reput.commitlog import CommitLog
+    from reput.deadletters import DeadLetter
+    from reput.dispatcher import Dispatcher, PluginState
+    from reput.liveplugins import LivePlugins
+    from reput.plugin import Plugin
+    from reput.pluginrecord import PluginRecords
+    from reput.pluginset import PlanStep, PluginSet
+    from reput.policy import DispatchConfig
+
+__all__ = ["StorePlugins"]
+
+_READER: Final = "reput-consumequeue"  # what to install where nothing can read; for an error text
+
+
+class StorePlugins:
+    """What `reput.store.Store` offers about plugins."""
+
+    root: str
+    log: CommitLog
+
+    def __init__(
+        self,
+        plugins: PluginSet,
+        rules: DispatchConfig,
+        dispatchers: Mapping[str, Dispatcher],
+        versions: Mapping[str, str],
+        records: PluginRecords,
+        live: LivePlugins | None,
+    ) -> None:
+        self._closed = False
+        self._rules = rules
+        self._dispatchers = dispatchers
+        self._versions = versions
+        self._records = records
+        self._live = live
+        self._loop = live.loop if live is not None else None
+        self._use(plugins)
+        if live is not None:
+            live.after_change = self._use
+
+    def _use(self, plugins: PluginSet) -> None:
+        self._plugins = plugins
+        self._put_hooks = self._usable("reput_put")
+        self._readers = self._usable("reput_read")
+
+    def _usable(self, hook: str) -> list[tuple[str, Any]]:
+        """Implementations of ``hook`` of the plugins that could be opened."""
+        return [
+            (name, function)
+            for name, function in self._plugins.implementing(hook)
+            if not self._dispatcher(name).is_broken
+        ]
+
+    def _dispatcher(self, name: str) -> Dispatcher:
+        return self._dispatchers[name] if self._loop is None else self._loop.dispatcher(name)
+
+    @property
+    def plugin_objects(self) -> Mapping[str, Any]:
+        """The active plugins' objects by name, in dispatch order."""
+        return dict(self._plugins.plugins)
+
+    def plugins(self) -> list[PluginState]:
+        """State, progress, lag and figures of the active plugins, in dispatch order.
+
+        In a read-only store they are those that the last writer recorded.
+        """
+        states = []
+        for name in self._plugins.plugins:
+            version = self._versions.get(name, "")
+            each = self._dispatcher(name)
+            if self._loop is not None:
+                states.append(live_state(each, self._loop, self.log, self._rules, version))
+                continue
+            record = self._records.load(name)
+            position = each.position if each.dispatch else self.log.max_physical_offset
+            states.append(
+                recorded_state(
+                    name, position, each.last_error, record, self.log, self._rules, version
+                )
+            )
+        return states
+
+    def plan(self) -> list[PlanStep]:
+        """Who is given a batch when, and who needs whom, in dispatch order."""
+        return self._plugins.plan()
+
+    def add_plugin(self, plugin: str | Plugin, options: Mapping[str, Any] | None = None) -> str:
+        """Use one plugin more, from now on and at every later opening; its name.
+
+        It begins at the log's first message, or where it stopped when it was removed, and
+        catches up beside the others.
+
+        Args:
+            plugin: the name of an installed plugin, or a plugin object.
+            options: its section of the configuration.
+
+        Raises:
+            PluginError: it is active already, not installed, cannot be ordered or opened.
+            ConfigError: a wrong option.
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+        """
+        return self._writing().add(plugin, options or {})
+
+    def remove_plugin(self, plugin: str) -> None:
+        """Use a plugin no more, from now on; its files and its progress stay.
+
+        Raises:
+            PluginError: it is not active, another one requires it, or it hangs in a call.
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+        """
+        self._writing().remove(plugin)
+
+    def suspend_plugin(self, plugin: str) -> None:
+        """Give a plugin no messages until it is resumed, also after the store was closed.
+
+        Raises:
+            PluginError: it is not active.
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+        """
+        self._writing().suspend(plugin)
+
+    def resume_plugin(self, plugin: str) -> None:
+        """Open a plugin anew that was suspended, failed or halted everything; it catches up.
+
+        Raises:
+            PluginError: it is not active, hangs in a call, or cannot be opened.
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+        """
+        self._writing().resume(plugin)
+
+    def dead_letters(self, plugin: str) -> list[DeadLetter]:
+        """Messages that a plugin failed on and that its policy ``"skip"`` passed over.
+
+        Raises:
+            PluginError: it is not active.
+        """
+        if plugin not in self._plugins.plugins:
+            raise PluginError(plugin, "the store does not use it")
+        from reput.deadletters import DeadLetterFile
+
+        return DeadLetterFile.of(self.root, plugin, self._records.disk).read()
+
+    def _writing(self) -> LivePlugins:
+        self._check_open()
+        if self._live is None:
+            raise ReadOnlyStoreError(
+                "store", None, None, 'it was opened with mode="r"; open it with mode="w"'
+            )
+        return self._live
+
+    def _no_reader(self, hook: str, operation: str) -> ReputError:
+        """Why nobody answers: no such plugin, or one that could not be opened."""
+        for name, _ in self._plugins.implementing(hook):
+            error = self._dispatcher(name).last_error
+            return PluginError(
+                name, f"it does not answer {operation}, for it could not be opened: {error}"
+            )
+        return NoReaderError(operation, _READER)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError(self.root)

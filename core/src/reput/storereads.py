@@ -1,0 +1,161 @@
+"""`StoreReads`: the part of a store that reads queues, all of a queue or what a filter selects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+import attrs
+
+from reput.errors import NoReaderError, PluginError
+from reput.filters import MessageFilter
+from reput.results import QueueInfo, ReadResult
+from reput.status import ReadStatus
+from reput.storequeries import StoreQueries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["StoreReads"]
+
+_Answer = TypeVar("_Answer")
+_COMPILER: Final = "reput-filter"  # what to install where nothing compiles; for an error text
+
+
+class StoreReads(StoreQueries):
+    """What `reput.store.Store` offers to read queues."""
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int = 32,
+        max_bytes: int = 4 << 20,
+        filter: str | MessageFilter | None = None,  # noqa: A002 - the word for it
+    ) -> ReadResult:
+        """Read messages of one queue from ``queue_offset`` on.
+
+        Args:
+            topic: the topic's name.
+            queue_id: the queue.
+            queue_offset: where to begin; ``next_queue_offset`` of the result is where to go on.
+            max_count: most messages to return.
+            max_bytes: stop before this many bytes of records; one message is returned even so.
+            filter: return only messages that it selects: a condition in SQL92, or a compiled filter
+                (`filter`). A read looks at so many messages and no more; where none of them was
+                selected, the status is ``NO_MATCHED_MESSAGE`` and there is more to be read.
+
+        Raises:
+            NoReaderError: no active plugin can read queues, or none compiles filters.
+            MessageIllegalError: ``topic`` cannot be a topic's name.
+            ValueError: ``filter`` is no condition.
+        """
+        self._check_open()
+        chosen = self.filter(filter, topic=topic) if isinstance(filter, str) else filter
+        for name, read in self._readers:
+            answer = read(
+                topic=topic,
+                queue_id=queue_id,
+                queue_offset=queue_offset,
+                max_count=max(max_count, 1),
+                max_bytes=max_bytes,
+                filter=chosen,
+            )
+            if answer is not None:
+                result = _checked(name, "reput_read", answer, ReadResult)
+                return result if chosen is None else _selected(result, chosen, read)
+        raise self._no_reader("reput_read", "read")
+
+    def filter(
+        self, expression: str, kind: str = "SQL92", *, topic: str | None = None
+    ) -> MessageFilter:
+        """Compile a filter, to read with.
+
+        Args:
+            expression: a condition on properties, or tags: ``"paid || shipped"``.
+            kind: ``"SQL92"``, ``"TAG"``, or what else a plugin offers.
+            topic: the topic that is going to be read; a filter that is registered for it finds its
+                messages sooner.
+
+        Raises:
+            NoReaderError: no active plugin compiles filters of that kind.
+            ValueError: no such condition; the text says where it goes wrong.
+        """
+        self._check_open()
+        for name, compile_filter in self._usable("reput_filter"):
+            answer = compile_filter(expression=expression, kind=kind, topic=topic)
+            if isinstance(answer, MessageFilter):
+                return answer
+            if answer is not None:
+                raise PluginError(name, f"reput_filter returned {answer!r}, no filter")
+        error = self._no_reader("reput_filter", "filter")
+        raise NoReaderError("filter", _COMPILER) if isinstance(error, NoReaderError) else error
+
+    def offset_by_time(
+        self,
+        topic: str,
+        queue_id: int,
+        timestamp: int,
+        boundary: Literal["lower", "upper"] = "lower",
+    ) -> int:
+        """Queue offset by store time.
+
+        Args:
+            topic: the topic's name.
+            queue_id: the queue.
+            timestamp: ms.
+            boundary: ``"lower"``: the first message at that time or later; ``"upper"``: the last
+                at that time or earlier.
+
+        Raises:
+            NoReaderError: no active plugin can read queues.
+        """
+        self._check_open()
+        if boundary not in ("lower", "upper"):
+            raise ValueError(f'boundary must be "lower" or "upper", not {boundary!r}')
+        for name, find in self._usable("reput_offset_by_time"):
+            answer = find(topic=topic, queue_id=queue_id, timestamp=timestamp, boundary=boundary)
+            if answer is not None:
+                return _checked(name, "reput_offset_by_time", answer, int)
+        raise self._no_reader("reput_offset_by_time", "offset_by_time")
+
+    def queues(self) -> list[QueueInfo]:
+        """Every queue there is, by topic and queue id.
+
+        Raises:
+            NoReaderError: no active plugin can read queues.
+        """
+        self._check_open()
+        hooks = self._usable("reput_queues")
+        if not hooks:
+            raise self._no_reader("reput_queues", "queues")
+        found = [
+            _checked(name, "reput_queues", info, QueueInfo)
+            for name, hook in hooks
+            for info in hook() or ()
+        ]
+        return sorted(found, key=lambda info: (info.topic, info.queue_id))
+
+
+def _selected(result: ReadResult, chosen: MessageFilter, read: Callable[..., Any]) -> ReadResult:
+    """What the filter selects of an answer; all of it, when its reader knows filters."""
+    if "filter" in getattr(read, "accepted", ()):
+        return result
+    pairs = zip(result.messages, result.queue_offsets, strict=True)
+    kept = [(message, place) for message, place in pairs if chosen.matches(message)]
+    status = result.status
+    if status is ReadStatus.FOUND and not kept:
+        status = ReadStatus.NO_MATCHED_MESSAGE
+    return attrs.evolve(
+        result,
+        status=status,
+        messages=tuple(message for message, _ in kept),
+        queue_offsets=tuple(place for _, place in kept),
+    )
+
+
+def _checked(plugin: str, hook: str, answer: Any, kind: type[_Answer]) -> _Answer:
+    """``answer``, which a plugin gave, when it is what the hook promises."""
+    if isinstance(answer, kind):
+        return answer
+    raise PluginError(plugin, f"{hook} returned {answer!r}, a {kind.__name__} is expected")

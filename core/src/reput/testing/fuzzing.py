@@ -1,0 +1,122 @@
+"""Bytes that are nearly right: what a fuzzer of a decoder is fed with.
+
+A decoder turns away random bytes at their first field. What gets deep into it is something valid in
+which a few things are wrong, and those are drawn here: bits and bytes, whole fields with numbers at
+the edges of their range, stretches that are missing, doubled, moved, or taken from something else.
+
+    @given(fuzzing.mutated([record, other_record]))
+    def test_any_record_is_decoded_or_refused(data): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+from hypothesis import strategies as st
+
+__all__ = ["EDGES", "Mutation", "mutated", "mutations"]
+
+EDGES = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
+"""Numbers at which lengths overflow; those that a field cannot hold are cut to its width."""
+_WIDE_EDGES = (*EDGES, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
+
+
+@attrs.frozen
+class Mutation:
+    """One change to bytes; places are taken modulo their size, so that each fits any bytes."""
+
+    kind: str
+    """``"flip"``, ``"set"``, ``"number"``, ``"add"``, ``"drop"``, ``"double"``, ``"move"``,
+    ``"insert"``, ``"cut"`` or ``"zero"``."""
+    position: int
+    size: int = 1
+    """Bytes that are changed; of a number its width."""
+    value: int = 0
+    """What is written, added or flipped; of ``"move"`` where to."""
+    data: bytes = b""
+    """What is inserted."""
+
+    def apply(self, data: bytes) -> bytes:
+        """``data`` with the change."""
+        at = self.position % (len(data) + 1)
+        end = min(at + self.size, len(data))
+        part = data[at:end]
+        match self.kind:
+            case "flip":
+                part = bytes(byte ^ (self.value & 0xFF) for byte in part)
+            case "set":
+                part = bytes([self.value & 0xFF]) * len(part)
+            case "number" if part:
+                part = (self.value % (1 << 8 * len(part))).to_bytes(len(part), "big")
+            case "add" if part:
+                number = int.from_bytes(part, "big") + self.value
+                part = (number % (1 << 8 * len(part))).to_bytes(len(part), "big")
+            case "drop":
+                part = b""
+            case "double":
+                part += part
+            case "move":
+                rest = data[:at] + data[end:]
+                to = self.value % (len(rest) + 1)
+                return rest[:to] + part + rest[to:]
+            case "insert":
+                part = self.data + part
+            case "cut":
+                return data[:at]
+            case "zero":
+                part = bytes(len(part))
+        return data[:at] + part + data[end:]
+
+
+def mutations(size: int, others: Sequence[bytes] = ()) -> st.SearchStrategy[Mutation]:
+    """Changes to bytes of about ``size``; stretches of ``others`` may be inserted."""
+    position = st.integers(0, max(size, 1))
+    stretch = st.integers(1, max(size // 2, 1))
+    number = st.sampled_from(_WIDE_EDGES) | st.integers(0, (1 << 64) - 1)
+    chunks = st.binary(max_size=12)
+    if others:
+        chunks |= st.builds(
+            lambda whole, start, length: whole[start % (len(whole) + 1) :][:length],
+            st.sampled_from(others),
+            position,
+            stretch,
+        )
+    return st.one_of(
+        st.builds(Mutation, st.just("flip"), position, st.just(1), st.sampled_from(_BITS)),
+        st.builds(Mutation, st.just("set"), position, st.integers(1, 8), st.integers(0, 255)),
+        st.builds(Mutation, st.just("number"), position, st.sampled_from([1, 2, 4, 8]), number),
+        st.builds(
+            Mutation,
+            st.just("add"),
+            position,
+            st.sampled_from([1, 2, 4, 8]),
+            st.integers(-300, 300),
+        ),
+        st.builds(Mutation, st.sampled_from(["drop", "double", "zero"]), position, stretch),
+        st.builds(Mutation, st.just("move"), position, stretch, position),
+        st.builds(Mutation, st.just("insert"), position, st.just(0), st.just(0), chunks),
+        st.builds(Mutation, st.just("cut"), position),
+    )
+
+
+_BITS = [1 << bit for bit in range(8)]
+
+
+@st.composite
+def mutated(
+    draw: st.DrawFn, seeds: Sequence[bytes], max_count: int = 6, *, same_size: bool = False
+) -> bytes:
+    """One of ``seeds`` with some changes, sometimes none.
+
+    Args:
+        draw: given by Hypothesis.
+        seeds: valid bytes; changes may splice parts of one into another.
+        max_count: most changes.
+        same_size: cut or fill with zeros what a change made longer or shorter, as a file of fixed
+            size would.
+    """
+    seed = data = draw(st.sampled_from(seeds))
+    for mutation in draw(st.lists(mutations(len(seed), seeds), max_size=max_count)):
+        data = mutation.apply(data)
+    return data[: len(seed)].ljust(len(seed), b"\0") if same_size else data

@@ -1,0 +1,227 @@
+"""What happens in a kill loop, and when: lives of stores, and the deaths of their writers.
+
+All of it follows from a seed and the number of the life. What the system's scheduler adds, which
+thread was where at that moment, does not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import random
+import struct
+import sys
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any, Final, NamedTuple, Self
+
+import attrs
+
+from reput.plugin import Plugin
+
+__all__ = ["ACK", "Ack", "Death", "Life", "Moment", "PluginSource", "Start"]
+
+ACK: Final = struct.Struct(">HIqq?")
+"""What the writer says through the pipe: an `Ack`, or a mark: `_MARK` for a thread, and which."""
+OPENED: Final = 1
+CLOSING: Final = 2
+CLOSED: Final = 3
+_MARK: Final = 0xFFFF
+
+SECONDS: Final = "seconds"
+ACKS: Final = "acks"
+OPERATION: Final = "operation"
+NEVER: Final = "never"
+OPENING_PHASE: Final = "opening"
+WRITING_PHASE: Final = "writing"
+CLOSING_PHASE: Final = "closing"
+CLOSED_PHASE: Final = "closed"
+
+_DEATHS = 12  # of a life, at most; each adds about 30 KB to the log
+_THREADS = (1, 1, 2, 3, 4, 8, 16)
+_MOMENTS = (
+    (OPENING_PHASE, SECONDS, 10),
+    (OPENING_PHASE, OPERATION, 20),
+    (WRITING_PHASE, ACKS, 20),
+    (WRITING_PHASE, SECONDS, 15),
+    (WRITING_PHASE, OPERATION, 10),
+    (CLOSING_PHASE, SECONDS, 7),
+    (CLOSING_PHASE, OPERATION, 12),
+    (CLOSING_PHASE, NEVER, 6),
+)
+
+
+class Ack(NamedTuple):
+    """An acknowledgement: ``put`` has returned a receipt for a message."""
+
+    thread: int
+    sequence: int
+    queue_offset: int
+    physical_offset: int
+    is_durable: bool
+    """The level that the receipt stated: durable, or appended, which a killed process keeps."""
+
+    @property
+    def mark(self) -> int:
+        """Which mark it is: `OPENED`, `CLOSING` or `CLOSED`; 0 for an acknowledgement."""
+        return self.sequence if self.thread == _MARK else 0
+
+    @classmethod
+    def of_mark(cls, mark: int) -> Ack:
+        """A mark."""
+        return cls(_MARK, mark, 0, 0, False)
+
+
+@attrs.frozen
+class Moment:
+    """When the writer dies."""
+
+    phase: str
+    kind: str
+    amount: float
+    """Seconds into the phase, or acknowledgements, or operations of the disk; by ``kind``."""
+
+    def __str__(self) -> str:
+        return f"{self.amount:g} {self.kind} into {self.phase}" if self.amount else "closed"
+
+    @classmethod
+    def random(cls, chance: random.Random) -> Moment:
+        """Any moment."""
+        phase, kind, _ = chance.choices(_MOMENTS, [weight for *_, weight in _MOMENTS])[0]
+        most = 60 if phase == CLOSING_PHASE else 250
+        match kind:
+            case "seconds":
+                return cls(phase, kind, chance.random() * 0.012)
+            case "acks" | "operation":
+                # As often between 1 and 4 as between 50 and 200.
+                return cls(phase, kind, int(most ** chance.random()))
+        return cls(phase, kind, 0)
+
+
+@attrs.frozen(kw_only=True)
+class Death:
+    """One opening of the store, up to the kill."""
+
+    seed: int
+    number: int
+    thread_count: int
+    call_count: int | None
+    """Calls that each producer makes before the store is closed; None: until it is killed."""
+    moment: Moment
+    commitlog: Mapping[str, Any]
+    max_body_size: int
+    flushes: bool
+    """Whether files are really flushed, which takes time and proves nothing here."""
+    goes_on_mended: bool
+    """Whether the next writer begins with what a writer has recovered and closed; else with the
+    files as this one's kill has left them."""
+    reads_first: bool
+    """Whether somebody opens the store for reading first."""
+
+
+@attrs.frozen
+class Life:
+    """One store, from its first byte on."""
+
+    seed: int
+    number: int
+
+    def deaths(self) -> Iterator[Death]:
+        """What happens to it."""
+        chance = random.Random(f"{self.seed}/{self.number}")
+        file_size = chance.choice((8_192, 16_384, 65_536))
+        lasting = {
+            "file_size": file_size,
+            "record_crc": chance.random() < 0.2,
+            "preallocate": chance.random() < 0.8,
+            "window_size": chance.choice((4_096, 1 << 20)),
+            "flush_timeout_ms": 60_000,
+            "recovery": chance.choice(("reput", "reput", "reput", "rocketmq")),
+        }
+        flushes = chance.random() < 0.1
+        for number in range(chance.randint(_DEATHS // 2, _DEATHS)):
+            moment = Moment.random(chance)
+            yield Death(
+                seed=chance.getrandbits(64),
+                number=number,
+                thread_count=chance.choice(_THREADS),
+                call_count=chance.randint(0, 6) if moment.phase == CLOSING_PHASE else None,
+                moment=moment,
+                commitlog={
+                    **lasting,
+                    "flush": chance.choice(("async", "async", "sync")),
+                    "read_horizon": chance.choice(("", "", "appended", "durable")),
+                    "flush_interval_ms": chance.choice((1, 5, 500)),
+                    "plugin_flush_interval_ms": chance.choice((1, 5, 1_000)),
+                },
+                max_body_size=min(file_size - 1_024, 8_192),
+                flushes=flushes,
+                goes_on_mended=chance.random() < 0.25,
+                reads_first=number % 2 == 0,
+            )
+
+
+# --------------------------------------------------------------------------- what a writer is told
+
+START_SIZE: Final = 1 << 16
+"""Most bytes of a `Start` on its way to the writer."""
+
+
+@attrs.frozen
+class PluginSource:
+    """Where another process finds a plugin: by its name, or a class in a module."""
+
+    name: str
+    module: str = ""
+    file: str = ""
+    qualified_name: str = ""
+    section: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, name: str, plugin_type: type[Plugin], section: Mapping[str, Any]) -> Self:
+        """The source of a class that need not be installed.
+
+        Raises:
+            ValueError: the class stands inside of a function, where nobody else finds it.
+        """
+        qualified_name = plugin_type.__qualname__
+        if "<locals>" in qualified_name:
+            raise ValueError(f"{qualified_name} must stand in a module, not inside of a function")
+        file = inspect.getfile(plugin_type)
+        return cls(name, plugin_type.__module__, file, qualified_name, section)
+
+    def plugin(self) -> str | Plugin:
+        """What `reput.open` takes."""
+        if not self.module:
+            return self.name
+        found: Any = self._load()
+        for part in self.qualified_name.split("."):
+            found = getattr(found, part)
+        plugin: Plugin = found.from_section(self.name, self.section)
+        return plugin
+
+    def _load(self) -> ModuleType:
+        try:
+            module = importlib.import_module(self.module)
+            if module.__file__ and os.path.samefile(module.__file__, self.file):
+                return module
+        except ImportError:
+            pass  # a module of tests, most often, which are imported by their files
+        spec = importlib.util.spec_from_file_location(self.module, self.file)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{self.file} is no module of Python's")
+        module = sys.modules[self.module] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+
+@attrs.frozen
+class Start:
+    """What one writer is to do."""
+
+    root: str
+    death: Death
+    plugins: tuple[PluginSource, ...]
+    config: Mapping[str, Mapping[str, Any]]

@@ -1,0 +1,134 @@
+"""Every byte of a small store has a bit flipped, one at a time; with ``REPUT_SOAK=1`` every bit.
+
+Opening it is an answer or a typed error that names a file. What is shown was put: without
+``record_crc`` a record's header, topic and properties may show the flipped bit, as nothing covers
+them. No more is lost than the record in which the bit is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pytest
+from damagedstores import SOAK, SmallStore, missing, wrong
+
+from reput.errors import ConfigError, CorruptFileError, PluginError, ReputError
+from reput.layout import CRC_PROPERTY_SIZE
+
+SMALL_FILES = (
+    "abort",
+    "checkpoint",
+    "lock",
+    "reput/closed",
+    "reput/flushed",
+    "reput/losses.jsonl",
+    "reput/manifest.json",
+    "reput/plugins/offsets.json",
+    "reput/progress/offsets",
+)
+UNUSED = 64  # of a stretch of zeros only the first and the last so many bytes are tried
+
+pytestmark = [pytest.mark.usefixtures("_quiet"), pytest.mark.proof]
+
+
+@pytest.fixture
+def _quiet(caplog):
+    caplog.set_level(logging.CRITICAL + 1, "reput")
+
+
+def _inside(store, offset):
+    """Where the record begins in which ``offset`` lies; None behind the last one."""
+    return next(
+        (start for start, record in store.records.items() if 0 <= offset - start < len(record)),
+        None,
+    )
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
+@pytest.mark.parametrize("record_crc", [False, True], ids=["plain", "record-crc"])
+def test_a_flipped_bit_of_the_log_costs_its_own_record_at_most(tmp_path, killed, record_crc):
+    store = SmallStore(tmp_path / "store", killed=killed, record_crc=record_crc)
+    logs = sorted(name for name in store.files if name.startswith("commitlog/"))
+    count = 0
+
+    for name in logs:
+        base = int(os.path.basename(name))
+        for bit, data in store.flips(name):
+            at = base + bit // 8
+            if not _is_worth_it(store.files[name], bit // 8):
+                continue
+            store.damaged(name, data)
+            own = _inside(store, at)
+            for mode in _modes_of(at):
+                found = store.look(mode)
+                what = f"{name}, bit {bit}, mode {mode}"
+                assert isinstance(found, dict), f"{what}: {found!r}"
+                assert set(missing(found, store.records)) <= {own}, what
+                changed = wrong(found, store.records)
+                assert set(changed) <= {own}, what
+                if killed and record_crc and not _is_in_checksum(store, own, at):
+                    # What was flushed before is not read again.
+                    assert own is None or own < store.flushed_to or not changed, what
+            count += 1
+
+    assert count > 1_000
+
+
+def _is_in_checksum(store, own, at):
+    # A checksum whose name is not its name any more is a property like any other.
+    return own is not None and at >= own + len(store.records[own]) - CRC_PROPERTY_SIZE
+
+
+def _modes_of(at):
+    """A reader or a writer in turn, to be quick; both in a soak run."""
+    return ("r", "w") if SOAK else (("r", "w")[at // 3 % 2],)
+
+
+def _is_worth_it(data, at):
+    return any(data[max(at - UNUSED, 0) : at + UNUSED])
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
+@pytest.mark.parametrize("name", SMALL_FILES)
+def test_a_flipped_bit_of_a_small_file_costs_no_message(tmp_path, killed, name):
+    store = SmallStore(tmp_path / "store", killed=killed)
+    if name == "reput/losses.jsonl":
+        _lose_a_message(store)
+    if name not in store.files:
+        pytest.skip("there is no such file then")
+
+    for bit, data in store.flips(name):
+        if not _is_worth_it(store.files[name], bit // 8):
+            continue
+        store.damaged(name, data)
+        for mode in _modes_of(bit // 8):
+            found = store.look(mode)
+            what = f"{name}, bit {bit}, mode {mode}"
+            if isinstance(found, ReputError):
+                # A manifest may be well-formed and wrong: then the option, the plugin or the file
+                # that does not go with it is named.
+                assert name == "reput/manifest.json", f"{what}: {found}"
+                assert isinstance(found, ConfigError | PluginError | CorruptFileError), what
+                continue
+            assert found == store.records, what
+
+
+def _lose_a_message(store):
+    """Make the second record of the store one that was lost and filled."""
+    from reput.testing import snapshot
+
+    offset = sorted(store.records)[1]
+    name = "commitlog/" + f"{0:020d}"
+    data = bytearray(store.files[name])
+    data[offset + 90] ^= 0xFF
+    for file in ("reput/closed", "reput/flushed", "reput/progress/offsets", "checkpoint"):
+        store.files.pop(file, None)
+    store.damaged(name, bytes(data))
+    with open(os.path.join(store.root, "abort"), "w", encoding="ascii") as abort:
+        abort.write("1")
+    with store.open("w"):
+        pass
+    store.files = snapshot(store.root)
+    del store.records[offset]
+    assert "reput/losses.jsonl" in store.files

@@ -1,0 +1,627 @@
+"""The hostile zoo: whatever a plugin does wrong, the store, the others and closing are unharmed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import reput
+from reput.errors import PluginError, ReadOnlyStoreError
+from reput.results import QueueInfo
+
+QUICK = {
+    "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
+    "dispatch": {
+        "retry_pause_ms": 1,
+        "retry_count": 2,
+        "stall_ms": 100,
+        "close_timeout_ms": 2_000,
+    },
+}
+EVERYTHING = [
+    ValueError("broken"),
+    SystemExit(3),
+    KeyboardInterrupt(),
+    GeneratorExit(),
+    MemoryError("no memory"),
+    RecursionError("too deep"),
+    StopIteration(),
+    OSError(5, "Input/output error"),
+]
+
+pytestmark = pytest.mark.usefixtures("_quiet")
+
+
+@pytest.fixture
+def _quiet(caplog):
+    caplog.set_level(logging.CRITICAL + 1, "reput")
+
+
+def plugin(name, **members):
+    """A plugin of that name, with hooks given as plain functions."""
+    made = {key: reput.hookimpl(f) if callable(f) else f for key, f in members.items()}
+    return type(f"{name.capitalize()}Plugin", (reput.Plugin,), made)()
+
+
+class Witness(reput.Plugin):
+    """Sees every message exactly once, or the test fails."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.seen = []
+
+    @reput.hookimpl
+    def reput_recover(self, progress):
+        return 0 if not self.seen else progress
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        self.seen += batch.physical_offset.tolist()
+
+
+def open_with(path, *plugins, rules=None, **options):
+    config = {**QUICK, "dispatch": {**QUICK["dispatch"], **(rules or {})}}
+    return reput.open(path, plugins=plugins, config=config, **options)
+
+
+def put(store, count, first=0):
+    return [
+        store.put(reput.Message("T", b"%d" % number)).physical_offset
+        for number in range(first, first + count)
+    ]
+
+
+def state_of(store, name):
+    return next(state for state in store.plugins() if state.name == name)
+
+
+def until(condition):
+    """Wait for what another thread is about to do; the limit is for broken code only."""
+    turn = threading.Event()
+    for _ in range(2_000):
+        if condition():
+            return
+        turn.wait(0.005)
+    raise AssertionError("it never happened")
+
+
+# --------------------------------------------------------------------------- raising
+
+
+@pytest.mark.parametrize("error", EVERYTHING, ids=lambda error: type(error).__name__)
+def test_a_plugin_that_raises_is_tried_again_and_then_suspended(tmp_path, error):
+    calls = []
+
+    def fail(self, batch):
+        calls.append(batch.start_offset)
+        raise error
+
+    witness = Witness()
+    with open_with(tmp_path, plugin("bad", reput_dispatch=fail), witness) as store:
+        offsets = put(store, 50)
+        assert store.wait_dispatched(10)
+        until(lambda: state_of(store, "bad").state == "suspended")
+        state = state_of(store, "bad")
+
+    assert witness.seen == offsets
+    assert calls == [0, 0, 0]
+    assert type(error).__name__ in state.last_error
+    assert (state.dispatched_to, state.lag_count, state.lag_is_exact) == (0, 50, True)
+
+
+def test_a_failure_that_passes_leaves_no_trace(tmp_path):
+    class Flaky(Witness):
+        failures = 2
+
+        @reput.hookimpl
+        def reput_dispatch(self, batch):
+            if self.failures:
+                self.failures -= 1
+                raise ValueError("not now")
+            self.seen += batch.physical_offset.tolist()
+
+    flaky = Flaky()
+    with open_with(tmp_path, flaky) as store:
+        offsets = put(store, 20)
+        assert store.wait_dispatched(10)
+        state = state_of(store, "flaky")
+
+    assert flaky.seen == offsets
+    assert (state.state, state.last_error, state.lag_count) == ("running", None, 0)
+    assert state.message_count == 20
+
+
+def test_pauses_between_retries_double_up_to_the_longest(tmp_path):
+    def fail(self, batch):
+        raise ValueError("broken")
+
+    rules = {"retry_count": 5, "retry_pause_ms": 100, "retry_max_pause_ms": 500}
+    bad = plugin("bad", reput_dispatch=fail)
+    pauses, now = [], 1_000.0
+    with open_with(tmp_path, bad, rules=rules, threads=False) as store:
+        loop = store._loop
+        loop._now = lambda: now
+        put(store, 1)
+        each = loop.dispatcher("bad")
+        while loop.step() and each.state == "retrying":
+            pauses.append(round(each.retry_at - now, 6))
+            assert not loop.step()  # not before its time
+            now = each.retry_at
+
+    assert pauses == [0.1, 0.2, 0.4, 0.5, 0.5]
+    assert each.state == "suspended"
+
+
+@pytest.mark.parametrize("hook", ["reput_enrich", "reput_arrive", "reput_flush"])
+@pytest.mark.parametrize("error", EVERYTHING[:4], ids=lambda error: type(error).__name__)
+def test_what_other_hooks_raise_stops_that_plugin_only(tmp_path, hook, error):
+    def raising(self, batch=None):
+        raise error
+
+    hooks = {
+        "reput_dispatch": lambda self, batch: None,
+        "reput_enrich": lambda self, batch: raising(self),
+        "reput_arrive": lambda self, batch: raising(self),
+        "reput_flush": lambda self: raising(self),
+    }
+    kept = {"reput_dispatch": hooks["reput_dispatch"], hook: hooks[hook]}
+    witness = Witness()
+    with open_with(tmp_path, plugin("bad", **kept), witness) as store:
+        offsets = put(store, 10)
+        assert store.wait_dispatched(10)
+        store.flush()
+        until(lambda: state_of(store, "bad").state == "suspended")
+        offsets += put(store, 10, 10)
+        assert store.wait_dispatched(10)
+        assert witness.seen == offsets
+
+
+@pytest.mark.parametrize("hook", ["reput_open", "reput_recover"])
+@pytest.mark.parametrize("mode", ["w", "r"])
+@pytest.mark.parametrize("error", EVERYTHING[:3], ids=lambda error: type(error).__name__)
+def test_a_plugin_that_cannot_be_opened_keeps_nobody_from_opening_the_store(
+    tmp_path, hook, mode, error
+):
+    def raising(self):
+        raise error
+
+    with open_with(tmp_path) as store:
+        offsets = put(store, 5)
+    hooks = {"reput_dispatch": lambda self, batch: None, hook: raising}
+    bad, witness = plugin("bad", **hooks), Witness()
+
+    with open_with(tmp_path, bad, witness, mode=mode) as store:
+        state = state_of(store, "bad")
+        assert state.state == "suspended"
+        assert type(error).__name__ in state.last_error
+        assert store.get(offsets[-1]).body == b"4"
+        if mode == "w":
+            assert store.wait_dispatched(10)
+            assert witness.seen == offsets
+
+
+def test_what_a_plugin_raises_while_closing_does_not_keep_the_store_open(tmp_path):
+    def raising(self):
+        raise SystemExit(9)
+
+    store = open_with(tmp_path, plugin("bad", reput_close=raising))
+    put(store, 3)
+
+    store.close()
+
+    with open_with(tmp_path, forget={"bad"}) as store:
+        assert store.clean
+
+
+# --------------------------------------------------------------------------- policies
+
+
+def _fails_on(*bodies):
+    def dispatch(self, batch):
+        for row in range(len(batch)):
+            if batch.message(row).body in bodies:
+                raise ValueError(f"cannot take {batch.message(row).body!r}")
+        self.__dict__.setdefault("seen", []).extend(batch.physical_offset.tolist())
+
+    return plugin("picky", reput_dispatch=dispatch)
+
+
+def test_with_skip_only_the_messages_that_fail_are_left_out_and_noted(tmp_path):
+    picky = _fails_on(b"17", b"18", b"99")
+    rules = {"on_error_of": {"picky": "skip"}}
+    with open_with(tmp_path, picky, rules=rules) as store:
+        receipt = store.put_many([reput.Message("T", b"%d" % n) for n in range(100)])
+        assert store.wait_dispatched(10)
+        state = state_of(store, "picky")
+        letters = store.dead_letters("picky")
+
+    offsets = receipt.physical_offsets.tolist()
+    assert picky.seen == [o for n, o in enumerate(offsets) if n not in (17, 18, 99)]
+    assert (state.state, state.skipped_count, state.policy) == ("running", 3, "skip")
+    assert [letter.physical_offset for letter in letters] == [offsets[n] for n in (17, 18, 99)]
+    assert [letter.queue_offset for letter in letters] == [17, 18, 99]
+    assert letters[0].error == "ValueError: cannot take b'17'"
+    assert letters[0].topic == "T"
+
+    with open_with(tmp_path, picky, rules=rules, mode="r") as store:
+        assert store.dead_letters("picky") == letters
+        assert state_of(store, "picky").skipped_count == 3
+
+
+def test_skipping_has_an_end(tmp_path):
+    def fail(self, batch):
+        raise ValueError("takes nothing")
+
+    rules = {"on_error": "skip", "skip_limit": 7, "retry_count": 0}
+    with open_with(tmp_path, plugin("bad", reput_dispatch=fail), rules=rules) as store:
+        store.put_many([reput.Message("T", b"%d" % n) for n in range(50)])
+        assert store.wait_dispatched(10)
+        until(lambda: state_of(store, "bad").state == "suspended")
+        assert len(store.dead_letters("bad")) == 7
+        assert state_of(store, "bad").lag_count == 43
+
+
+def test_a_dead_letter_that_a_crash_cut_short_is_passed_over(tmp_path):
+    picky = _fails_on(b"1")
+    rules = {"on_error": "skip", "retry_count": 0}
+    with open_with(tmp_path, picky, rules=rules) as store:
+        put(store, 3)
+        assert store.wait_dispatched(10)
+    path = tmp_path / "reput" / "dead-letters" / "picky.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"physical_off')
+
+    with open_with(tmp_path, _fails_on(b"4"), rules=rules) as store:
+        put(store, 3, 3)
+        assert store.wait_dispatched(10)
+        assert [letter.queue_offset for letter in store.dead_letters("picky")] == [1, 4]
+
+
+def test_with_halt_nobody_gets_ahead_and_puts_go_on(tmp_path):
+    class Strict(Witness):
+        broken = True
+
+        @reput.hookimpl
+        def reput_dispatch(self, batch):
+            if self.broken:
+                raise ValueError("must not be left behind")
+            self.seen += batch.physical_offset.tolist()
+
+    strict, witness = Strict(), Witness()
+    witness.runs_after = frozenset({"strict"})
+    rules = {"on_error_of": {"strict": "halt"}}
+    with open_with(tmp_path, strict, witness, rules=rules) as store:
+        offsets = put(store, 1)
+        until(lambda: state_of(store, "strict").state == "halted")
+        ahead = len(witness.seen)
+        offsets += put(store, 10, 1)
+        assert state_of(store, "witness").state == "halted"
+        assert "'strict'" in state_of(store, "witness").last_error
+        assert len(witness.seen) == ahead <= 1
+
+        strict.broken = False
+        store.resume_plugin("strict")
+        assert store.wait_dispatched(10)
+
+        assert strict.seen == offsets
+        assert witness.seen == offsets
+
+
+def test_a_plugin_waits_while_one_that_it_requires_does_not_run(tmp_path):
+    class Needy(Witness):
+        requires = frozenset({"basis"})
+
+    basis, needy = plugin("basis", reput_dispatch=lambda self, batch: None), Needy()
+    with open_with(tmp_path, basis, needy) as store:
+        offsets = put(store, 5)
+        assert store.wait_dispatched(10)
+        store.suspend_plugin("basis")
+        more = put(store, 5, 5)
+        assert store.wait_dispatched(10)
+        state = state_of(store, "needy")
+        assert (state.state, state.lag_count) == ("waiting", 5)
+        assert "basis" in state.last_error
+
+        store.resume_plugin("basis")
+        assert store.wait_dispatched(10)
+        assert needy.seen == offsets + more
+
+
+# --------------------------------------------------------------------------- hanging
+
+
+class Gate:
+    """A hook that hangs until it is let go; the test can wait until it is inside."""
+
+    def __init__(self):
+        self.inside = threading.Event()
+        self.open = threading.Event()
+
+    def __call__(self, *_, **__):
+        self.inside.set()
+        self.open.wait(60)
+
+
+@pytest.mark.parametrize("hook", ["reput_dispatch", "reput_enrich", "reput_arrive", "reput_flush"])
+def test_a_plugin_that_hangs_holds_up_nobody_and_goes_on_when_it_returns(tmp_path, hook):
+    gate, witness = Gate(), Witness()
+    hooks = {
+        "reput_dispatch": lambda self, batch: None,
+        "reput_flush": lambda self: None,
+        "reput_enrich": lambda self, batch: None,
+        "reput_arrive": lambda self, batch: None,
+    }
+    takes_batch = hook != "reput_flush"
+    hooks[hook] = (lambda self, batch: gate()) if takes_batch else (lambda self: gate())
+    with open_with(tmp_path, plugin("hung", **hooks), witness) as store:
+        offsets = put(store, 10)
+        assert gate.inside.wait(10)
+        until(lambda: state_of(store, "hung").state == "stalled")
+        assert f"{hook} has not returned" in state_of(store, "hung").last_error
+        offsets += put(store, 10, 10)
+        assert store.wait_dispatched(10)
+        assert witness.seen == offsets
+        store.flush()
+
+        gate.open.set()
+
+        until(lambda: state_of(store, "hung").state == "running")
+        assert store.wait_dispatched(10)
+        assert state_of(store, "hung").lag_size == 0
+        assert witness.seen == offsets
+
+
+@pytest.mark.parametrize("hook", ["reput_dispatch", "reput_enrich", "reput_flush", "reput_close"])
+def test_a_store_closes_while_a_plugin_hangs(tmp_path, hook):
+    gate, witness = Gate(), Witness()
+    hooks = {"reput_dispatch": lambda self, batch: None}
+    takes_batch = hook in ("reput_dispatch", "reput_enrich")
+    hooks[hook] = (lambda self, batch: gate()) if takes_batch else (lambda self: gate())
+    store = open_with(tmp_path, plugin("hung", **hooks), witness)
+    offsets = put(store, 10)
+
+    store.close()
+
+    gate.open.set()
+    assert witness.seen == offsets
+    again = Witness()
+    with open_with(tmp_path, again, forget={"hung"}) as store:
+        assert store.wait_dispatched(10)
+        assert again.seen == offsets
+
+
+def test_a_plugin_that_hangs_while_it_is_opened_does_not_keep_the_store_from_opening(
+    tmp_path, monkeypatch
+):
+    gate, witness = Gate(), Witness()
+    monkeypatch.setattr("reput.pluginopening.OPEN_SECONDS", 0.1)
+
+    with open_with(tmp_path, plugin("hung", reput_recover=lambda self: gate()), witness) as store:
+        assert "has not returned" in state_of(store, "hung").last_error
+        offsets = put(store, 5)
+        assert store.wait_dispatched(10)
+        with pytest.raises(PluginError, match="not returned"):
+            store.resume_plugin("hung")
+        gate.open.set()
+
+    assert witness.seen == offsets
+
+
+def test_a_plugin_that_sleeps_in_every_batch_gets_a_lane_of_its_own(tmp_path):
+    pause = threading.Event()
+    slow = plugin("slow", reput_dispatch=lambda self, batch: pause.wait(0.01))
+    witness = Witness()
+    with open_with(tmp_path, slow, witness, rules={"stall_ms": 400}) as store:
+        loop = store._loop
+        offsets = []
+
+        def is_set_aside():
+            offsets.extend(put(store, 1, len(offsets)))
+            return loop.dispatcher("slow").lane is not loop.dispatcher("witness").lane
+
+        until(is_set_aside)
+        offsets += put(store, 10)
+        assert store.wait_dispatched(20)
+        assert witness.seen == offsets
+        assert state_of(store, "slow").lag_size == 0
+
+
+# --------------------------------------------------------------------------- forking, leaking
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_the_child_of_a_plugin_that_forks_does_not_go_on_with_the_store(tmp_path):
+    codes = []
+
+    def fork(self, batch):
+        if not codes:
+            child = os.fork()
+            if child:
+                codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    witness = Witness()
+    with open_with(tmp_path, plugin("forker", reput_dispatch=fork), witness) as store:
+        offsets = put(store, 20)
+        assert store.wait_dispatched(10)
+
+    assert codes == [70]
+    assert witness.seen == offsets
+
+
+def test_a_plugin_that_leaks_descriptors_and_threads_harms_nobody(tmp_path):
+    leaked, stop = [], threading.Event()
+
+    def leak(self, batch):
+        leaked.append(os.open(tmp_path, os.O_RDONLY))
+        threading.Thread(target=stop.wait, args=(60,), daemon=True).start()
+
+    witness = Witness()
+    with open_with(tmp_path, plugin("leaky", reput_dispatch=leak), witness) as store:
+        offsets = []
+        for number in range(30):
+            offsets += put(store, 1, number)
+            assert store.wait_dispatched(10)
+    stop.set()
+    for descriptor in leaked:
+        os.close(descriptor)
+
+    assert len(leaked) == 30
+    assert witness.seen == offsets
+
+
+def test_a_plugin_that_writes_into_a_batch_gets_an_error_and_the_others_the_batch(tmp_path):
+    def scribble(self, batch):
+        for array in (batch.window, batch.start, batch.size, batch.physical_offset):
+            with pytest.raises(ValueError, match="read-only"):
+                array[:] = 0
+        batch.queue_id[:] = 7
+
+    witness = Witness()
+    with open_with(tmp_path, plugin("a", reput_dispatch=scribble), witness) as store:
+        offsets = put(store, 10)
+        assert store.wait_dispatched(10)
+        assert witness.seen == offsets
+        until(lambda: state_of(store, "a").state == "suspended")
+        assert "read-only" in state_of(store, "a").last_error
+
+
+# --------------------------------------------------------------------------- nonsense
+
+
+@pytest.mark.parametrize("answer", ["0", 1.5, b"", [], True, object()])
+def test_an_offset_that_is_none_suspends_the_plugin(tmp_path, answer):
+    odd = plugin("odd", reput_recover=lambda self: answer, reput_dispatch=lambda self, batch: None)
+    with open_with(tmp_path, odd) as store:
+        put(store, 3)
+        assert "reput_recover returned" in state_of(store, "odd").last_error
+
+
+@pytest.mark.parametrize("answer", [-1, -(2**70), 2**70, None])
+def test_an_offset_that_the_log_does_not_have_is_put_right(tmp_path, answer):
+    seen = []
+    odd = plugin(
+        "odd",
+        reput_recover=lambda self: answer,
+        reput_dispatch=lambda self, batch: seen.extend(batch.physical_offset.tolist()),
+    )
+    with open_with(tmp_path, odd) as store:
+        offsets = put(store, 3)
+        assert store.wait_dispatched(10)
+        assert seen == offsets
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        7,
+        "columns",
+        [1],
+        {"mine": 3},
+        {"mine": np.zeros(10**6)},
+        {"tags_code": np.array(["a"])},
+        {"mine": np.array([object()])},
+        {"physical_offset": np.zeros(1)},
+    ],
+    ids=range(8),
+)
+def test_columns_that_are_none_suspend_the_plugin(tmp_path, answer):
+    witness = Witness()
+    with open_with(tmp_path, plugin("odd", reput_enrich=lambda self: answer), witness) as store:
+        offsets = put(store, 1)
+        assert store.wait_dispatched(10)
+        assert witness.seen == offsets
+        assert state_of(store, "odd").state == "suspended"
+
+
+@pytest.mark.parametrize("answer", [3, [("T", 0)], {"T": 1}, {("T", 0): "1"}, {("T", 0): -5}])
+def test_queue_offsets_that_are_none_are_counted_instead(tmp_path, answer):
+    with open_with(tmp_path) as store:
+        put(store, 4)
+    odd = plugin("odd", reput_queue_offsets=lambda self: answer)
+    with open_with(tmp_path, odd) as store:
+        assert store.put(reput.Message("T", b"")).queue_offset == 4
+
+
+def test_queue_offsets_that_cannot_be_told_are_counted_instead(tmp_path):
+    def raising(self):
+        raise ValueError("forgotten")
+
+    with open_with(tmp_path) as store:
+        put(store, 4)
+    with open_with(tmp_path, plugin("odd", reput_queue_offsets=raising)) as store:
+        assert store.put(reput.Message("T", b"")).queue_offset == 4
+
+
+def test_answers_to_readers_that_are_none_are_errors_that_name_the_plugin(tmp_path):
+    odd = plugin(
+        "odd",
+        reput_read=lambda self: "no result",
+        reput_offset_by_time=lambda self: "yesterday",
+        reput_queues=lambda self: ["T"],
+    )
+    with open_with(tmp_path, odd) as store:
+        with pytest.raises(PluginError, match="'odd': reput_read returned 'no result'"):
+            store.read("T", 0, 0)
+        with pytest.raises(PluginError, match="reput_offset_by_time returned 'yesterday'"):
+            store.offset_by_time("T", 0, 0)
+        with pytest.raises(PluginError, match=f"a {QueueInfo.__name__} is expected"):
+            store.queues()
+
+
+def test_a_put_hook_that_exits_is_a_put_that_fails(tmp_path):
+    def leave(self, messages):
+        raise SystemExit(1)
+
+    with open_with(tmp_path, plugin("odd", reput_put=leave)) as store:
+        with pytest.raises(PluginError, match="SystemExit"):
+            store.put(reput.Message("T", b"x"))
+        assert store.log.max_physical_offset == 0
+
+
+# --------------------------------------------------------------------------- breaking later
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 7])
+def test_a_plugin_that_breaks_on_the_nth_batch_keeps_its_place(tmp_path, nth):
+    class Brittle(Witness):
+        batches = 0
+
+        @reput.hookimpl
+        def reput_dispatch(self, batch):
+            self.batches += 1
+            if self.batches == nth:
+                raise SystemExit(self.batches)
+            self.seen += batch.physical_offset.tolist()
+
+    brittle, witness = Brittle(), Witness()
+    with open_with(tmp_path, brittle, witness, rules={"retry_count": 0}) as store:
+        offsets = []
+        for number in range(8):
+            offsets += put(store, 1, number)
+            assert store.wait_dispatched(10)
+        until(lambda: state_of(store, "brittle").state == "suspended")
+        assert brittle.seen == offsets[: nth - 1]
+        assert state_of(store, "brittle").dispatched_to == offsets[nth - 1]
+
+        store.resume_plugin("brittle")
+        assert store.wait_dispatched(10)
+
+        assert brittle.seen[-1] == offsets[-1]
+        assert set(brittle.seen) == set(offsets)
+        assert witness.seen == offsets
+
+
+def test_reading_only_changes_no_plugin(tmp_path):
+    with open_with(tmp_path, Witness()) as store:
+        put(store, 2)
+
+    with open_with(tmp_path, mode="r") as store:
+        for call in (store.suspend_plugin, store.resume_plugin, store.remove_plugin):
+            with pytest.raises(ReadOnlyStoreError):
+                call("witness")
+        with pytest.raises(ReadOnlyStoreError):
+            store.add_plugin(Witness())

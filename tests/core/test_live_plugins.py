@@ -1,0 +1,438 @@
+"""Plugins of an open store come and go, are suspended and resumed, and all of it is remembered."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import threading
+import zlib
+
+import attrs
+import pytest
+
+import reput
+from reput.errors import PluginError, PluginOrderError
+from reput.pluginrecord import PluginRecords
+from reput.progress import Progress, ProgressFile
+from reput.testing import FaultyDisk, QuickDisk
+
+CONFIG = {
+    "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 5},
+    "dispatch": {"retry_pause_ms": 1, "retry_count": 0, "stall_ms": 2_000},
+}
+
+
+@attrs.define(eq=False)
+class NotesPlugin(reput.Plugin):
+    """Keeps the physical offset of every message in a file of its own, eight bytes each."""
+
+    name = "notes"
+    config: object = None
+    opened: int = 0
+    broken: BaseException | None = None
+    offsets: list[int] = attrs.field(factory=list)
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        self.opened += 1
+        self.context = context
+        self.path = context.directory(f"{self.name}.bin")
+        data = b""
+        if context.disk.exists(self.path):
+            data = context.disk.read_file(self.path)
+        self.offsets = [int.from_bytes(data[at : at + 8]) for at in range(0, len(data), 8)]
+
+    @reput.hookimpl
+    def reput_recover(self, max_physical_offset, progress):
+        end = min(max_physical_offset, progress)
+        self.offsets = [offset for offset in self.offsets if offset < end]
+        return progress if self.offsets else 0
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        if self.broken is not None:
+            raise self.broken
+        last = self.offsets[-1] if self.offsets else -1
+        self.offsets += batch.after(last + 1).physical_offset.tolist()
+
+    @reput.hookimpl
+    def reput_flush(self):
+        data = b"".join(offset.to_bytes(8) for offset in self.offsets)
+        descriptor = self.context.disk.open(self.path, create=True)
+        try:
+            self.context.disk.write(descriptor, data, 0)
+            self.context.disk.truncate(descriptor, len(data))
+            self.context.disk.flush(descriptor)
+        finally:
+            self.context.disk.close(descriptor)
+
+
+class OtherPlugin(NotesPlugin):
+    name = "other"
+    requires = frozenset({"notes"})
+
+
+class FirstPlugin(NotesPlugin):
+    name = "first"
+    runs_after = frozenset({"last"})
+
+
+class LastPlugin(NotesPlugin):
+    name = "last"
+    runs_after = frozenset({"first"})
+
+
+def open_with(path, *plugins, **options):
+    return reput.open(path, plugins=plugins, config=CONFIG, **options)
+
+
+def put(store, count):
+    return [store.put(reput.Message("T", b"%d" % n)).physical_offset for n in range(count)]
+
+
+def state_of(store, name="notes"):
+    return next(state for state in store.plugins() if state.name == name)
+
+
+def until(condition):
+    turn = threading.Event()
+    for _ in range(2_000):
+        if condition():
+            return
+        turn.wait(0.005)
+    raise AssertionError("it never happened")
+
+
+# --------------------------------------------------------------------------- coming and going
+
+
+@pytest.mark.parametrize("threads", [True, False])
+def test_a_plugin_that_is_added_sees_everything_and_is_there_next_time(tmp_path, threads):
+    plugin = NotesPlugin()
+    with open_with(tmp_path, threads=threads) as store:
+        offsets = put(store, 10)
+
+        assert store.add_plugin(plugin) == "notes"
+
+        assert store.wait_dispatched(10)
+        offsets += put(store, 5)
+        assert store.wait_dispatched(10)
+        assert plugin.offsets == offsets
+        assert [state.name for state in store.plugins()] == ["notes"]
+    assert json.loads((tmp_path / "reput" / "manifest.json").read_text())["plugins"] == ["notes"]
+
+    with pytest.raises(PluginError, match=r"forget=\['notes'\]"):
+        open_with(tmp_path)
+    again = NotesPlugin()
+    with open_with(tmp_path, again) as store:
+        assert again.offsets == offsets
+
+
+@pytest.mark.parametrize("threads", [True, False])
+def test_a_plugin_that_is_removed_gets_nothing_and_goes_on_where_it_stopped(tmp_path, threads):
+    plugin = NotesPlugin()
+    with open_with(tmp_path, plugin, threads=threads) as store:
+        offsets = put(store, 10)
+        assert store.wait_dispatched(10)
+
+        store.remove_plugin("notes")
+
+        more = put(store, 5)
+        assert store.wait_dispatched(10)
+        assert plugin.offsets == offsets
+        assert store.plugins() == []
+
+        again = NotesPlugin()
+        store.add_plugin(again)
+        assert again.offsets == offsets  # from its file: it is not derived once more
+        assert store.wait_dispatched(10)
+        assert again.offsets == offsets + more
+
+    assert json.loads((tmp_path / "reput" / "manifest.json").read_text())["plugins"] == ["notes"]
+
+
+def test_what_cannot_be_added_or_removed_leaves_the_store_as_it_was(tmp_path):
+    class Broken(NotesPlugin):
+        name = "broken"
+
+        @reput.hookimpl
+        def reput_open(self, context):
+            raise ValueError("no good")
+
+    with open_with(tmp_path, NotesPlugin()) as store:
+        with pytest.raises(PluginError, match="uses it already"):
+            store.add_plugin(NotesPlugin())
+        with pytest.raises(PluginError, match="no good"):
+            store.add_plugin(Broken())
+        with pytest.raises(PluginError, match="not installed"):
+            store.add_plugin("nobody")
+        with pytest.raises(PluginError, match="uses notes"):
+            store.remove_plugin("nobody")
+        store.add_plugin(OtherPlugin())
+        with pytest.raises(PluginOrderError, match="required by other"):
+            store.remove_plugin("notes")
+        assert [state.name for state in store.plugins()] == ["notes", "other"]
+        assert {state.state for state in store.plugins()} == {"running"}
+        offsets = put(store, 3)
+        assert store.wait_dispatched(10)
+        assert store.plugin_objects["other"].offsets == offsets
+
+
+def test_a_requirement_that_is_missing_and_a_cycle_name_the_plugins(tmp_path):
+    with open_with(tmp_path) as store:
+        with pytest.raises(PluginOrderError, match="'other': needs notes"):
+            store.add_plugin(OtherPlugin())
+        store.add_plugin(FirstPlugin())
+        with pytest.raises(PluginOrderError, match=r"each waits for another: first, last$"):
+            store.add_plugin(LastPlugin())
+
+    class Behind(NotesPlugin):
+        name = "behind"
+        runs_after = frozenset({"first"})
+
+    with pytest.raises(PluginOrderError, match=r"each waits for another: first, last$"):
+        open_with(tmp_path / "other", FirstPlugin(), LastPlugin(), Behind())
+
+
+def test_the_plan_says_who_comes_when_and_who_needs_whom(tmp_path):
+    with open_with(tmp_path, OtherPlugin(), NotesPlugin(), LastPlugin()) as store:
+        plan = store.plan()
+
+    assert [step.name for step in plan] == ["last", "notes", "other"]
+    by_name = {step.name: step for step in plan}
+    assert by_name["other"].requires == ("notes",)
+    assert by_name["notes"].required_by == ("other",)
+    assert by_name["last"].runs_after == ()
+    assert by_name["notes"].hooks == ("open", "recover", "dispatch", "flush")
+
+
+# --------------------------------------------------------------------------- suspending, resuming
+
+
+@pytest.mark.parametrize("threads", [True, False])
+def test_a_suspension_that_was_asked_for_lasts_until_it_is_lifted(tmp_path, threads):
+    plugin = NotesPlugin()
+    with open_with(tmp_path, plugin, threads=threads) as store:
+        offsets = put(store, 4)
+        assert store.wait_dispatched(10)
+        store.suspend_plugin("notes")
+        more = put(store, 6)
+        assert store.wait_dispatched(10)
+        state = state_of(store)
+        assert (state.state, state.lag_count, state.last_error) == ("suspended", 6, None)
+        assert plugin.offsets == offsets
+
+    again = NotesPlugin()
+    with open_with(tmp_path, again, threads=threads) as store:
+        assert store.wait_dispatched(10)
+        assert state_of(store).state == "suspended"
+        assert again.offsets == offsets
+
+        store.resume_plugin("notes")
+
+        assert store.wait_dispatched(10)
+        assert again.offsets == offsets + more
+        assert again.opened == 2
+    with open_with(tmp_path, NotesPlugin()) as store:
+        assert state_of(store).state == "running"
+
+
+def test_a_plugin_that_failed_is_tried_again_at_the_next_opening(tmp_path, caplog):
+    caplog.set_level(logging.CRITICAL, "reput")
+    plugin = NotesPlugin(broken=ValueError("bad day"))
+    with open_with(tmp_path, plugin) as store:
+        offsets = put(store, 4)
+        until(lambda: state_of(store).state == "suspended")
+
+    with open_with(tmp_path, NotesPlugin(), mode="r") as store:
+        state = state_of(store)
+        assert (state.state, state.last_error) == ("suspended", "ValueError: bad day")
+        assert state.lag_count == 4
+
+    again = NotesPlugin()
+    with open_with(tmp_path, again) as store:
+        assert store.wait_dispatched(10)
+        assert again.offsets == offsets
+        assert state_of(store).last_error is None
+
+
+def test_resuming_one_that_fails_again_says_so_and_one_that_runs_does_nothing(tmp_path, caplog):
+    caplog.set_level(logging.CRITICAL, "reput")
+    plugin = NotesPlugin(broken=ValueError("bad day"))
+    with open_with(tmp_path, plugin) as store:
+        put(store, 4)
+        until(lambda: state_of(store).state == "suspended")
+        store.resume_plugin("notes")
+        until(lambda: state_of(store).state == "suspended")
+        plugin.broken = None
+        store.resume_plugin("notes")
+        assert store.wait_dispatched(10)
+        opened = plugin.opened
+        store.resume_plugin("notes")
+        assert plugin.opened == opened
+        with pytest.raises(PluginError, match="uses notes"):
+            store.resume_plugin("nobody")
+
+
+def test_another_process_asks_the_one_that_has_the_store_open(tmp_path):
+    with open_with(tmp_path, NotesPlugin()) as store:
+        outside = PluginRecords(os.fspath(tmp_path), QuickDisk())
+        outside.ask("notes", "suspend")
+        until(lambda: not outside.is_asked("notes"))
+        until(lambda: PluginRecords(os.fspath(tmp_path), QuickDisk()).load("notes").asked)
+        assert state_of(store).state == "suspended"
+
+        outside.ask("notes", "resume")
+        until(lambda: state_of(store).state == "running")
+        outside.ask("nobody", "resume")
+        outside.ask("notes", "dance")
+        until(lambda: not outside.is_asked("nobody") and not outside.is_asked("notes"))
+        assert state_of(store).state == "running"
+
+
+def test_a_record_that_is_damaged_is_none(tmp_path):
+    with open_with(tmp_path, NotesPlugin()) as store:
+        store.suspend_plugin("notes")
+    path = tmp_path / "reput" / "plugins" / "notes.json"
+    whole = path.read_bytes()
+
+    for data in (b"", whole[:20], b"[]", b"\xff" * 50, whole.replace(b"true", b'"true"')):
+        path.write_bytes(data)
+        assert PluginRecords(os.fspath(tmp_path), QuickDisk()).load("notes").asked is False
+
+
+# --------------------------------------------------------------------------- failing flushes
+
+
+class _OneFileFails(QuickDisk):
+    """Flushing the notes fails while ``failing``; what was written since the last flush is lost."""
+
+    failing = False
+
+    def __init__(self, path):
+        self.path = os.fspath(path)
+        self.flushed = b""
+
+    def flush(self, descriptor):
+        if os.readlink(f"/proc/self/fd/{descriptor}") != self.path:
+            return super().flush(descriptor)
+        if self.failing:
+            raise OSError(errno.EIO, "Input/output error", self.path)
+        self.flushed = os.pread(descriptor, 1 << 20, 0)
+        return super().flush(descriptor)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs to know a descriptor's path")
+@pytest.mark.parametrize("reopen", [True, False])
+def test_a_failed_flush_is_not_tried_again_and_the_files_are_derived_from_the_last_progress(
+    tmp_path, reopen, caplog
+):
+    caplog.set_level(logging.CRITICAL, "reput")
+    disk, plugin = _OneFileFails(tmp_path / "notes.bin"), NotesPlugin()
+    store = open_with(tmp_path, plugin, disk=disk, threads=False)
+    offsets = put(store, 5)
+    store.wait_dispatched()
+    store.flush()
+    good = disk.flushed
+    disk.failing = True
+    offsets += put(store, 5)
+    store.wait_dispatched()
+    store.flush()
+    state = state_of(store)
+    assert (state.state, "Input/output" in state.last_error) == ("suspended", True)
+    disk.failing = False
+    store.flush()
+    assert disk.flushed == good
+
+    if reopen:
+        store.close()
+        # The page cache still shows what the failed flush did not write.
+        assert len((tmp_path / "notes.bin").read_bytes()) > len(good)
+        plugin = NotesPlugin()
+        store = open_with(tmp_path, plugin, disk=disk, threads=False)
+    else:
+        store.resume_plugin("notes")
+    assert plugin.offsets == offsets[:5]
+    store.wait_dispatched()
+    assert plugin.offsets == offsets
+    store.flush()
+    assert len(disk.flushed) == 80
+    store.close()
+    assert PluginRecords(os.fspath(tmp_path), disk).load("notes").cut_to is None
+
+
+def test_progress_that_cannot_be_written_stops_nobody_and_is_written_later(tmp_path):
+    disk = FaultyDisk(operations={"rename"})
+    with open_with(tmp_path, NotesPlugin(), disk=disk) as store:
+        offsets = put(store, 1)  # its file is made by renaming, too
+        disk.fail_at, disk.lasting = len(disk.calls) + 1, True
+        offsets += put(store, 5)
+        assert store.wait_dispatched(10)
+        until(lambda: disk.failed)
+        disk.fail_at = None
+        calls = len(disk.calls)
+        offsets += put(store, 5)
+        assert store.wait_dispatched(10)
+        until(lambda: len(disk.calls) > calls)  # the checkpoint, by the flush thread
+        assert store.plugin_objects["notes"].offsets == offsets
+        assert state_of(store).state == "running"
+
+
+# --------------------------------------------------------------------------- progress
+
+
+def test_the_older_slot_is_believed_where_the_newer_one_does_not_agree_with_the_log(
+    tmp_path, caplog
+):
+    with open_with(tmp_path, threads=False) as store:
+        offsets = put(store, 3)
+        disk, log = QuickDisk(), store.log
+        file = ProgressFile(os.fspath(tmp_path / "slots"), disk)
+        right = store.get(offsets[0]).record
+        file.save(Progress(offsets[1], offsets[0], zlib.crc32(right)))
+        file.save(Progress(offsets[2], offsets[1], 12_345))
+        assert ProgressFile(file.path, disk).believable(log) == offsets[1]
+        assert "rewritten below" in caplog.text
+        file.save(Progress(offsets[2] + 1_000_000, -1, 0))
+        file.save(Progress(offsets[2] + 2_000_000, -1, 0))
+        assert ProgressFile(file.path, disk).believable(log) is None
+    assert ProgressFile(os.fspath(tmp_path / "none"), disk).believable(log) is None
+
+
+# --------------------------------------------------------------------------- read horizon
+
+
+@pytest.mark.parametrize(
+    ("flush", "horizon", "is_durable"),
+    [
+        ("async", "", False),
+        ("async", "appended", False),
+        ("async", "durable", True),
+        ("sync", "", True),
+        ("sync", "durable", True),
+        ("sync", "appended", False),
+    ],
+)
+def test_plugins_are_given_what_is_within_the_read_horizon(tmp_path, flush, horizon, is_durable):
+    log = {"file_size": 4096, "preallocate": False, "flush": flush, "read_horizon": horizon}
+    plugin = NotesPlugin()
+    with reput.open(tmp_path, plugins=[plugin], config={"commitlog": log}, threads=False) as store:
+        first = store.put(reput.Message("T", b"durable"))
+        first.wait()
+        second = store.put(reput.Message("T", b"appended", properties={"WAIT": "false"}))
+        assert second.durability is reput.Durability.APPENDED
+
+        while store._loop.step():
+            pass
+
+        ends = [first.physical_offset] if is_durable else list(map(_start, (first, second)))
+        assert plugin.offsets == ends
+        assert store.wait_dispatched()
+        assert plugin.offsets == list(map(_start, (first, second)))
+        assert (second.durability is reput.Durability.DURABLE) == is_durable
+
+
+def _start(receipt):
+    return receipt.physical_offset

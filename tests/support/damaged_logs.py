@@ -1,0 +1,85 @@
+"""Stores whose log was damaged, and what is left of them, for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import reput
+from reput.layout import FILLER_TOPIC
+from reput.testing import ManualClock, QuickDisk
+
+FILE_SIZE = 4096
+
+
+def config(**options):
+    return {"commitlog": {"file_size": FILE_SIZE, "preallocate": False, **options}}
+
+
+def open_store(root, mode="w", *, disk=None, plugins=(), clock=None, **options):
+    return reput.open(
+        root,
+        mode,
+        plugins=list(plugins),
+        config=config(**options) if mode == "w" else None,
+        disk=disk or QuickDisk(),
+        clock=clock or ManualClock(),
+        threads=False,
+    )
+
+
+def killed(root):
+    """Make a store that was closed one whose writer was killed before it flushed anything."""
+    own = os.path.join(root, "reput")
+    for name in ("closed", "flushed"):
+        if os.path.exists(os.path.join(own, name)):
+            os.remove(os.path.join(own, name))
+    for name in os.listdir(os.path.join(own, "progress")):
+        os.remove(os.path.join(own, "progress", name))
+    if os.path.exists(os.path.join(root, "checkpoint")):
+        os.remove(os.path.join(root, "checkpoint"))
+    with open(os.path.join(root, "abort"), "w", encoding="ascii") as file:
+        file.write("1")
+
+
+def log_bytes(root):
+    directory = os.path.join(root, "commitlog")
+    parts = []
+    for name in sorted(os.listdir(directory)):
+        with open(os.path.join(directory, name), "rb") as file:
+            parts.append(file.read())
+    return b"".join(parts)
+
+
+def damage(root, start, data):
+    """Put ``data`` in the place of what the log holds from ``start`` on."""
+    while data:
+        base = start - start % FILE_SIZE
+        part, data = data[: base + FILE_SIZE - start], data[base + FILE_SIZE - start :]
+        with open(os.path.join(root, "commitlog", f"{base:020d}"), "r+b") as file:
+            file.seek(start - base)
+            file.write(part)
+        start += len(part)
+
+
+def flip(root, offset, mask=0x10):
+    byte = log_bytes(root)[offset]
+    damage(root, offset, bytes([byte ^ mask]))
+
+
+def views(store):
+    """Messages of a scan, without the records that fill holes."""
+    found = [batch.message(row) for batch in store.scan() for row in range(len(batch))]
+    return [view for view in found if not (view.topic and FILLER_TOPIC.startswith(view.topic))]
+
+
+def offsets(store):
+    return [view.physical_offset for view in views(store)]
+
+
+def ledger(root):
+    path = os.path.join(root, "reput", "losses.jsonl")
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
