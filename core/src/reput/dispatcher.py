@@ -41,6 +41,9 @@ READING: Final = "reading"
 """Part of a read-only store, where nothing is dispatched."""
 
 _RECENT_COUNT = 5
+_LONG_BATCH = 0.05  # seconds
+_SHORT_BATCH = 0.005  # seconds; what is done by then holds up nobody
+_LONG_MESSAGE = 2e-6  # seconds; batches worked on by columns take a quarter of it
 
 
 @attrs.frozen
@@ -112,10 +115,10 @@ class Dispatcher:
     message_count: int = 0
     total_seconds: float = 0.0
     max_seconds: float = 0.0
-    recent_busy: deque[float] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
-    """Seconds of the last batches."""
+    recent_slow: deque[bool] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
+    """Whether the last batches took it long."""
     recent_blocked: deque[float] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
-    """Those of them in which the processor did something else: the plugin slept or waited."""
+    """Seconds of them in which the processor did something else: the plugin slept or waited."""
 
     @property
     def wants_messages(self) -> bool:
@@ -132,7 +135,10 @@ class Dispatcher:
         self.total_seconds += seconds
         if seconds > self.max_seconds:
             self.max_seconds = seconds
-        self.recent_busy.append(seconds)
+        self.recent_slow.append(
+            seconds > _LONG_BATCH
+            or (seconds > _SHORT_BATCH and seconds > len(batch) * _LONG_MESSAGE)
+        )
         self.recent_blocked.append(max(seconds - processor_seconds, 0.0))
         self.attempts = 0
         self.skipped_in_a_row = 0
@@ -149,4 +155,15 @@ class Dispatcher:
     @property
     def works_long(self) -> bool:
         """Whether every batch takes it so long that others would be late."""
-        return len(self.recent_busy) == _RECENT_COUNT and min(self.recent_busy) > 0.05
+        return len(self.recent_slow) == _RECENT_COUNT and all(self.recent_slow)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether no batch of the last ones would have made others late."""
+        quick = len(self.recent_slow) == _RECENT_COUNT and not any(self.recent_slow)
+        return quick and not self.blocks
+
+    def forget_times(self) -> None:
+        """Judge its speed anew, by the batches to come."""
+        self.recent_slow.clear()
+        self.recent_blocked.clear()

@@ -57,6 +57,8 @@ class Lane:
         self.call: PluginCall | None = None
         """Set while the lane is inside of a plugin."""
         self.work = threading.Event()
+        self.released = threading.Event()
+        """Set when a pause is to end: somebody waits, or the loop stops."""
         self.thread: threading.Thread | None = None
         self._step_lock = threading.Lock()
         self._reader = loop.log.read_ahead()
@@ -290,9 +292,10 @@ class Lane:
 
     def _pause(self, size: int, used: float) -> None:
         if not self.is_main:
-            if self.loop.is_busy():
+            self.released.clear()
+            if any(self.loop.is_throttled(each) for each in self.dispatchers):
                 # Processor time is the one thing that this lane shares with the others.
-                self.loop.hurry.wait(min(_SHARE * used, _LONGEST_PAUSE))
+                self.released.wait(min(_SHARE * used, _LONGEST_PAUSE))
         elif 0 <= size < _SMALL_ROUND and not self._is_catching_up:
             # A round of one message takes as long as one of hundreds, and takes it from the
             # producers. What is put alone is dispatched at once, and then not more often than this.

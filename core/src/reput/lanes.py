@@ -62,8 +62,7 @@ class Lanes:
             if not lane.dispatchers:
                 return True
             (each,) = lane.dispatchers
-            quick = len(each.recent_busy) == each.recent_busy.maxlen
-            if not quick or each.blocks or each.works_long:
+            if not each.is_quick:
                 return False
             if each.state != RUNNING or each.position < self._loop.limit():
                 return False
@@ -125,8 +124,7 @@ class Lanes:
                 self.main.dispatchers = [
                     other for other in self.main.dispatchers if other is not each
                 ]
-                each.recent_busy.clear()
-                each.recent_blocked.clear()
+                each.forget_times()
                 lane = Lane(self._loop, [each], is_main=False)
                 self.side.append(lane)
                 logger.info("slow plugin set aside plugin=%s", each.name)
@@ -143,6 +141,7 @@ class Lanes:
     def stop(self) -> None:
         """Wait for the threads; one that is stuck in a plugin is left."""
         self.wake()
+        self.release()
         limit = time.monotonic() + self._loop.config.stall_ms / 1_000 + 2 * _WATCH_SECONDS
         with self._loop.lock:
             lanes = [self.main, *self.side]
@@ -159,6 +158,11 @@ class Lanes:
         if self._watcher is not None:
             self._watcher.join()
             self._watcher = None
+
+    def release(self) -> None:
+        """Somebody waits: whoever is waited for makes no pauses."""
+        for lane in self.side:
+            lane.released.set()
 
     def wake(self) -> None:
         """There may be something to do."""

@@ -83,7 +83,8 @@ class ReputLoop:
         self._write_dead_letter = write_dead_letter
         self._by_name = dispatchers
         self._moved = threading.Condition()
-        self._waiting = 0
+        self._awaited: list[set[str] | None] = []
+        """Whom those who wait are waiting for; None: for everybody."""
         self._is_closing = False
         self._seen_limit = -1
         self._grew_at = -_BUSY_SECONDS
@@ -127,7 +128,16 @@ class ReputLoop:
 
     def is_busy(self) -> bool:
         """Whether messages are arriving, so that nobody should be long in anybody's way."""
-        return time.monotonic() - self._grew_at < _BUSY_SECONDS and not self.hurry.is_set()
+        return self._is_growing and not self.hurry.is_set()
+
+    @property
+    def _is_growing(self) -> bool:
+        return time.monotonic() - self._grew_at < _BUSY_SECONDS
+
+    def is_throttled(self, each: Dispatcher) -> bool:
+        """Whether a slow plugin leaves the processor to the others: nobody waits for it."""
+        awaited = any(names is None or each.name in names for names in list(self._awaited))
+        return self._is_growing and not awaited and not self.stopping
 
     def is_usable(self, each: Dispatcher) -> bool:
         """Whether hooks of the plugin may be called."""
@@ -279,8 +289,7 @@ class ReputLoop:
             each.position, each.last_record_offset, each.store_timestamp = position, -1, 0
             each.attempts = each.skipped_in_a_row = 0
             each.last_error, each.asked, each.is_broken, each.cut_to = None, False, False, None
-            each.recent_busy.clear()
-            each.recent_blocked.clear()
+            each.forget_times()
             if self.halted == name:
                 self.halted = None
             self.lanes.move_to_main(each)
@@ -383,14 +392,15 @@ class ReputLoop:
             names: plugins to wait for; all when left out.
         """
         with self._moved:
-            self._waiting += 1
+            self._awaited.append(names)
             self.hurry.set()
+        self.lanes.release()
         try:
             return self._wait(physical_offset, timeout, progress, names)
         finally:
             with self._moved:
-                self._waiting -= 1
-                if not self._waiting and not self.stopping:
+                self._awaited.remove(names)
+                if not self._awaited and not self.stopping:
                     self.hurry.clear()
 
     def _wait(
