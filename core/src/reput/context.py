@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import attrs
 
 from reput.disk import Disk
 from reput.errors import ConfigError
+from reput.storeaccess import NoStore, StoreAccess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from reput.losses import Loss
     from reput.view import MessageView
 
-__all__ = ["LogReader", "StoreContext"]
+__all__ = ["LogReader", "StoreAccess", "StoreContext"]
 
 
 class LogReader(Protocol):
@@ -95,6 +96,10 @@ class StoreContext:
     recovery: str = "reput"
     """The store's option of that name. ``"rocketmq"``: what files hold beyond ``progress`` is to be
     believed as far as the log reaches, as RocketMQ believes it."""
+    store: StoreAccess = attrs.field(factory=lambda: cast(StoreAccess, NoStore()), repr=False)
+    """To read queues and put messages, for plugins that act; see there when it may be used."""
+    wake: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
+    """Has `reput_work` called soon; cheap, from any thread."""
 
     def directory(self, *names: str) -> str:
         """Path under the store's root; names that would leave it are refused.

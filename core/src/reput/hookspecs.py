@@ -6,7 +6,7 @@ message.
 
 Threads: `reput_dispatch` and `reput_enrich` are never called twice at once, mostly on the reput
 thread. `reput_flush` runs on another thread and may overlap a dispatch. Reads come from any thread.
-`reput_open`, `reput_recover` and `reput_close` run alone.
+`reput_work` has a thread of its own. `reput_open`, `reput_recover` and `reput_close` run alone.
 
 What a hook raises, whatever it is, stops this plugin only, and so does a call that does not return:
 the store and the other plugins go on, and the plugin's progress stays where it was. A failed
@@ -17,7 +17,7 @@ failed `reput_flush` never. Exceptions of `reput_put` and of reads go to the cal
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -148,6 +148,25 @@ def reput_flush() -> Mapping[str, int] | None:
     """
 
 
+# --------------------------------------------------------------------------- working
+
+
+@hookspec
+def reput_work(now: int) -> int | None:
+    """Do what is due by the clock: deliver, check back, compact.
+
+    Called on a thread of the plugin's own, never twice at once, in stores that are open for
+    writing: soon after opening, then at the time that it returned, and whenever the plugin had
+    itself woken (`StoreContext.wake`). Dispatches, flushes and reads may run meanwhile. Work in
+    slices of some 100 ms and ask to be called again at once: whoever closes the store or suspends
+    the plugin waits for it. Return when to be called again, in ms: ``now`` for at once, None to
+    sleep until woken. An exception is tried again after a pause; then the plugin is suspended.
+
+    Args:
+        now: the store's clock, ms. It may jump, either way.
+    """
+
+
 # --------------------------------------------------------------------------- reading
 
 
@@ -248,8 +267,25 @@ def reput_trim(min_physical_offset: int) -> None:
 
 
 @hookspec
+def reput_hold() -> int | None:
+    """Physical offset from which on the plugin needs the log, beside what it has yet to be given.
+
+    Asked before the log loses its head, from any thread. None when nothing is needed any more.
+    """
+
+
+@hookspec
 def reput_report() -> Mapping[str, object] | None:
     """Facts about the plugin for ``reput info``: JSON-like values by name."""
+
+
+@hookspec
+def reput_methods() -> Mapping[str, Callable[..., Any]]:  # type: ignore[empty-body]
+    """Return methods that the open store shall have, by name.
+
+    Called behind `reput_recover`, in read-only stores too, and again when plugins come or go. A
+    name that the store has already, or another plugin offers, is refused.
+    """
 
 
 @hookspec

@@ -70,6 +70,7 @@ class Housekeeping:
         own = os.path.join(os.path.dirname(checkpoint_path), OWN_DIRECTORY)
         self._log_flushed = ProgressFile(os.path.join(own, FLUSHED), disk)
         self._keepers: frozenset[str] = frozenset()
+        self._workers: frozenset[str] = frozenset()
         self.each_round: Callable[[], None] | None = None
         """Called on the thread that flushes plugins, now and then."""
         self._lock = threading.Lock()
@@ -80,11 +81,22 @@ class Housekeeping:
         self._threads: list[threading.Thread] = []
 
     def use(
-        self, flush_hooks: list[tuple[str, Callable[..., Any]]], keepers: Collection[str]
+        self,
+        flush_hooks: list[tuple[str, Callable[..., Any]]],
+        keepers: Collection[str],
+        workers: Collection[str] = (),
     ) -> None:
-        """Flush these plugins from now on; ``keepers`` are those that keep queues."""
+        """Flush these plugins from now on.
+
+        Args:
+            flush_hooks: by name.
+            keepers: those that keep queues.
+            workers: those that work by the clock, and so may have something to save though they
+                were given no message.
+        """
         self._flush_hooks = dict(flush_hooks)
         self._keepers = frozenset(keepers)
+        self._workers = frozenset(workers)
 
     @property
     def keeps_queues(self) -> bool:
@@ -117,7 +129,8 @@ class Housekeeping:
                         each.position, each.last_record_offset, each.store_timestamp
                     )
                     for each in self._loop.dispatchers
-                    if each.dispatch is not None and each.state in (RUNNING, RETRYING)
+                    if (each.dispatch is not None or each.name in self._workers)
+                    and each.state in (RUNNING, RETRYING)
                 }
             self._log.flusher.flush()
             self._log_flushed.save_end_of(self._log, last_record)
@@ -151,8 +164,7 @@ class Housekeeping:
         return self._loop.config.stall_ms / 1_000
 
     def _begin_flush(self, name: str, reached: _Reached) -> None:
-        before = self._flushed.get(name)
-        if name in self._begun or (before is not None and before.position == reached.position):
+        if name in self._begun or (self._is_saved(name, reached) and name not in self._workers):
             return
         hook = self._flush_hooks.get(name, _nothing)
         call = self._calls.start(name, "reput_flush", hook)
@@ -173,12 +185,18 @@ class Housekeeping:
                 self._flush_failed(each, call.error)
                 continue
             self._vouched.update(_times(call.result))
+            if name not in self._progress_files or self._is_saved(name, call.facts):
+                continue  # it derives nothing, or nothing since
             try:
                 self._save_progress(name, call.facts)
             except OSError as error:
                 failure = error
         if failure is not None:
             raise failure
+
+    def _is_saved(self, name: str, reached: _Reached) -> bool:
+        before = self._flushed.get(name)
+        return before is not None and before.position == reached.position
 
     def _save_progress(self, name: str, reached: _Reached) -> None:
         record = reached.record_offset

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from reput.pluginrecord import PluginRecords
     from reput.pluginset import PluginSet
     from reput.reputloop import ReputLoop
+    from reput.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class LivePlugins:
     calls: PluginCalls
     records: PluginRecords
     loop: ReputLoop
+    workers: Workers
     housekeeping: Housekeeping
     progress_files: dict[str, ProgressFile]
     disk: Disk
@@ -138,7 +140,8 @@ class LivePlugins:
             each = self._dispatcher(name)
             was_running = each.state not in (SUSPENDED, STALLED, HALTED)
             self.loop.suspend(name, each.last_error or "", asked=True)
-            if was_running and self.loop.lanes.wait_outside(name, self._patience):
+            outside = self.workers.wait_outside(name, self._patience)
+            if was_running and outside and self.loop.lanes.wait_outside(name, self._patience):
                 self.housekeeping.flush_plugin(each)
             self._save_record(each)
 
@@ -179,6 +182,7 @@ class LivePlugins:
     def tick(self) -> None:
         """Hear requests of other processes and write down what changed; never raises."""
         try:
+            self.workers.notice_stalls()
             self.hear()
             due = time.monotonic() - self._figures_at >= _FIGURES_SECONDS
             if due or self.loop.changed.is_set():
@@ -259,6 +263,8 @@ class LivePlugins:
     def _wait_outside(self, each: Dispatcher) -> None:
         call = self.calls.running(each.name)
         outside = call is None or call.wait(self._patience)
+        if outside:
+            outside = self.workers.wait_outside(each.name, self._patience)
         if not outside or not self.loop.lanes.wait_outside(each.name, self._patience):
             raise PluginError(each.name, "it has not returned from a call yet")
 
@@ -276,8 +282,11 @@ class LivePlugins:
         self.plugins = plugins
         self.loop.use(plugins)
         keepers = [name for name, _ in plugins.implementing("reput_queue_offsets")]
-        self.housekeeping.use(plugins.implementing("reput_flush"), keepers)
+        working = plugins.implementing("reput_work")
+        names = [name for name, _ in working]
+        self.housekeeping.use(plugins.implementing("reput_flush"), keepers, names)
         self.after_change(plugins)
+        self.workers.use(working)
 
     def _save_manifest(self, plugins: PluginSet) -> None:
         sections = {

@@ -51,7 +51,9 @@ from reput.progress import FLUSHED, Progress, ProgressFile
 from reput.queueoffsets import after_lost_ones, count_queue_offsets
 from reput.recovery import Recovery, find_end
 from reput.reputloop import ReputLoop
+from reput.storeaccess import StoreBinding
 from reput.storeconfig import DISPATCH_SECTION, LOG_SECTION, decide, read_sections, with_file_size
+from reput.workers import Workers
 
 if TYPE_CHECKING:
     from reput.batch import DispatchBatch
@@ -220,7 +222,14 @@ class _Opening:
             CloseRecord.remove(self.root, self.disk)
         self.calls.threads = self.threads
         opener = PluginOpener(
-            self.root, self.writable, log, self.disk, self.clock, self.calls, self.records
+            self.root,
+            self.writable,
+            log,
+            self.disk,
+            self.clock,
+            self.calls,
+            self.records,
+            binding := StoreBinding(),
         )
         dispatchers = self._open_plugins(opener, plugins, files, clean, recovery, manifest)
         live = None
@@ -241,13 +250,17 @@ class _Opening:
             loop.use(plugins)
             log.flusher.after_flush = loop.wake
             loop.start()
+            workers = Workers(loop, self.clock or system_clock, threads=self.threads)
+            opener.wake = workers.wake
             housekeeping = Housekeeping(
                 log, loop, self.calls, files, checkpoint, checkpoint_path, self.disk
             )
             housekeeping.use(
                 plugins.implementing("reput_flush"),
                 [name for name, _ in plugins.implementing("reput_queue_offsets")],
+                [name for name, _ in plugins.implementing("reput_work")],
             )
+            workers.use(plugins.implementing("reput_work"))
             self._queue_offsets(log, loop, plugins, housekeeping, progress)
             log.start_writing(recovery.end_offset)
             live = LivePlugins(
@@ -258,6 +271,7 @@ class _Opening:
                 self.calls,
                 self.records,
                 loop,
+                workers,
                 housekeeping,
                 files,
                 self.disk,
@@ -275,7 +289,7 @@ class _Opening:
         )
         from reput.store import Store
 
-        return Store(
+        store = Store(
             root=self.root,
             writable=self.writable,
             clean=clean,
@@ -294,6 +308,11 @@ class _Opening:
             abort=self.abort,
             release=self.release,
         )
+        binding.store = store
+        if live is not None:
+            # Last: they put messages and read queues.
+            live.workers.start()
+        return store
 
     def _make_log(self, directory: str, config: CommitLogConfig, known_file_size: int) -> CommitLog:
         encoder = Encoder(

@@ -15,6 +15,7 @@ from reput.clock import system_clock
 from reput.context import StoreContext
 from reput.dispatcher import RUNNING, SUSPENDED, Dispatcher
 from reput.progress import Progress
+from reput.storeaccess import PluginStore, StoreBinding
 
 if TYPE_CHECKING:
     from reput.commitlog import CommitLog
@@ -53,6 +54,9 @@ class PluginOpener:
     clock: Callable[[], int] | None
     calls: PluginCalls
     records: PluginRecords
+    binding: StoreBinding
+    wake: Callable[[str], None] = lambda name: None
+    """Has the work of a plugin called soon."""
 
     def open(
         self,
@@ -131,6 +135,8 @@ class PluginOpener:
             disk=self.disk,
             clock=self.clock or system_clock,
             recovery="reput" if self.log.keeps_behind else "rocketmq",
+            store=PluginStore(name, self.binding),
+            wake=lambda: self.wake(name),
         )
 
 

@@ -201,16 +201,18 @@ class PluginSet:
         ]
 
     def implementing(self, hook: str) -> list[tuple[str, Any]]:
-        """``(name, bound method)`` of the plugins that implement ``hook``, in dispatch order."""
-        functions = {
-            implementation.plugin_name: implementation
-            for implementation in getattr(self.manager.hook, hook).get_hookimpls()
-        }
-        return [
-            (name, _by_accepted_arguments(functions[name]))
-            for name in self.plugins
-            if name in functions
-        ]
+        """``(name, bound method)`` of the plugins that implement ``hook``, in dispatch order.
+
+        Where the first answer counts, those marked ``tryfirst`` come first, ``trylast`` last.
+        """
+        caller = getattr(self.manager.hook, hook)
+        functions = {each.plugin_name: each for each in caller.get_hookimpls()}
+        names = [name for name in self.plugins if name in functions]
+        if caller.spec is not None and caller.spec.opts["firstresult"]:
+            # One may ask to answer before the others, or behind them, whoever is given batches
+            # first; those that do not stay in dispatch order.
+            names.sort(key=lambda name: functions[name].trylast - functions[name].tryfirst)
+        return [(name, _by_accepted_arguments(functions[name])) for name in names]
 
     def first(self, hook: str, **arguments: Any) -> Any:
         """Answer of the first plugin in dispatch order that gives one; None without."""

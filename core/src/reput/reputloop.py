@@ -75,6 +75,8 @@ class ReputLoop:
         self.stopping = False
         self.changed = threading.Event()
         """Set when the state of a plugin has changed."""
+        self.after_tell: Callable[[], None] = lambda: None
+        """Called when the state of a plugin has changed."""
         self.enrichers: list[tuple[Dispatcher, Callable[..., Any]]] = []
         self.arrivers: list[tuple[Dispatcher, Callable[..., Any]]] = []
         self._limit = limit
@@ -301,6 +303,7 @@ class ReputLoop:
         """The state of a plugin has changed."""
         self.changed.set()
         self.notify_moved()
+        self.after_tell()
 
     def skip_damage(self, batch: DispatchBatch, stop: int) -> int:
         """Next offset at which a record begins behind damage; everything between is lost."""

@@ -128,7 +128,7 @@ class Store(StoreReads):
             FlushDiskTimeoutError: stored, but not on disk within ``flush_timeout_ms``.
         """
         if self._put_hooks:
-            message = self._hooked([message])[0]
+            message = self._hooked([message], self._put_hooks)[0]
         prepared = self._prepare(message)
         receipt = self._append(prepared)
         if self._sync:
@@ -144,9 +144,26 @@ class Store(StoreReads):
         Raises:
             PutError: as for `put`.
         """
-        if self._put_hooks:
+        receipt = self._put_many(messages, self._put_hooks)
+        if self._sync and len(receipt):
+            self._wait_durable(receipt, b"")
+        return receipt
+
+    def put_beside(self, plugin: str, messages: Sequence[Message]) -> BatchReceipt:
+        """Store messages of a plugin, which itself is not asked about them; waits for no disk.
+
+        Raises:
+            PutError: as for `put`.
+        """
+        hooks = [(name, hook) for name, hook in self._put_hooks if name != plugin]
+        return self._put_many(messages, hooks)
+
+    def _put_many(
+        self, messages: Sequence[Message] | Columns, hooks: list[tuple[str, Any]]
+    ) -> BatchReceipt:
+        if hooks:
             listed = messages.to_messages() if isinstance(messages, Columns) else messages
-            messages = self._hooked(listed)
+            messages = self._hooked(listed, hooks)
         encoder = self.log.encoder
         if isinstance(messages, Columns):
             prepared = prepare_columns(messages, encoder)
@@ -155,12 +172,8 @@ class Store(StoreReads):
         else:
             prepared = prepare_messages(messages, encoder)
         if prepared is None:
-            receipt = self._put_each(messages)  # type: ignore[arg-type]
-        else:
-            receipt = self.log.append_many(prepared)
-        if self._sync and len(receipt):
-            self._wait_durable(receipt, b"")
-        return receipt
+            return self._put_each(messages)  # type: ignore[arg-type]
+        return self.log.append_many(prepared)
 
     def put_batch(self, batch: Message, messages: Sequence[Message] | None = None) -> BatchReceipt:
         """Store a RocketMQ message batch: one queue's messages, expanded from one body.
@@ -186,8 +199,10 @@ class Store(StoreReads):
             raise MessageTooLargeError("body", len(batch.body), limit, "bytes of a batch")
         return self.put_many(expand_batch(batch))
 
-    def _hooked(self, messages: Sequence[Message]) -> Sequence[Message]:
-        for name, hook in self._put_hooks:
+    def _hooked(
+        self, messages: Sequence[Message], hooks: list[tuple[str, Any]]
+    ) -> Sequence[Message]:
+        for name, hook in hooks:
             try:
                 changed = hook(messages=messages)
             except (SystemExit, GeneratorExit) as error:
@@ -324,6 +339,28 @@ class Store(StoreReads):
             facts["plugins"][state.name] = {**_reported(reports.get(state.name)), **known}
         return facts
 
+    def work(self) -> int | None:
+        """Have the plugins do what is due by the clock, with ``threads=False``: one slice of each.
+
+        Dispatches everything before, and what they put behind it.
+
+        Returns:
+            When the next is due, ms; not later than now when there is more to do; None when nobody
+            waits for a time. Always None in a store with threads, whose plugins work by
+            themselves: there this only wakes them.
+
+        Raises:
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+        """
+        workers = self._writing().workers
+        if self._calls.threads:
+            workers.wake_all()
+            return None
+        self.wait_dispatched()
+        workers.step()
+        self.wait_dispatched()
+        return workers.next_due
+
     # ------------------------------------------------------------------ closing
 
     @property
@@ -347,6 +384,8 @@ class Store(StoreReads):
         with self._close_lock:
             if self._closed:
                 return
+            if self._live is not None:
+                self._live.workers.stop()  # in good order: what they put is dispatched and flushed
             self._closed = True
         refusal = ServiceNotAvailableError("store", None, None, "it is closed; open it again")
         self.log.refuse(refusal)
@@ -390,8 +429,10 @@ class Store(StoreReads):
     def _close_plugins(self) -> None:
         for name, hook in self._plugins.implementing("reput_close"):
             call = self._calls.running(name)
-            if call is not None:
-                logger.error("plugin hangs and is left plugin=%s hook=%s", name, call.hook)
+            works = self._live is not None and self._live.workers.is_inside(name)
+            if call is not None or works:
+                hook_name = "reput_work" if call is None else call.hook
+                logger.error("plugin hangs and is left plugin=%s hook=%s", name, hook_name)
                 continue
             call = self._calls.start(name, "reput_close", hook)
             if not call.wait(self._rules.close_timeout_ms / 1_000):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import (
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from reput.pluginrecord import PluginRecords
     from reput.pluginset import PlanStep, PluginSet
     from reput.policy import DispatchConfig
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["StorePlugins"]
 
@@ -59,6 +62,39 @@ class StorePlugins:
         self._plugins = plugins
         self._put_hooks = self._usable("reput_put")
         self._readers = self._usable("reput_read")
+        self._methods, self._refused_methods = self._offered_methods()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """A method that a plugin offers; asked only for what the store itself does not have."""
+        if name.startswith("_"):
+            raise AttributeError(name)  # also while the store is not made yet
+        method = self._methods.get(name)
+        if method is None:
+            reason = self._refused_methods.get(name)
+            active = ", ".join(self._plugins.plugins) or "none"
+            raise AttributeError(
+                f"neither the store nor one of its plugins ({active}) has {name!r}"
+                + (f": {reason}" if reason else "")
+            )
+        return method
+
+    def _offered_methods(self) -> tuple[dict[str, Callable[..., Any]], dict[str, str]]:
+        """What plugins add to the store, by name, and what was refused, with the reason."""
+        found: dict[str, Callable[..., Any]] = {}
+        refused: dict[str, str] = {}
+        for plugin, hook in self._usable("reput_methods"):
+            try:
+                offered = dict(hook())
+            except Exception as error:  # whatever a plugin raises
+                logger.error("methods not offered plugin=%s error=%r", plugin, error)
+                continue
+            for name, method in offered.items():
+                if hasattr(type(self), name) or name in found or not callable(method):
+                    refused[name] = f"plugin {plugin!r} cannot offer it, the name is taken"
+                    logger.error("method not offered plugin=%s name=%r", plugin, name)
+                else:
+                    found[name] = method
+        return found, refused
 
     def _usable(self, hook: str) -> list[tuple[str, Any]]:
         """Implementations of ``hook`` of the plugins that could be opened."""

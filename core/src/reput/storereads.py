@@ -52,7 +52,35 @@ class StoreReads(StoreQueries):
         """
         self._check_open()
         chosen = self.filter(filter, topic=topic) if isinstance(filter, str) else filter
-        for name, read in self._readers:
+        return self._read(
+            self._readers, topic, queue_id, queue_offset, max_count, max_bytes, chosen
+        )
+
+    def read_beside(
+        self,
+        plugin: str,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
+    ) -> ReadResult:
+        """Read for a plugin, which itself is not asked; see `reput.storeaccess.StoreAccess`."""
+        self._check_open()
+        readers = [(name, read) for name, read in self._readers if name != plugin]
+        return self._read(readers, topic, queue_id, queue_offset, max_count, max_bytes, None)
+
+    def _read(
+        self,
+        readers: list[tuple[str, Any]],
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
+        chosen: MessageFilter | None,
+    ) -> ReadResult:
+        for name, read in readers:
             answer = read(
                 topic=topic,
                 queue_id=queue_id,
@@ -125,8 +153,12 @@ class StoreReads(StoreQueries):
         Raises:
             NoReaderError: no active plugin can read queues.
         """
+        return self.queues_beside(None)
+
+    def queues_beside(self, plugin: str | None) -> list[QueueInfo]:
+        """Queues for a plugin, which itself is not asked."""
         self._check_open()
-        hooks = self._usable("reput_queues")
+        hooks = [(name, hook) for name, hook in self._usable("reput_queues") if name != plugin]
         if not hooks:
             raise self._no_reader("reput_queues", "queues")
         found = [

@@ -1,0 +1,373 @@
+"""Plugins that work by the clock: when they are called, what they may do, what stops them."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+
+import pytest
+
+import reput
+from reput.errors import PluginError, ServiceNotAvailableError
+from reput.results import ReadResult
+from reput.status import ReadStatus
+from reput.testing import ManualClock
+
+QUICK = {
+    "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
+    "dispatch": {"retry_pause_ms": 1, "retry_count": 2, "stall_ms": 100},
+}
+
+pytestmark = pytest.mark.usefixtures("_quiet")
+
+
+@pytest.fixture
+def _quiet(caplog):
+    caplog.set_level(logging.CRITICAL + 1, "reput")
+
+
+def plugin(name, **members):
+    """A plugin of that name, with hooks given as plain functions."""
+    made = {key: reput.hookimpl(f) if callable(f) else f for key, f in members.items()}
+    return type(f"{name.capitalize()}Plugin", (reput.Plugin,), made)()
+
+
+class Echo(reput.Plugin):
+    """Puts a message back a second after it came, under another topic."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.pending = []
+        self.called_at = []
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        self.context = context
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        for row, code in enumerate(batch.topic_code.tolist()):
+            if batch.topics[code] == "T":
+                self.pending.append(int(batch.store_timestamp[row]) + 1_000)
+                self.context.wake()
+
+    @reput.hookimpl
+    def reput_work(self, now):
+        self.called_at.append(now)
+        due = [time for time in self.pending if time <= now]
+        if due:
+            self.context.store.put_many([reput.Message("Echo", b"%d" % time) for time in due])
+            self.pending = [time for time in self.pending if time > now]
+        return min(self.pending, default=None)
+
+
+def open_with(path, *plugins, rules=None, **options):
+    config = {**QUICK, "dispatch": {**QUICK["dispatch"], **(rules or {})}}
+    return reput.open(path, plugins=plugins, config=config, **options)
+
+
+def state_of(store, name):
+    return next(state for state in store.plugins() if state.name == name)
+
+
+def until(condition):
+    """Wait for what another thread is about to do; the limit is for broken code only."""
+    turn = threading.Event()
+    for _ in range(2_000):
+        if condition():
+            return
+        turn.wait(0.005)
+    raise AssertionError("it never happened")
+
+
+def topics_of(store):
+    return [batch.topics[code] for batch in store.scan() for code in batch.topic_code.tolist()]
+
+
+# --------------------------------------------------------------------------- when
+
+
+def test_step_by_step_the_clock_decides(tmp_path):
+    clock = ManualClock()
+    echo = Echo()
+    with open_with(tmp_path, echo, threads=False, clock=clock) as store:
+        nothing_yet = store.work()
+        begin = clock.now
+        store.put(reput.Message("T", b"a"))
+        clock.advance(400)
+        store.put(reput.Message("T", b"b"))
+        first = store.work()
+        clock.now = first
+        second = store.work()
+        clock.now = second
+        last = store.work()
+        topics = topics_of(store)
+
+    assert (nothing_yet, first, second, last) == (None, begin + 1_000, begin + 1_400, None)
+    assert topics == ["T", "T", "Echo", "Echo"]
+
+
+def test_what_a_slice_wakes_is_due_at_once(tmp_path):
+    clock = ManualClock()
+    calls = []
+
+    def work(self, now):
+        calls.append(now)
+        return now if len(calls) < 3 else None
+
+    with open_with(tmp_path, plugin("busy", reput_work=work), threads=False, clock=clock) as store:
+        answers = [store.work() for _ in range(4)]
+
+    assert answers == [clock.now, clock.now, None, None]
+
+
+def test_with_threads_it_works_by_itself(tmp_path):
+    clock = ManualClock()
+    echo = Echo()
+    with open_with(tmp_path, echo, clock=clock) as store:
+        store.put(reput.Message("T", b"a"))
+        assert store.wait_dispatched(10)
+        clock.advance(5_000)
+        assert store.work() is None  # only wakes it: the clock has jumped
+        until(lambda: "Echo" in topics_of(store))
+
+    assert echo.pending == []
+
+
+def test_nobody_works_in_a_read_only_store(tmp_path):
+    calls = []
+    worker = plugin("worker", reput_work=lambda self, now: calls.append(now))
+    with open_with(tmp_path, worker, threads=False) as store:
+        store.put(reput.Message("T", b"a"))
+    calls.clear()
+
+    with open_with(tmp_path, worker, mode="r") as store, pytest.raises(reput.ReputError):
+        store.work()
+
+    assert calls == []
+
+
+# --------------------------------------------------------------------------- what goes wrong
+
+
+def test_work_that_raises_is_tried_again_and_then_suspended(tmp_path):
+    calls = []
+
+    def work(self, now):
+        calls.append(now)
+        raise ValueError("broken")
+
+    with open_with(tmp_path, plugin("bad", reput_work=work)) as store:
+        until(lambda: state_of(store, "bad").state == "suspended")
+        state = state_of(store, "bad")
+        store.put(reput.Message("T", b"a"))
+
+    assert len(calls) == 3
+    assert "broken" in state.last_error
+
+
+def test_a_resumed_plugin_works_again(tmp_path):
+    broken = threading.Event()
+    broken.set()
+    calls = []
+
+    def work(self, now):
+        if broken.is_set():
+            raise ValueError("broken")
+        calls.append(now)
+
+    with open_with(tmp_path, plugin("bad", reput_work=work)) as store:
+        until(lambda: state_of(store, "bad").state == "suspended")
+        broken.clear()
+        store.resume_plugin("bad")
+        until(lambda: calls)
+
+        assert state_of(store, "bad").state == "running"
+
+
+def test_a_full_disk_is_waited_out(tmp_path):
+    calls = []
+
+    def work(self, now):
+        calls.append(now)
+        if len(calls) < 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with open_with(
+        tmp_path, plugin("patient", reput_work=work), rules={"retry_max_pause_ms": 2}
+    ) as store:
+        until(lambda: len(calls) >= 10)
+
+        assert state_of(store, "patient").state == "running"
+
+
+def test_work_that_hangs_is_shown_and_left_when_the_store_closes(tmp_path):
+    gate = threading.Event()
+    hangs = plugin("hangs", reput_work=lambda self, now: gate.wait() and None)
+    store = open_with(tmp_path, hangs)
+    until(lambda: state_of(store, "hangs").state == "stalled")
+    receipt = store.put(reput.Message("T", b"a"))
+
+    store.close()
+    gate.set()
+
+    with open_with(tmp_path, plugin("hangs"), mode="r") as store:
+        assert store.get(receipt.msg_id).body == b"a"
+
+
+def test_work_that_comes_back_late_runs_again(tmp_path):
+    gate = threading.Event()
+
+    def work(self, now):
+        gate.wait()
+
+    with open_with(tmp_path, plugin("late", reput_work=work)) as store:
+        until(lambda: state_of(store, "late").state == "stalled")
+        gate.set()
+        until(lambda: state_of(store, "late").state == "running")
+
+
+@pytest.mark.parametrize("answer", ["soon", 1.5, True])
+def test_nonsense_for_a_time_suspends(tmp_path, answer):
+    odd = plugin("odd", reput_work=lambda self, now: answer)
+    with open_with(tmp_path, odd) as store:
+        until(lambda: state_of(store, "odd").state == "suspended")
+
+        assert repr(answer) in state_of(store, "odd").last_error
+
+
+def test_a_plugin_that_was_taken_away_works_no_more(tmp_path):
+    calls = []
+    with open_with(tmp_path, plugin("worker", reput_work=lambda self, now: calls.append(now))) as s:
+        until(lambda: calls)
+        s.remove_plugin("worker")
+        count = len(calls)
+        s.work()
+
+        assert len(calls) == count
+
+
+def test_a_plugin_that_was_added_works_at_once(tmp_path):
+    calls = []
+    with open_with(tmp_path, plugin("other")) as store:
+        store.add_plugin(plugin("worker", reput_work=lambda self, now: calls.append(now)))
+
+        until(lambda: calls)
+
+
+# --------------------------------------------------------------------------- the store
+
+
+def test_the_store_is_not_there_while_it_opens(tmp_path):
+    caught = []
+
+    def opened(self, context):
+        try:
+            context.store.put_many([reput.Message("T", b"a")])
+        except ServiceNotAvailableError as error:
+            caught.append(str(error))
+
+    with open_with(tmp_path, plugin("eager", reput_open=opened)):
+        pass
+
+    assert len(caught) == 1
+    assert "not open yet" in caught[0]
+
+
+def test_a_plugin_is_not_asked_about_what_it_puts_itself(tmp_path):
+    def stamp(self, messages):
+        asked.append((self.mark, [message.topic for message in messages]))
+
+    def work(self, now):
+        self.context.store.put_many([reput.Message("Mine", b"x")])
+
+    def keep(self, context):
+        self.context = context
+
+    asked = []
+    one = plugin("one", mark="one", reput_put=stamp, reput_open=keep, reput_work=work)
+    two = plugin("two", mark="two", reput_put=stamp)
+    with open_with(tmp_path, one, two, threads=False) as store:
+        store.work()
+        store.put(reput.Message("User", b"y"))
+
+    assert asked == [("two", ["Mine"]), ("one", ["User"]), ("two", ["User"])]
+
+
+def test_the_others_read_for_it_and_it_may_answer_first(tmp_path):
+    def answer(status):
+        def read(self, topic):
+            return ReadResult(status, 0, 0, 0)
+
+        return read
+
+    first = plugin("zeta", reput_open=lambda self, context: contexts.append(context))
+    type(first).reput_read = reput.hookimpl(tryfirst=True)(answer(ReadStatus.NO_MATCHED_MESSAGE))
+    contexts = []
+    with open_with(tmp_path, plugin("alpha", reput_read=answer(ReadStatus.FOUND)), first) as store:
+        outside = store.read("T", 0, 0).status
+        inside = contexts[0].store.read("T", 0, 0).status
+
+    assert outside is ReadStatus.NO_MATCHED_MESSAGE
+    assert inside is ReadStatus.FOUND
+
+
+def test_a_plugin_that_works_is_flushed_in_every_round(tmp_path):
+    flushed = []
+    saver = plugin(
+        "saver", reput_work=lambda self, now: None, reput_flush=lambda self: flushed.append(1)
+    )
+    idle = plugin(
+        "idle", reput_dispatch=lambda self, batch: None, reput_flush=lambda self: flushed.append(2)
+    )
+    with open_with(tmp_path, saver, idle, threads=False) as store:
+        store.flush()
+        store.flush()
+        count = len(flushed)
+
+    assert flushed[:count].count(1) == 2
+    assert flushed[:count].count(2) == 1
+
+
+# --------------------------------------------------------------------------- methods
+
+
+def test_a_plugin_adds_methods_to_the_store(tmp_path):
+    greeting = plugin("greeting", reput_methods=lambda self: {"greet": lambda name: f"hi {name}"})
+    with open_with(tmp_path, greeting, threads=False) as store:
+        written = store.greet("you")
+        store.remove_plugin("greeting")
+        with pytest.raises(AttributeError, match="greet"):
+            store.greet("you")
+    with open_with(tmp_path, greeting, mode="r") as store:
+        read = store.greet("them")
+
+    assert (written, read) == ("hi you", "hi them")
+
+
+@pytest.mark.parametrize("name", ["put", "close", "root"])
+def test_what_the_store_has_stays_its_own(tmp_path, name):
+    thief = plugin("thief", reput_methods=lambda self: {name: lambda: "stolen"})
+    with open_with(tmp_path, thief, threads=False) as store:
+        assert getattr(store, name) != "stolen"
+        assert not callable(store.root)
+
+
+def test_of_two_with_one_name_the_second_is_refused_and_told(tmp_path):
+    one = plugin("alpha", reput_methods=lambda self: {"greet": lambda: "one"})
+    two = plugin("beta", reput_methods=lambda self: {"greet": lambda: "two", "leave": 5})
+    with open_with(tmp_path, one, two, threads=False) as store:
+        assert store.greet() == "one"
+        with pytest.raises(AttributeError, match="beta"):
+            store.leave()
+
+
+def test_methods_that_cannot_be_asked_for_cost_nobody_the_store(tmp_path):
+    def broken(self):
+        raise PluginError("x", "broken")
+
+    with open_with(tmp_path, plugin("bad", reput_methods=broken), threads=False) as store:
+        store.put(reput.Message("T", b"a"))
+        with pytest.raises(AttributeError, match="neither the store"):
+            store.greet()
