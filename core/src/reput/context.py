@@ -96,6 +96,9 @@ class StoreContext:
     recovery: str = "reput"
     """The store's option of that name. ``"rocketmq"``: what files hold beyond ``progress`` is to be
     believed as far as the log reaches, as RocketMQ believes it."""
+    old_root: str = ""
+    """Of a plugin whose files are built anew in a directory aside: the store that they are for.
+    Files keep the sizes that they have there."""
     store: StoreAccess = attrs.field(factory=lambda: cast(StoreAccess, NoStore()), repr=False)
     """To read queues and put messages, for plugins that act; see there when it may be used."""
     wake: Callable[[], None] = attrs.field(default=lambda: None, repr=False)

@@ -130,6 +130,10 @@ class Disk:
         """Remove a file."""
         os.unlink(path)
 
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory that is empty."""
+        os.rmdir(path)
+
     def exists(self, path: str) -> bool:
         """Whether there is anything under that name."""
         return os.path.lexists(path)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from reput.context import StoreContext
     from reput.filters import MessageFilter
     from reput.message import Message
+    from reput.rebuild import ShardBuilder
     from reput.results import QueryResult, QueueInfo, ReadResult
 
 __all__ = ["PROJECT", "hookimpl"]
@@ -145,6 +146,18 @@ def reput_flush() -> Mapping[str, int] | None:
     is suspended: what a failed flush leaves on disk is not known. Once resumed, its files are cut
     to the last progress and derived anew from there. Return times for the checkpoint, by the names
     of its fields (``index_timestamp``), or None.
+    """
+
+
+@hookspec
+def reput_shards(context: StoreContext) -> ShardBuilder | None:
+    """How the plugin's files are built from splits of the log, by several processes at once.
+
+    Called in each of them, on an object of its own that is not opened; None where the files can
+    only be built in order.
+
+    Args:
+        context: as in a read-only store; files keep the sizes that they have there.
     """
 
 

@@ -85,6 +85,15 @@ class PluginRecords:
             self.disk.replace(path, json.dumps(attrs.asdict(record), indent=2).encode() + b"\n")
             self._saved[plugin] = attrs.evolve(record, timestamp=0)
 
+    def forget(self, plugin: str) -> None:
+        """Remember nothing of a plugin any more."""
+        with self._lock:
+            self._saved.pop(plugin, None)
+            path = self._path("plugins", f"{plugin}.json")
+            if self.disk.exists(path):
+                self.disk.remove(path)
+                self.disk.flush_directory(os.path.dirname(path))
+
     # ------------------------------------------------------------------ requests
 
     def ask(self, plugin: str, request: str) -> None:

@@ -27,6 +27,7 @@ _COMMANDS = (
     "put",
     "plugins",
     "backfill",
+    "rebuild",
     "suspend",
     "resume",
     "dead-letters",

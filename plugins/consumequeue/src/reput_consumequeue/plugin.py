@@ -25,6 +25,7 @@ from reput_consumequeue._read import read
 from reput_consumequeue._recover import correct_min_offset, extend, recover, truncate
 from reput_consumequeue._runs import Run, light_runs, runs
 from reput_consumequeue._scout import Scout
+from reput_consumequeue._shards import QueueBuilder
 from reput_consumequeue._time import offset_by_time
 from reput_consumequeue.extendlayout import EXTEND_FILE_SIZE, EXTEND_HEAD_SIZE, FILE_END_ROOM
 from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, UNITS_PER_FILE
@@ -99,11 +100,12 @@ class ConsumeQueuePlugin(reput.Plugin):
         )
         found = list(self._on_disk())
         size = next((size for *_, size in found if size), None)
+        if size is None and context.old_root:
+            size = next((size for *_, size in self._on_disk(context.old_root) if size), None)
         if size is not None:
             # The files of a store that exists say how large files are.
             if size % UNIT_SIZE or size < 2 * UNIT_SIZE:
-                topic, queue_id, _ = next(each for each in found if each[2])
-                path = context.directory(DIRECTORY, topic, str(queue_id))
+                path = context.directory(DIRECTORY)
                 raise CorruptFileError(path, size, f"a file of {size} bytes holds no whole units")
             self.files.units_per_file = size // UNIT_SIZE
             if self.config.units_per_file not in (UNITS_PER_FILE, self.files.units_per_file):
@@ -116,10 +118,10 @@ class ConsumeQueuePlugin(reput.Plugin):
         for topic, queue_id, _ in found:
             self._queue(topic, queue_id).files.load()
 
-    def _on_disk(self) -> Iterator[tuple[str, int, int]]:
+    def _on_disk(self, root: str = "") -> Iterator[tuple[str, int, int]]:
         """Topic, queue id and size of the first file, of every queue directory."""
         disk = self.context.disk
-        for topic in disk.list(self.context.directory(DIRECTORY)):
+        for topic in disk.list(f"{root or self.context.root}/{DIRECTORY}"):
             if not topic.is_dir() or not self._is_good(topic.name):
                 continue
             for queue in disk.list(topic.path):
@@ -174,6 +176,14 @@ class ConsumeQueuePlugin(reput.Plugin):
     def reput_queue_offsets(self) -> Mapping[tuple[str, int], int]:
         """Where the next message of each queue goes."""
         return {key: queue.max_offset for key, queue in self.queues.items() if queue.max_offset}
+
+    @reput.hookimpl
+    def reput_shards(self, context: StoreContext) -> QueueBuilder | None:
+        """See `reput_consumequeue._shards`; extend files grow in the order of the log."""
+        if self.config.extend or self.config.multi_dispatch:
+            return None
+        self.reput_open(context)
+        return QueueBuilder(self.files.units_per_file, self._is_good)
 
     # ------------------------------------------------------------------ dispatching
 

@@ -1,0 +1,192 @@
+"""Builds the queues from splits of the log, side by side.
+
+A unit's place is its queue offset times its size, whatever stands before it: each split writes the
+units of its messages where they belong, in files of full size, and nothing is sorted or sent.
+Two splits may write to one file at once, never to one unit of it.
+
+That is right only where every queue offset follows the one before it. Where one repeats or leaves a
+gap the sequential rules of `ConsumeQueue.append_run` decide, and the log is read in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.disk import Disk, FilePool
+from reput.layout import file_name
+from reput.rebuild import NotSplittableError
+from reput_consumequeue._runs import runs
+from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, pre_blank_units
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reput.batch import DispatchBatch
+    from reput.rebuild import Split
+    from reput_consumequeue._runs import Run
+
+__all__ = ["QueueBuilder", "QueueScan"]
+
+_NAME = "consumequeue"
+_FILES_OPEN = 256
+_QUEUE_ID_MAX = (1 << 31) - 1
+
+
+@attrs.frozen
+class Extent:
+    """Units of one queue that one split has written."""
+
+    first: int
+    """Queue offset of the first."""
+    next: int
+    """Queue offset behind the last."""
+
+
+@attrs.define(eq=False)
+class QueueScan:
+    """Writes the units of one split."""
+
+    staging: str
+    units_per_file: int
+    is_good: Callable[[str], bool]
+    """Whether a topic may name a directory."""
+    disk: Disk = attrs.field(factory=Disk)
+    extents: dict[tuple[str, int], Extent] = attrs.field(factory=dict)
+    _pool: FilePool = attrs.field(init=False)
+    _made: set[str] = attrs.field(factory=set)
+
+    def __attrs_post_init__(self) -> None:
+        self._pool = FilePool(self.disk, _FILES_OPEN, write=True)
+
+    def add(self, batch: DispatchBatch) -> None:
+        """See `reput.rebuild.ShardScan.add`."""
+        for run in runs(batch):
+            if 0 <= run.queue_id <= _QUEUE_ID_MAX and self.is_good(run.topic):
+                self._write(run)
+
+    def _write(self, run: Run) -> None:
+        key = run.topic, run.queue_id
+        first = int(run.queue_offsets[0])
+        known = self.extents.get(key)
+        if not run.consecutive or first < 0 or (known is not None and first != known.next):
+            raise _unlike(key)
+        stop = first + len(run.queue_offsets)
+        self.extents[key] = Extent(first if known is None else known.first, stop)
+        unit, position = first, 0
+        while unit < stop:
+            base = unit - unit % self.units_per_file
+            count = min(base + self.units_per_file, stop) - unit
+            path = f"{self.staging}/{DIRECTORY}/{run.topic}/{run.queue_id}/"
+            path += file_name(base * UNIT_SIZE)
+            self._make(path)
+            part = run.data[position : position + count * UNIT_SIZE]
+            self._pool.write(path, part, (unit - base) * UNIT_SIZE)
+            unit, position = unit + count, position + len(part)
+
+    def _make(self, path: str) -> None:
+        if path in self._made:
+            return
+        _make_file(self.disk, path, self.units_per_file * UNIT_SIZE)
+        self._made.add(path)
+
+    def finish(self) -> Mapping[tuple[str, int], Extent]:
+        """Bring the units to disk; what was written of each queue."""
+        self._pool.flush(sorted(self._made))
+        self._pool.close()
+        return self.extents
+
+
+@attrs.define(eq=False)
+class QueueBuilder:
+    """Builds all queues; see `reput.rebuild.ShardBuilder`."""
+
+    units_per_file: int
+    is_good: Callable[[str], bool]
+    disk: Disk = attrs.field(factory=Disk)
+
+    @property
+    def directories(self) -> Sequence[str]:
+        """Units, and nothing else: queues with extend files are built in order."""
+        return (DIRECTORY,)
+
+    def begin(self, split: Split, staging: str) -> QueueScan:
+        """See `reput.rebuild.ShardBuilder.begin`."""
+        return QueueScan(staging, self.units_per_file, self.is_good)
+
+    def plan(self, scanned: Sequence[Mapping[tuple[str, int], Extent]]) -> Sequence[Any]:
+        """Nothing is left to do where every queue goes on from split to split.
+
+        Raises:
+            NotSplittableError: a queue offset repeats or leaves a gap.
+        """
+        _whole(scanned)
+        return []
+
+    def build(self, task: Any, staging: str) -> Any:
+        """Never called: the plan is empty."""
+        raise AssertionError("no tasks were planned")
+
+    def finish(
+        self,
+        scanned: Sequence[Mapping[tuple[str, int], Extent]],
+        built: Sequence[Any],
+        staging: str,
+    ) -> None:
+        """Write what stands before the first message of each queue, and bring all names to disk."""
+        every = f"{staging}/{DIRECTORY}"
+        self.disk.make_directory(every)
+        topics = set()
+        for (topic, queue_id), extent in sorted(_whole(scanned).items()):
+            directory = f"{every}/{topic}/{queue_id}"
+            base = extent.first - extent.first % self.units_per_file
+            if extent.first > base:
+                path = f"{directory}/{file_name(base * UNIT_SIZE)}"
+                descriptor = self.disk.open(path, write=True)
+                try:
+                    self.disk.write(descriptor, pre_blank_units(extent.first - base), 0)
+                    self.disk.flush(descriptor)
+                finally:
+                    self.disk.close(descriptor)
+            self.disk.flush_directory(directory)
+            topics.add(f"{every}/{topic}")
+        for directory in sorted(topics):
+            self.disk.flush_directory(directory)
+        self.disk.flush_directory(every)
+
+
+def _whole(
+    scanned: Sequence[Mapping[tuple[str, int], Extent]],
+) -> dict[tuple[str, int], Extent]:
+    """The queues over all splits.
+
+    Raises:
+        NotSplittableError: a queue does not go on where the split before ended.
+    """
+    queues: dict[tuple[str, int], Extent] = {}
+    for extents in scanned:
+        for key, extent in extents.items():
+            known = queues.get(key)
+            if known is not None and extent.first != known.next:
+                raise _unlike(key)
+            queues[key] = extent if known is None else Extent(known.first, extent.next)
+    return queues
+
+
+def _unlike(key: tuple[str, int]) -> NotSplittableError:
+    topic, queue_id = key
+    return NotSplittableError(
+        _NAME, f"queue offsets of {topic}/{queue_id} repeat or leave gaps, so their order decides"
+    )
+
+
+def _make_file(disk: Disk, path: str, size: int) -> None:
+    """Make a file of zeros at full size, or leave the one that another process has made."""
+    disk.make_directory(path.rpartition("/")[0])
+    descriptor = disk.open(path, create=True)
+    try:
+        disk.truncate(descriptor, size)  # to the one size that it can have: nothing is cut
+    finally:
+        disk.close(descriptor)
