@@ -54,6 +54,7 @@ def rebuild(
     jobs: int | None = None,
     split_size: int = SPLIT_SIZE,
     progress: Callable[[int, int], None] | None = None,
+    disk: Disk | None = None,
 ) -> list[Rebuilt]:
     """Build the files of plugins anew from the log, and put them in the place of the old ones.
 
@@ -68,6 +69,7 @@ def rebuild(
         split_size: bytes of the log that a process reads at a time, about.
         progress: called with bytes of the log done and bytes in all, plugins built in one piece
             counting once more.
+        disk: file operations of this process; others use the system's.
 
     Raises:
         StoreNotFoundError: no store there.
@@ -75,7 +77,7 @@ def rebuild(
         PluginError: the store does not use a plugin, or nothing can be rebuilt of it.
     """
     root = os.path.abspath(os.fspath(path))
-    disk = Disk()
+    disk = disk or Disk()
     if not disk.exists(os.path.join(root, "commitlog")):
         raise StoreNotFoundError(root, 'no store: a directory that holds "commitlog" is expected')
     lock = StoreLock(os.path.join(root, "lock"), root, disk)
@@ -118,7 +120,7 @@ class _Rebuild:
         plugins = PluginSet(known, sections)
         targets = _targets(plugins, wanted)
         # Opened to be read, and so as its next writer will find it: its valid end, its damage.
-        with open_store(self.root, "r", plugins=()) as store:
+        with open_store(self.root, "r", plugins=(), disk=self.disk) as store:
             log = store.log
             self._sweep()
             job = Job(
@@ -153,7 +155,7 @@ class _Rebuild:
     ) -> list[_Built]:
         """Build each plugin below the staging directory, in parts where that can be."""
         size = job.end_offset - job.start_offset
-        builders = Worker(job).builders(targets) if is_sound and self.jobs > 1 else {}
+        builders = Worker(job, self.disk).builders(targets) if is_sound and self.jobs > 1 else {}
         reasons: dict[str, str | None] = {name: None for name in targets if name not in builders}
         if not is_sound:
             reasons = dict.fromkeys(targets, "the log has lost records")
@@ -250,7 +252,7 @@ class _Rebuild:
         def report(offset: int) -> None:
             self._advance(begin + offset - job.start_offset - self._done)
 
-        count = Worker(own).build_in_order(name, report)
+        count = Worker(own, self.disk).build_in_order(name, report)
         # What a plugin keeps in the store's own directory is for the time of its work only.
         found = [entry.name for entry in self.disk.list(own.staging)]
         directories = [name for name in found if name != OWN_DIRECTORY]

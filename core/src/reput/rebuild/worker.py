@@ -66,9 +66,9 @@ class Scanned:
 class Worker:
     """The log and the plugins of one store, open in one process."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, disk: Disk | None = None) -> None:
         self.job = job
-        self.disk = Disk()
+        self.disk = disk or Disk()
         pool = FilePool(self.disk, _FILES_OPEN)
         directory = os.path.join(job.root, "commitlog")
         self.log = CommitLogReader(directory, job.file_size, self.disk, pool, _WINDOW_SIZE)

@@ -216,6 +216,14 @@ class SimulatedDisk(QuickDisk):
             if place is not None:
                 self._change(f"remove {self._short(path)}", (*place, None))
 
+    def remove_directory(self, path: str) -> None:
+        """See `Disk.remove_directory`."""
+        with self._operation(f"remove directory {self._short(path)}"):
+            place = self._place(path)
+            super().remove_directory(path)
+            if place is not None:
+                self._change(f"remove directory {self._short(path)}", (*place, None))
+
     def make_one_directory(self, path: str) -> None:
         """See `Disk.make_one_directory`."""
         operation = f"make directory {self._short(path)}"

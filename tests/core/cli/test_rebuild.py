@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+
+import reput
+from reput.cli.exitcodes import ExitCode
+
+
+def test_files_are_built_anew_and_shown(run, plugin_store) -> None:
+    path = plugin_store("notes")
+    run("backfill", path, "notes")
+
+    outcome = run("rebuild", path, "notes")
+
+    assert outcome.code == ExitCode.OK
+    assert outcome.out.splitlines()[0].split() == [
+        "plugin",
+        "messages",
+        "log",
+        "time",
+        "rate",
+        "built",
+    ]
+    assert outcome.out.splitlines()[1].startswith("notes")
+    assert "in one piece" in outcome.out
+    with reput.open(path, "r") as store:
+        (state,) = [each for each in store.plugins() if each.name == "notes"]
+        assert state.lag_size == 0
+
+
+def test_json_has_every_fact(run, plugin_store) -> None:
+    path = plugin_store("notes")
+    run("backfill", path, "notes")
+
+    outcome = run("rebuild", path, "notes", "--json")
+
+    (built,) = json.loads(outcome.out)["plugins"]
+    assert built["plugin"] == "notes"
+    assert built["message_count"] > 0
+    assert built["size"] > 0
+    assert (built["split_count"], built["reason"]) == (1, None)
+
+
+def test_a_plugin_that_is_not_used_is_named(run, plugin_store) -> None:
+    outcome = run("rebuild", plugin_store("notes"), "nobody")
+
+    assert outcome.code != ExitCode.OK
+    assert "the store does not use it" in outcome.err
+
+
+def test_there_must_be_a_store(run, tmp_path) -> None:
+    outcome = run("rebuild", tmp_path / "nothing")
+
+    assert outcome.code == ExitCode.NOT_FOUND
+
+
+def test_a_store_that_is_open_elsewhere_is_left_alone(run, plugin_store) -> None:
+    path = plugin_store("notes")
+    with reput.open(path):
+        outcome = run("rebuild", path)
+
+    assert outcome.code == ExitCode.LOCKED
