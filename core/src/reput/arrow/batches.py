@@ -1,0 +1,171 @@
+"""A batch of records as a `pyarrow.RecordBatch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reput.arrow.fields import schema_of
+from reput.arrow.propertymaps import property_maps
+from reput.arrow.texts import as_text, binaries
+from reput.gather import fixed_rows
+from reput.layout import (
+    BORN_HOST_POSITION,
+    BORN_HOST_V6,
+    HOST_EXTRA_V6,
+    HOST_SIZE,
+    HOST_SIZE_V6,
+    PROPERTY_KEYS,
+    PROPERTY_TAGS,
+    PROPERTY_UNIQ_KEY,
+    STORE_HOST_V6,
+)
+from reput.view import host_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.batch import DispatchBatch
+
+__all__ = ["to_arrow"]
+
+_TIMES_MAX: Final = {"ms": 1 << 62, "us": (1 << 63) // 1_000 - 1}
+_PER_MS: Final = {"ms": 1, "us": 1_000}
+
+
+def to_arrow(
+    batch: DispatchBatch, columns: Iterable[str] | pa.Schema | None = None, *, unit: str = "ms"
+) -> pa.RecordBatch:
+    """Copy columns of a batch into Arrow; the result outlives the batch.
+
+    Args:
+        batch: the records.
+        columns: names of columns (`COLUMNS` has them), or a schema made by `schema_of`; all when
+            left out.
+        unit: of the times, ``"ms"`` or ``"us"``; ignored for a schema, which says it.
+
+    Raises:
+        ValueError: no such column.
+    """
+    schema = columns if isinstance(columns, pa.Schema) else schema_of(columns, unit=unit)
+    arrays = [_array(batch, field) for field in schema]
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(batch), pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(batch: DispatchBatch, field: pa.Field) -> pa.Array:
+    special = _SPECIAL.get(field.name)
+    if special is not None:
+        return special(batch, field.type)
+    return pa.array(batch.column(field.name).astype(field.type.to_pandas_dtype(), copy=True))
+
+
+def _topic(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
+    return pa.array(batch.topics, kind).take(pa.array(batch.topic_code))
+
+
+def _text(name: str) -> Callable[[DispatchBatch, pa.DataType], pa.Array]:
+    def make(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
+        return as_text(binaries(batch.text(name), batch.start))
+
+    return make
+
+
+def _keys(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
+    text = _text(PROPERTY_KEYS)(batch, kind)
+    trimmed = pc.utf8_trim_whitespace(text)
+    # A text of spaces has no words, where splitting it would give one that is empty.
+    has_words = pc.fill_null(pc.greater(pc.binary_length(trimmed), 0), False)
+    words = pc.utf8_split_whitespace(pc.if_else(has_words, trimmed, pa.scalar(None, pa.string())))
+    lengths = pc.fill_null(pc.list_value_length(words), 0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(batch) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), pc.list_flatten(words), kind)
+
+
+def _body(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
+    return binaries(batch.body, batch.start)
+
+
+def _time(name: str) -> Callable[[DispatchBatch, pa.DataType], pa.Array]:
+    def make(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
+        times = batch.column(name)
+        limit = _TIMES_MAX[kind.unit]
+        beyond = (times > limit) | (times < -limit)
+        scaled = np.where(beyond, 0, times) * _PER_MS[kind.unit]
+        return pa.array(scaled, mask=beyond).cast(pa.timestamp(kind.unit)).cast(kind)
+
+    return make
+
+
+# --------------------------------------------------------------------------- hosts
+
+
+def _host_bytes(
+    batch: DispatchBatch, bit: int, position: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.bool_], list[bytes], npt.NDArray[np.int64]]:
+    """Which rows have an IPv6 host; the hosts that occur; the number of each row's."""
+    is_v6 = (batch.sys_flag & bit) != 0
+    found: list[bytes] = []
+    numbers = np.zeros(len(batch), np.int64)
+    for rows, size in [
+        (np.flatnonzero(~is_v6), HOST_SIZE),
+        (np.flatnonzero(is_v6), HOST_SIZE_V6),
+    ]:
+        if len(rows):
+            items = fixed_rows(batch.window, position[rows], np.dtype((np.void, size)))
+            hosts, places = np.unique(items, return_inverse=True)
+            numbers[rows] = places + len(found)
+            found += [host.tobytes() for host in hosts]
+    return is_v6, found, numbers
+
+
+def _born_host(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
+    _, hosts, numbers = _host_bytes(batch, BORN_HOST_V6, batch.start + BORN_HOST_POSITION)
+    return pa.array(map(_host_text, hosts), kind).take(pa.array(numbers))
+
+
+def _store_host_position(batch: DispatchBatch) -> npt.NDArray[np.int64]:
+    extra = np.where(batch.sys_flag & BORN_HOST_V6, HOST_EXTRA_V6, 0)
+    return batch.start + BORN_HOST_POSITION + HOST_SIZE + 8 + extra
+
+
+def _store_host(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
+    _, hosts, numbers = _host_bytes(batch, STORE_HOST_V6, _store_host_position(batch))
+    return pa.array(map(_host_text, hosts), kind).take(pa.array(numbers))
+
+
+def _host_text(host: bytes) -> str:
+    address, port = host_of(host)
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def _msg_id(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
+    """Hex digits of the store host, then of the physical offset, as columns of characters."""
+    _, hosts, numbers = _host_bytes(batch, STORE_HOST_V6, _store_host_position(batch))
+    heads = pa.array([host.hex().upper() for host in hosts], pa.string()).take(pa.array(numbers))
+    digits = _HEX[batch.physical_offset.astype(">i8").view(np.uint8)].reshape(-1)
+    offsets = np.arange(len(batch) + 1, dtype=np.int32) * 16
+    tails = pa.StringArray.from_buffers(len(batch), pa.py_buffer(offsets), pa.py_buffer(digits))
+    return pc.binary_join_element_wise(heads, tails, "")
+
+
+_HEX: Final = np.array([list(b"%02X" % byte) for byte in range(256)], np.uint8)
+_SPECIAL: Final[dict[str, Callable[[DispatchBatch, pa.DataType], Any]]] = {
+    "topic": _topic,
+    "tags": _text(PROPERTY_TAGS),
+    "keys": _keys,
+    "uniq_key": _text(PROPERTY_UNIQ_KEY),
+    "properties": property_maps,
+    "body": _body,
+    "born_timestamp": _time("born_timestamp"),
+    "store_timestamp": _time("store_timestamp"),
+    "born_host": _born_host,
+    "store_host": _store_host,
+    "msg_id": _msg_id,
+}
