@@ -25,6 +25,7 @@ HARMLESS = {
     *(
         "os.PathLike",
         "os.fspath",
+        "os.cpu_count",
         "os.getpid",
         "os._exit",
         "os.sep",

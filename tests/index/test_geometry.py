@@ -8,8 +8,8 @@ import reput
 from reput.disk import Disk
 from reput.testing import Driver, SmallLog
 from reput_index import IndexConfig, IndexPlugin
-from reput_index._file import Geometry
 from reput_index._geometry import guess_geometry
+from reput_index._header import Geometry
 
 
 def log_of(count):

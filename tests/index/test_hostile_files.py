@@ -128,6 +128,77 @@ def test_a_count_that_the_items_contradict_is_an_error_for_a_reader(stored, next
     assert "open the store for writing" in text
 
 
+def test_a_begin_that_the_first_item_contradicts_is_an_error_for_a_reader(stored):
+    """It says which messages the file may hold, so a wrong one would hide others."""
+    log, root, file = stored
+    patch(file, 16, ">q", log.starts[20])
+
+    with opened(log, root, writable=False) as driver:
+        with pytest.raises(CorruptFileError, match="item 1 is of physical offset"):
+            ask(driver.plugin, "all")
+
+
+def test_an_end_behind_the_log_does_not_say_that_all_of_it_was_looked_at(stored):
+    log, root, file = stored
+    patch(file, item_at(80) + 4, ">q", 1 << 62)
+    patch(file, 24, ">q", 1 << 62)
+
+    with opened(log, root, writable=False) as driver:
+        answer = driver.plugin.reput_query("T", "n3", FIRST, LAST, None, False, None, False)
+
+    assert answer.indexed_to <= log.max_physical_offset
+
+
+@pytest.mark.parametrize("oldest_first", [True, False])
+@pytest.mark.parametrize("limit", [None, 1, 6])
+@pytest.mark.parametrize("target", [0, 3, 12])
+def test_an_item_that_points_to_another_message_of_the_key_moves_nothing(
+    stored, target, limit, oldest_first
+):
+    """Message 12 is the only one whose item is wrong; no other comes twice or in another place."""
+    log, root, file = stored
+    wanted = hash_of("T", "all")
+    number = next(each for each in (2 * 12 + 1, 2 * 12 + 2) if hash_at(file, each) == wanted)
+    patch(file, item_at(number) + 4, ">q", log.starts[target])
+
+    found, after = [], None
+    with opened(log, root, writable=False) as driver:
+        while True:
+            answer = driver.plugin.reput_query(
+                "T", "all", FIRST, LAST, limit, oldest_first, after, False
+            )
+            found += [each.physical_offset for each in answer]
+            after = answer.after
+            if answer.is_complete:
+                break
+
+    expected = [start for place, start in enumerate(log.starts) if place != 12 or target == 12]
+    assert found == (expected if oldest_first else expected[::-1])
+
+
+def hash_at(file, number):
+    return struct.unpack_from(">i", file.read_bytes(), item_at(number))[0]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_file_that_says_it_is_an_old_one_is_not_removed_with_its_keys(tmp_path, clean):
+    log = log_of()
+
+    def plugin():
+        return IndexPlugin(IndexConfig(slots_per_file=SLOTS, items_per_file=31))
+
+    with Driver(plugin(), "index", tmp_path, log) as driver:
+        driver.catch_up()
+    sound = {path.name: path.read_bytes() for path in (tmp_path / "index").iterdir()}
+    patch(min((tmp_path / "index").iterdir()), 24, ">q", -1)
+
+    end = log.max_physical_offset
+    with Driver(plugin(), "index", tmp_path, log, end, writable=True, clean=clean) as driver:
+        driver.catch_up()
+
+    assert {path.name: path.read_bytes() for path in (tmp_path / "index").iterdir()} == sound
+
+
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize(
     "header",

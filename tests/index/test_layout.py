@@ -10,8 +10,8 @@ import pytest
 
 from reput.disk import Disk, FilePool
 from reput.hashing import java_string_hash
-from reput_index._file import Geometry, Header
 from reput_index._files import IndexFiles
+from reput_index._header import Geometry, Header
 from reput_index._keys import Keys, hash_of
 from reput_index._names import name_of_time
 from reput_index.layout import (

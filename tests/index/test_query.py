@@ -209,6 +209,33 @@ def test_compat_looks_within_whole_seconds(tmp_path):
     assert (offsets(exact), offsets(compat)) == (log.starts[1:], [])
 
 
+@pytest.mark.parametrize("compat", [True, False])
+def test_a_file_that_is_trimmed_during_a_search_is_passed_over(tmp_path, compat):
+    driver = filled(tmp_path)
+    first = driver.plugin.index.files[0]
+    end = first.header.end_physical_offset
+    driver.plugin.index.pool.forget(first.path)
+    driver.disk.remove(first.path)
+
+    found = offsets(ask(driver.plugin, "T", "all", compat=compat))
+
+    assert sorted(found) == [start for start in driver.log.starts if start > end]
+    driver.close()
+
+
+def test_compat_is_not_complete_where_its_list_was_full(tmp_path):
+    """Also when some of the 64 are gone from the log."""
+    driver = filled(tmp_path, count=70, items=1000)
+    driver.log.trim(1)
+    assert driver.log.min_physical_offset > driver.log.starts[6]
+
+    answer = ask(driver.plugin, "T", "all", compat=True)
+
+    assert len(answer) < 64
+    assert not answer.is_complete
+    driver.close()
+
+
 class TestInAStore:
     def open(self, root, plugins=("index",), **options):
         log = {"file_size": 65_536, "preallocate": False}

@@ -108,3 +108,90 @@ def test_damage_on_the_way_is_told_and_the_rest_is_found(run, tmp_path) -> None:
 
     assert (outcome.code, [line["keys"] for line in outcome.lines]) == (1, [["k0"], ["k2"]])
     assert "messages may be missing" in outcome.err
+
+
+def test_damage_on_the_way_to_a_key_is_told_as_well(run, tmp_path) -> None:
+    body = b"x" * 100
+    messages = [reput.Message("orders", body, keys=f"k{number}") for number in range(3)]
+    path = timed_store(tmp_path / "store", *messages)
+    (log,) = (path / "commitlog").iterdir()
+    data = bytearray(log.read_bytes())
+    second = data.index(body, data.index(body) + len(body))
+    data[second - 84 : second - 80] = b"\xff\xff\xff\xff"
+    log.write_bytes(data)
+
+    outcome = run("grep", path, "orders", "--key", "k2", "--json")
+
+    assert (outcome.code, [line["keys"] for line in outcome.lines]) == (1, [["k2"]])
+    assert "messages may be missing" in outcome.err
+
+
+class TestTimesOfALongLog:
+    """Five files of 64 KiB, a message of 1,000 bytes every ten seconds."""
+
+    @pytest.fixture
+    def path(self, tmp_path):
+        messages = [
+            reput.Message("orders", b"%d" % number + b" " * 996, keys="k") for number in range(250)
+        ]
+        return timed_store(tmp_path / "store", *messages, every_ms=10_000)
+
+    @pytest.fixture
+    def read(self, monkeypatch):
+        """Start and end of every batch that is read."""
+        read = []
+        scan = reput.Store.scan
+
+        def noting(store, *range_, **options):
+            for batch in scan(store, *range_, **options):
+                read.append((batch.start_offset, batch.end_offset))
+                yield batch
+
+        monkeypatch.setattr(reput.Store, "scan", noting)
+        return read
+
+    @pytest.mark.parametrize("key", [(), ("--key", "k")])
+    def test_only_the_files_that_may_hold_them_are_read(self, run, path, read, key) -> None:
+        times = ("--since", "@1700001400000", "--until", "@1700001420000")
+
+        outcome = run("grep", path, "orders", *key, *times, "--json")
+
+        assert [line["body"].strip() for line in outcome.lines] == ["140", "141", "142"]
+        # That of the times, and one more that says that they are over.
+        assert (read[0][0], read[-1][1]) == (2 << 16, 4 << 16)
+
+    def test_all_is_read_where_no_time_is_given(self, run, path, read) -> None:
+        outcome = run("grep", path, "orders", "--json")
+
+        assert len(outcome.lines) == 250
+        assert (read[0][0], read[-1][1] > 4 << 16) == (0, True)
+
+    def test_a_time_behind_the_log_reads_its_last_file_only(self, run, path, read) -> None:
+        outcome = run("grep", path, "orders", "--since", "@1800000000000")
+
+        assert outcome.code == ExitCode.NOT_FOUND
+        assert read[0][0] == 4 << 16
+
+
+def test_a_clock_that_was_put_back_a_little_hides_nothing(run, tmp_path) -> None:
+    """Around a border of files the clock goes back by 50 s: on both sides are times of both."""
+    clock = ManualClock(1_700_000_000_000)
+    config = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+    path, stored = tmp_path / "store", []
+    with reput.open(path, plugins=[], config=config, clock=clock) as store:
+        for number in range(180):
+            clock.now += -50_000 if number % 12 == 0 else 5_000
+            stored.append(clock.now)
+            store.put(reput.Message("orders", b"%d" % number + b" " * 996))
+
+    for moment in sorted(set(stored)):
+        since = run("grep", path, "orders", "--since", f"@{moment}", "--json").lines
+        until = run("grep", path, "orders", "--until", f"@{moment}", "--json").lines
+        assert len(since) == sum(time >= moment for time in stored)
+        assert len(until) == sum(time <= moment for time in stored)
+
+
+def test_an_empty_log_holds_nothing_of_any_time(run, tmp_path) -> None:
+    outcome = run("grep", timed_store(tmp_path / "store"), "orders", "--since", "-1h")
+
+    assert outcome.code == ExitCode.NOT_FOUND

@@ -81,3 +81,35 @@ def test_with_an_index_the_log_is_not_read_through(run, tmp_path, monkeypatch):
     assert result.stdout == "3\n"
     assert len(starts) == 1
     assert starts[0] > 80_000
+
+
+def test_an_index_that_breaks_off_between_two_pages_hides_nothing(run, tmp_path):
+    root = tmp_path / "store"
+    config = {"index": {"slots_per_file": 50, "items_per_file": 701}}
+    with reput.open(root, plugins=["index"], config=config) as store:
+        for number in range(1_200):
+            store.put(reput.Message("T", b"%d" % number, keys=f"all n{number}"))
+    *_, last = sorted((root / "index").iterdir())  # the first 1,000 are in the files before
+    data = bytearray(last.read_bytes())
+    data[36:40] = b"\x7f\xff\xff\xff"
+    last.write_bytes(data)
+
+    result = run("grep", root, "T", "--key", "all", "--json")
+
+    assert bodies(result) == [str(number) for number in range(1_200)]
+    assert "reading the log from physical offset" in result.stderr
+
+
+def test_the_last_message_is_found_by_keys_that_the_index_does_not_have_yet(run, tmp_path):
+    """What a reader sees of a message whose keys come to stand in two files."""
+    root = tmp_path / "store"
+    config = {"index": {"slots_per_file": 50, "items_per_file": 2}}
+    with reput.open(root, plugins=["index"], config=config) as store:
+        store.put(reput.Message("T", b"0", keys="before"))
+        store.put(reput.Message("T", b"1", keys="first second"))
+    *_, second = sorted((root / "index").iterdir())
+    second.unlink()
+
+    found = [bodies(run("grep", root, "T", "--key", key, "--json")) for key in ("first", "second")]
+
+    assert found == [["1"], ["1"]]

@@ -6,27 +6,38 @@ What an index does not hold yet is read from the log as well, so that nothing is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reput.cli.failures import warn
+from reput.cli.timerange import batches_between
 from reput.layout import PROPERTY_KEYS
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
+    from reput.batch import DispatchBatch, Finding
     from reput.results import QueryResult
     from reput.store import Store
     from reput.view import MessageView
 
-__all__ = ["has_key", "messages_by_key"]
+__all__ = ["has_key", "messages_by_key", "tell_damage"]
 
 _PAGE = 1_000
 
 
+def tell_damage(finding: Finding) -> None:
+    """Say that a part of the log could not be read."""
+    warn(f"messages may be missing: {finding}")
+
+
 def messages_by_key(
-    store: Store, topic: str | None, key: str, begin: int | None = None, end: int | None = None
+    store: Store,
+    topic: str | None,
+    key: str,
+    begin: int | None = None,
+    end: int | None = None,
+    tell: Callable[[Finding], None] = tell_damage,
 ) -> Iterator[MessageView]:
     """Messages whose ``UNIQ_KEY``, or a word of whose ``KEYS``, is ``key``; in storing order.
 
@@ -36,48 +47,51 @@ def messages_by_key(
         key: the whole key.
         begin: store time of the oldest message, ms.
         end: store time of the newest message, ms.
+        tell: called with what could not be read of the log.
     """
-    indexed_to = store.log.min_physical_offset
-    answer = None if topic is None else _first_page(store, topic, key, begin, end)
-    while answer is not None and topic is not None:
-        indexed_to = max(indexed_to, answer.indexed_to)
-        yield from answer
-        if answer.is_complete:
+    start, last = store.log.min_physical_offset, -1
+    while topic is not None:
+        answer = _page(store, topic, key, begin, end, None if last < 0 else last)
+        if answer is None:
+            start = max(start, last)
             break
-        answer = store.query(topic, key, begin, end, _PAGE, oldest_first=True, after=answer.after)
-    for message in _scanned(store, key, indexed_to):
-        # An index that another process writes tells its last message only, which is here once more.
-        is_new = answer is None or message.physical_offset > answer.indexed_to
-        if is_new and topic in (None, message.topic) and _is_between(message, begin, end):
+        for message in answer:
             yield message
+            last = message.physical_offset
+        if answer.is_complete:
+            start = max(start, answer.indexed_to)
+            break
+    for batch in batches_between(store, start, begin, end):
+        for message in _in_batch(batch, key):
+            # An index that another process writes may have some keys of its last message only.
+            is_new = message.physical_offset > last
+            if is_new and topic in (None, message.topic) and _is_between(message, begin, end):
+                yield message
+        if batch.finding is not None:
+            tell(batch.finding)
 
 
-def _first_page(
-    store: Store, topic: str, key: str, begin: int | None, end: int | None
+def _page(
+    store: Store, topic: str, key: str, begin: int | None, end: int | None, after: int | None
 ) -> QueryResult | None:
-    """The answer of the index; None where there is none."""
+    """The next answer of the index; None where there is none, or no more."""
     from reput.errors import CorruptFileError, NoReaderError, PluginError
 
     try:
-        answer = store.query(topic, key, begin, end, _PAGE, oldest_first=True)
+        return store.query(topic, key, begin, end, _PAGE, oldest_first=True, after=after)
     except NoReaderError:
         return None
     except (CorruptFileError, PluginError) as error:
-        warn(f"the index cannot be used, reading the whole log instead: {error}")
+        place = "the whole log" if after is None else f"the log from physical offset {after} on"
+        warn(f"the index cannot be used, reading {place} instead: {error}")
         return None
-    return answer if answer.indexed_to > store.log.min_physical_offset else None
 
 
-def _scanned(store: Store, key: str, start: int) -> Iterator[MessageView]:
-    needle = re.compile(re.escape(key.encode()))
-    begin = max(start, store.log.min_physical_offset)
-    for batch in store.scan(begin, None):
-        for row in _rows_with(batch, needle):
-            message = batch.message(row)
-            if has_key(message, key):
-                yield message
-        if batch.finding is not None:
-            warn(f"messages may be missing: {batch.finding}")
+def _in_batch(batch: DispatchBatch, key: str) -> Iterator[MessageView]:
+    for row in _rows_with(batch, re.compile(re.escape(key.encode()))):
+        message = batch.message(row)
+        if has_key(message, key):
+            yield message
 
 
 def _rows_with(batch: DispatchBatch, needle: re.Pattern[bytes]) -> list[int]:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.cli.failures import warn
-from reput.cli.keysearch import has_key, messages_by_key
+from reput.cli.keysearch import has_key, messages_by_key, tell_damage
 from reput.cli.progress import Progress
+from reput.cli.timerange import batches_between, first_offset_since
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
+    from reput.batch import DispatchBatch, Finding
     from reput.filters import MessageFilter
     from reput.store import Store
     from reput.view import MessageView
@@ -38,6 +38,11 @@ class Wanted:
     until: int
     is_damaged: bool = False
     """Whether something was passed over that could not be read."""
+
+    def tell(self, finding: Finding) -> None:
+        """Say that a part of the log could not be read, and remember it."""
+        self.is_damaged = True
+        tell_damage(finding)
 
     def rows(self, batch: DispatchBatch) -> list[int]:
         """Rows of a batch that meet all conditions but the key."""
@@ -66,20 +71,22 @@ class Wanted:
 def by_key(store: Store, wanted: Wanted) -> Iterator[MessageView]:
     """Messages that meet all conditions, by their key."""
     assert wanted.key is not None
-    found = messages_by_key(store, wanted.topic, wanted.key, wanted.since, wanted.until)
+    found = messages_by_key(
+        store, wanted.topic, wanted.key, wanted.since, wanted.until, wanted.tell
+    )
     return filter(wanted.matches, found)
 
 
 def by_reading(store: Store, wanted: Wanted) -> Iterator[MessageView]:
-    """Messages that meet all conditions, out of the whole log."""
-    first, last = store.log.min_physical_offset, store.log.max_physical_offset
+    """Messages that meet all conditions, out of the part of the log that is of their time."""
+    first = first_offset_since(store.log, wanted.since)
+    size = store.log.max_physical_offset - first
     with Progress("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:
-        for batch in store.scan(first, last):
-            progress.update(batch.end_offset - first, last - first)
+        for batch in batches_between(store, first, None, wanted.until):
+            progress.update(batch.end_offset - first, size)
             for row in wanted.rows(batch):
                 message = batch.message(row)
                 if wanted.tags is None or message.tags in wanted.tags:
                     yield message
             if batch.finding is not None:
-                wanted.is_damaged = True
-                warn(f"messages may be missing: {batch.finding}")
+                wanted.tell(batch.finding)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from reput.errors import CorruptFileError
 from reput.results import QueryResult
 from reput_index._keys import hash_of
-from reput_index._query import Look
+from reput_index._look import Look
 
 if TYPE_CHECKING:
     from reput.context import LogReader
@@ -33,6 +33,7 @@ def find_as_rocketmq(
     count = _MAX_COUNT if question.limit is None else min(question.limit, _MAX_COUNT)
     end = question.end
     found: list[MessageView] = []
+    offsets: list[int] = []
     for _ in range(_ROUNDS):
         offsets = sorted(_offsets(index, key_hash, count, question.begin, end))
         if not offsets:
@@ -46,8 +47,8 @@ def find_as_rocketmq(
             found.append(message)
         if found or end < question.begin:
             break
-    # Whether there is more, RocketMQ does not say.
-    return QueryResult(tuple(found), len(found) < count, None, indexed_to)
+    # Where the list was full, RocketMQ does not say whether there is more, nor how to go on.
+    return QueryResult(tuple(found), len(offsets) < count, None, indexed_to)
 
 
 def _read(log: LogReader, offset: int) -> MessageView | None:
@@ -60,10 +61,13 @@ def _read(log: LogReader, offset: int) -> MessageView | None:
 def _offsets(index: IndexFiles, key_hash: int, count: int, begin: int, end: int) -> list[int]:
     offsets: list[int] = []
     for file in reversed(index.files):
-        look = Look.at(index, file, key_hash)
-        first, last = look.header.begin_timestamp, look.header.end_timestamp
-        if (begin < first and end > last) or first <= begin <= last or first <= end <= last:
-            _select(look, offsets, count, begin, end)
+        try:
+            look = Look.at(index, file, key_hash)
+            first, last = look.header.begin_timestamp, look.header.end_timestamp
+            if (begin < first and end > last) or first <= begin <= last or first <= end <= last:
+                _select(look, offsets, count, begin, end)
+        except FileNotFoundError:
+            continue  # trimmed in the meantime
         if first < begin or len(offsets) >= count:
             break
     return offsets

@@ -10,21 +10,14 @@ the next flush, and behind the items, so that whoever reads them finds what they
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
 
-from reput_index.layout import (
-    HEADER,
-    HEADER_SIZE,
-    ITEM,
-    ITEM_DTYPE,
-    ITEM_SIZE,
-    SLOT_DTYPE,
-    SLOT_SIZE,
-    file_size,
-)
+from reput_index._chain import chain, seconds_of, slots_of, unchain
+from reput_index._header import Geometry, Header
+from reput_index.layout import HEADER_SIZE, ITEM, ITEM_DTYPE, ITEM_SIZE, SLOT_DTYPE, SLOT_SIZE
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,57 +25,14 @@ if TYPE_CHECKING:
     from reput.disk import Disk, FilePool
     from reput_index._keys import Keys
 
-__all__ = ["Geometry", "Header", "IndexFile", "chain", "seconds_between", "slots_of"]
+__all__ = ["CHUNK", "IndexFile"]
 
-_INT32_MAX: Final = (1 << 31) - 1
 _PAGE_SHIFT: Final = 10  # slots in a page, as a power of two: 4 KiB
 _PAGE: Final = 1 << _PAGE_SHIFT
 _GAP: Final = 4  # clean pages that are written again rather than made a write of their own
+_RUN: Final = 256  # pages copied at once: for so long a dispatch waits for a flush
 CHUNK: Final = 1 << 18
 """Items read at a time, where many are."""
-
-
-class Geometry(NamedTuple):
-    """How large the parts of a file are."""
-
-    slot_count: int
-    item_count: int
-    """Room for items, item 0 included, which is never used."""
-
-    @property
-    def file_size(self) -> int:
-        """Bytes of a file."""
-        return file_size(*self)
-
-    @property
-    def items_position(self) -> int:
-        """Byte at which item 0 stands."""
-        return HEADER_SIZE + self.slot_count * SLOT_SIZE
-
-    def position_of_item(self, number: int) -> int:
-        """Byte at which an item stands."""
-        return self.items_position + number * ITEM_SIZE
-
-
-class Header(NamedTuple):
-    """`HEADER_DTYPE` for one file; see there."""
-
-    begin_timestamp: int = 0
-    end_timestamp: int = 0
-    begin_physical_offset: int = 0
-    end_physical_offset: int = 0
-    used_slot_count: int = 0
-    next_item: int = 1
-
-    @classmethod
-    def decode(cls, data: bytes) -> Header:
-        """Read a header; bytes that are missing count as zero."""
-        header = cls(*HEADER.unpack(data[:HEADER_SIZE].ljust(HEADER_SIZE, b"\0")))
-        return header._replace(next_item=max(header.next_item, 1))
-
-    def encode(self) -> bytes:
-        """Bytes of the header; that of a file without items is all zero."""
-        return bytes(HEADER_SIZE) if self.next_item <= 1 else HEADER.pack(*self)
 
 
 @attrs.define(eq=False)
@@ -180,7 +130,7 @@ class IndexFile:
         items = np.empty(count, ITEM_DTYPE)
         items["key_hash"] = hashes
         items["physical_offset"] = offsets
-        items["seconds"] = _seconds(timestamps, header)
+        items["seconds"] = seconds_of(timestamps, header)
         items["previous"] = previous
         try:
             self.pool.write(self.path, items.view(np.uint8).data, geometry.position_of_item(first))
@@ -237,8 +187,7 @@ class IndexFile:
             items = self.read_items(first, min(CHUNK, self.header.next_item - first))
             slot = slots_of(items["key_hash"].astype(np.int32), self.geometry.slot_count)
             previous = items["previous"].astype(np.int32)
-            # Backwards: of several items in one slot the oldest is assigned last, and stays.
-            slots[slot[::-1]] = previous[::-1]
+            unchain(slots, slot, previous)
             self._dirty[slot >> _PAGE_SHIFT] = True
             used -= int(np.count_nonzero(previous == 0))
         self.end_at(stop, end_timestamp, used)
@@ -274,89 +223,37 @@ class IndexFile:
 
     # ------------------------------------------------------------------ writing back
 
-    def take_dirty(self) -> list[tuple[int, bytes]]:
-        """Bytes that the file does not have yet, with their positions, the header last."""
-        parts: list[tuple[int, bytes]] = []
-        if self.slots is not None and self._dirty is not None:
-            pages = np.flatnonzero(self._dirty)
-            self._dirty[:] = False
-            runs = np.split(pages, np.flatnonzero(np.diff(pages) > _GAP) + 1) if len(pages) else []
-            for run in runs:
-                start = int(run[0]) << _PAGE_SHIFT
-                stop = min((int(run[-1]) + 1) << _PAGE_SHIFT, self.geometry.slot_count)
-                data = self.slots[start:stop].astype(SLOT_DTYPE).tobytes()
-                parts.append((HEADER_SIZE + start * SLOT_SIZE, data))
-        if self.is_header_dirty:
-            parts.append((0, self.header.encode()))
-            self.is_header_dirty = False
-        return parts
+    def take_header(self) -> bytes | None:
+        """The header, where the file does not have it yet."""
+        if not self.is_header_dirty:
+            return None
+        self.is_header_dirty = False
+        return self.header.encode()
+
+    def dirty_runs(self) -> list[tuple[int, int]]:
+        """Slots ``[start, stop)`` that the file does not have yet, a few pages in each run."""
+        if self.slots is None or self._dirty is None:
+            return []
+        pages = np.flatnonzero(self._dirty)
+        if len(pages) == 0:
+            return []
+        runs = np.split(pages, np.flatnonzero(np.diff(pages) > _GAP) + 1)
+        return [
+            (page << _PAGE_SHIFT, min(page + _RUN, stop) << _PAGE_SHIFT)
+            for start, stop in ((int(run[0]), int(run[-1]) + 1) for run in runs)
+            for page in range(start, stop, _RUN)
+        ]
+
+    def take_slots(self, start: int, stop: int) -> tuple[int, memoryview]:
+        """Position and bytes of a run of `dirty_runs`, as it is now; clean from here on."""
+        assert self.slots is not None
+        assert self._dirty is not None
+        self._dirty[start >> _PAGE_SHIFT : stop >> _PAGE_SHIFT] = False
+        data = self.slots[start:stop].astype(SLOT_DTYPE)
+        return HEADER_SIZE + start * SLOT_SIZE, data.view(np.uint8).data
 
     def note_dirty(self) -> None:
         """Note that the file may have nothing of what is in memory."""
         self.is_header_dirty = True
         if self._dirty is not None:
             self._dirty[:] = True
-
-    def write_back(self, parts: list[tuple[int, bytes]]) -> None:
-        """Write what `take_dirty` gave."""
-        for position, data in parts:
-            self.pool.write(self.path, data, position)
-
-
-def slots_of(hashes: npt.NDArray[np.int32], slot_count: int) -> npt.NDArray[np.intp]:
-    """``(n,)`` slot of each hash; hashes are not negative."""
-    # A third of the time of a remainder: numpy divides by one number for all by multiplying.
-    return (hashes - hashes // np.int32(slot_count) * np.int32(slot_count)).astype(np.intp)
-
-
-def chain(
-    slots: npt.NDArray[np.int32], slot: npt.NDArray[np.intp], numbers: npt.NDArray[np.int32]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Enter items ``numbers`` in their slots; what was there, and the item before each in its slot.
-
-    No sort: of items that share a slot the last one assigned stays, so those in front of it find
-    another number than their own there. Only these few are looked at again.
-    """
-    before = slots.take(slot)
-    slots[slot] = numbers
-    newest = slots.take(slot)
-    others = np.flatnonzero(newest != numbers)
-    if len(others) == 0:
-        return before, before
-    previous = before.copy()
-    rows = np.union1d(others, newest[others] - numbers[0])
-    rows = rows[np.argsort(slot[rows], kind="stable")]
-    shares = np.flatnonzero(slot[rows[1:]] == slot[rows[:-1]])
-    previous[rows[shares + 1]] = numbers[rows[shares]]
-    return before, previous
-
-
-def _seconds(timestamps: npt.NDArray[np.int64], header: Header) -> npt.NDArray[np.int64]:
-    """Whole seconds between the file's begin and each message, between 0 and the largest int."""
-    begin = header.begin_timestamp
-    if header.next_item > 1:
-        return _since(begin, timestamps)
-    # The first item counts from the end of the file in front, where there is one; the others from
-    # the first.
-    seconds = _since(int(timestamps[0]), timestamps)
-    seconds[:1] = _since(begin, timestamps[:1])
-    return seconds
-
-
-def _since(begin: int, timestamps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    if begin <= 0:
-        return np.zeros(len(timestamps), np.int64)
-    # Wraps around as Java's difference does.
-    passed = timestamps - np.int64(begin)
-    first, last = (
-        min(max(int(each) // 1_000, 0), _INT32_MAX) for each in (passed.min(), passed.max())
-    )
-    if first == last:  # most often, as batches are small
-        return np.full(len(timestamps), first)
-    seconds: npt.NDArray[np.int64] = np.clip(passed // 1_000, 0, _INT32_MAX)
-    return seconds
-
-
-def seconds_between(begin: int, timestamp: int) -> int:
-    """The seconds that an item states, of a file and a message of these times, ms."""
-    return int(_since(begin, np.array([timestamp], np.int64))[0])

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
-from reput_index._file import Geometry, Header, IndexFile
+from reput_index._file import IndexFile
 from reput_index._geometry import guess_geometry
+from reput_index._header import Geometry, Header
 from reput_index._names import file_name, is_file_name, name_of_time
 from reput_index.layout import HEADER_SIZE, NEXT_ITEM_POSITION
 
@@ -198,12 +199,13 @@ class IndexFiles:
         try:
             for file in files.values():
                 try:
-                    self._write_back(file)
+                    header = self._write_back(file)
                     self.pool.flush([file.path])
                 except FileNotFoundError:
                     continue  # trimmed in the meantime
-                if file.is_full:
-                    self.flushed_timestamp = max(self.flushed_timestamp, file.header.end_timestamp)
+                # What the file says by now may have come behind the flush.
+                if header.next_item >= file.geometry.item_count:
+                    self.flushed_timestamp = max(self.flushed_timestamp, header.end_timestamp)
             if names_changed:
                 self.disk.flush_directory(self.directory)
                 self.disk.flush_directory(os.path.dirname(self.directory))
@@ -211,16 +213,25 @@ class IndexFiles:
             self._failure = error
             raise
 
-    def _write_back(self, file: IndexFile) -> None:
+    def _write_back(self, file: IndexFile) -> Header:
+        """Write slots and header; the header that the file then has."""
         with self._writing:
+            # The header is taken first and written last: slots may lead to items that it does not
+            # count yet, which whoever reads it passes over, but never to fewer than it counts.
             with self.lock:
-                parts = file.take_dirty()
+                header, data, runs = file.header, file.take_header(), file.dirty_runs()
             try:
-                file.write_back(parts)
+                for run in runs:
+                    with self.lock:
+                        position, part = file.take_slots(*run)
+                    self.pool.write(file.path, part, position)
+                if data is not None:
+                    self.pool.write(file.path, data, 0)
             except BaseException:
                 with self.lock:
                     file.note_dirty()  # a dispatch that comes again writes them
                 raise
+        return header
 
     def note_unflushed(self, file: IndexFile) -> None:
         """Have the next flush bring a file to disk."""

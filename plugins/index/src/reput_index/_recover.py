@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput_index._file import IndexFile, chain, seconds_between, slots_of
+from reput_index._chain import chain, seconds_between, slots_of
+from reput_index._file import IndexFile
 from reput_index._keys import KeysOfBatch, hash_of, keys_of_message
 from reput_index._names import name_of_time
 
@@ -50,8 +51,9 @@ class Recovery:
         """
         index, log = self._index, self._log
         self._give_size()
-        index.trim(log.min_physical_offset)
+        # Damage first: a header that is not true must not have its file removed as an old one.
         is_doubtful = self._drop_behind_damage(clean=clean) or not clean
+        index.trim(log.min_physical_offset)
         if is_doubtful:
             progress = self._mend_last(progress)
             for file in index.files:

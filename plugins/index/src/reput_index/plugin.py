@@ -14,8 +14,8 @@ import reput
 from reput.disk import FilePool
 from reput.manifest import OWN_DIRECTORY
 from reput_index._compat import find_as_rocketmq
-from reput_index._file import Geometry
 from reput_index._files import IndexFiles
+from reput_index._header import Geometry
 from reput_index._keys import KeysOfBatch
 from reput_index._query import Question, find
 from reput_index._recover import Recovery
@@ -147,7 +147,8 @@ class IndexPlugin(reput.Plugin):
         if not self.context.writable:
             index = attrs.evolve(index, files=())
             index.load()
-            indexed_to = max((file.header.end_physical_offset for file in index.files), default=0)
+            ends = (file.header.end_physical_offset for file in index.files)
+            indexed_to = min(max(ends, default=0), self.context.log.max_physical_offset)
         answer = find_as_rocketmq if compat else find
         return answer(index, self.context.log, question, indexed_to)
 

@@ -1,0 +1,52 @@
+"""What a file is like as a whole: the sizes of its parts, and what its header says."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from reput_index.layout import HEADER, HEADER_SIZE, ITEM_SIZE, SLOT_SIZE, file_size
+
+__all__ = ["Geometry", "Header"]
+
+
+class Geometry(NamedTuple):
+    """How large the parts of a file are."""
+
+    slot_count: int
+    item_count: int
+    """Room for items, item 0 included, which is never used."""
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of a file."""
+        return file_size(*self)
+
+    @property
+    def items_position(self) -> int:
+        """Byte at which item 0 stands."""
+        return HEADER_SIZE + self.slot_count * SLOT_SIZE
+
+    def position_of_item(self, number: int) -> int:
+        """Byte at which an item stands."""
+        return self.items_position + number * ITEM_SIZE
+
+
+class Header(NamedTuple):
+    """`HEADER_DTYPE` for one file; see there."""
+
+    begin_timestamp: int = 0
+    end_timestamp: int = 0
+    begin_physical_offset: int = 0
+    end_physical_offset: int = 0
+    used_slot_count: int = 0
+    next_item: int = 1
+
+    @classmethod
+    def decode(cls, data: bytes) -> Header:
+        """Read a header; bytes that are missing count as zero."""
+        header = cls(*HEADER.unpack(data[:HEADER_SIZE].ljust(HEADER_SIZE, b"\0")))
+        return header._replace(next_item=max(header.next_item, 1))
+
+    def encode(self) -> bytes:
+        """Bytes of the header; that of a file without items is all zero."""
+        return bytes(HEADER_SIZE) if self.next_item <= 1 else HEADER.pack(*self)
