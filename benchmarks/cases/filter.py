@@ -13,6 +13,7 @@ from benchmarks.workload import BATCH
 
 if TYPE_CHECKING:
     import reput
+    from reput.filters import MessageFilter
 
 __all__ = ["cases"]
 
@@ -91,14 +92,14 @@ def read_filtered(trial: Trial, *, by: str) -> None:
     import reput_filter
 
     count = _whole(trial.count(_READ_COUNT))
-    wanted: reput_filter.Expression | reput_filter.TagSubscription | reput_filter.Consumer | None
+    wanted: MessageFilter | None
     with _filled(trial, count, bit_maps=by == "bit-map") as store:
         if by == "tags":
             wanted = reput_filter.tags("rare")
         elif by == "nothing":
             wanted = None
         else:
-            wanted = store.filter("amount = 99", topic="orders")  # type: ignore[assignment]
+            wanted = store.filter("amount = 99", topic="orders")
         trial.settle()
         found = looked_at = 0
         label = {

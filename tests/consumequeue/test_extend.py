@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from typing import Any, ClassVar
 
@@ -231,7 +232,7 @@ def test_a_file_without_room_for_a_unit_ends_in_minus_one(tmp_path):
     assert found.is_known.all()
     assert found.tags_codes.tolist() == [view.tags_code for view in log.messages()][:10]
     assert found.store_timestamps.tolist() == [v.store_timestamp for v in log.messages()][:10]
-    assert found.bit_maps == [None] * 10
+    assert list(found.bit_maps) == [None] * 10
 
 
 def test_a_bit_map_too_large_for_a_unit_leaves_the_tags_code_where_it_was(tmp_path):
@@ -272,8 +273,11 @@ def test_what_is_cut_from_the_queue_is_cut_from_its_extend_files(count, tmp_path
         assert extend_files(tmp_path / "cut") == {}
 
 
-@pytest.mark.parametrize("harm", ["removed", "emptied", "zeroed"])
-@pytest.mark.parametrize("number", [0, 2, 4])
+@pytest.mark.parametrize(
+    ("harm", "number"),
+    # Zeros inside of a file look like any other content: they show in the last one only.
+    [*itertools.product(["removed", "emptied"], [0, 2, 4]), ("zeroed", 4)],
+)
 def test_extend_files_that_are_lost_are_written_again(harm, number, tmp_path):
     log = a_log()
     with plugin_over(log, tmp_path) as driver:
@@ -281,8 +285,6 @@ def test_extend_files_that_are_lost_are_written_again(harm, number, tmp_path):
         driver.flush()
         progress = driver.progress
     before = extend_files(tmp_path)
-    if harm == "zeroed" and number != 4:
-        pytest.skip("zeros inside of a file look like any other content")
     path = tmp_path / "consumequeue_ext/T/0" / sorted(before)[number]
     if harm == "removed":
         path.unlink()

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import reput_filter
+from reput_filter._codes import ERROR, FALSE, NULL, TRUE
 from reput_filter._columns import Columns
-from reput_filter._nodes import ERROR, FALSE, NULL, TRUE
 
 NAMES = ["a", "b", "price", "colour"]
 NUMBERS = [

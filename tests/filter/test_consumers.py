@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import attrs
 import numpy as np
@@ -18,8 +19,9 @@ from reput.message import Message
 from reput.testing import Driver, ManualClock, PluginContract, SmallLog
 from reput_filter._file import decode, encode
 from reput_filter.bloom import BloomFilter
-from reput_filter.consumers import Consumers, RetryFilter
+from reput_filter.consumers import Consumers
 from reput_filter.plugin import FilterConfig, FilterPlugin
+from reput_filter.registered import RegisteredFilter, RetryFilter, group_of
 
 NOW = 1_700_000_000_000
 
@@ -110,8 +112,9 @@ def test_filters_that_are_dead_for_long_are_forgotten(consumers, clock):
     consumers.register("h", "t", "a > 5")
     consumers.unregister("g")
 
-    assert not consumers.forget_dead(NOW - 1)
-    assert consumers.forget_dead(NOW)
+    consumers.save(forget_before=NOW - 1)
+    assert len(consumers.everyone()) == 2
+    consumers.save(forget_before=NOW)
     assert [each.group for each in consumers.everyone()] == ["h"]
 
 
@@ -125,6 +128,46 @@ def test_a_filter_is_never_born_before_a_message_that_was_indexed_without_it(con
     consumers.register("g", "orders", "a > 5")
 
     assert consumers.find("orders", "g").born_timestamp >= message.store_timestamp
+
+
+def test_what_is_saved_forgets_a_filter_before_its_bits_are_left_out(clock):
+    seen = []
+
+    def write(saved):
+        computed = {(each.group, each.expression) for each in consumers.everyone()}
+        known = {(each.group, each.expression) for each in saved}
+        assert known <= computed
+        assert all(each.born_timestamp <= clock.now for each in saved)
+        seen.append(known)
+
+    consumers = Consumers(BloomFilter.of(), clock, write)
+    consumers.register("g", "t", "a > 5", version=1)
+    consumers.register("h", "t", "a > 5", version=1)
+
+    consumers.register("g", "t", "a > 6", version=2)
+    assert seen[-2:] == [{("h", "a > 5")}, {("h", "a > 5"), ("g", "a > 6")}]
+
+    consumers.register("g", "t", "a >", version=3)
+    assert seen[-1] == {("h", "a > 5")}
+
+    consumers.unregister("h")
+    consumers.save(forget_before=clock.now)
+    assert seen[-1] == set()
+
+
+def test_a_filter_that_could_not_be_saved_as_forgotten_stays(clock):
+    def write(saved):
+        if not saved:
+            raise OSError(28, "full")
+
+    consumers = Consumers(BloomFilter.of(), clock, write)
+    consumers.register("g", "t", "a > 5")
+    consumers.unregister("g")
+
+    with pytest.raises(OSError, match="full"):
+        consumers.save(forget_before=clock.now)
+
+    assert [each.group for each in consumers.everyone()] == ["g"]
 
 
 # --------------------------------------------------------------------------- the file
@@ -191,9 +234,7 @@ def test_a_damaged_file_is_no_reason_to_fail(data):
     harmed = (text[:at] + put + text[at + cut :]).encode()
 
     for found in decode(harmed, BloomFilter.of(), NOW):
-        assert found.may_match(np.zeros(1, np.int64), [bytes(14)], np.ones(1, np.int64)).shape == (
-            1,
-        )
+        assert found.may_want([bytes(14)], np.ones(1, np.int64)).shape == (1,)
 
 
 @pytest.mark.parametrize("parameters", [(0, 32), (100, 32), (20, 0)])
@@ -206,10 +247,7 @@ def test_impossible_bloom_filters_are_refused(parameters):
 
 
 def decided(consumer, bit_map, store_timestamp=NOW + 1):
-    found = consumer.may_match(
-        np.zeros(1, np.int64), [bit_map], np.array([store_timestamp], np.int64)
-    )
-    return bool(found[0])
+    return bool(consumer.may_want([bit_map], np.array([store_timestamp], np.int64))[0])
 
 
 def test_what_a_bit_map_decides_by_the_table_of_the_specification(consumers):
@@ -231,14 +269,61 @@ def test_what_a_bit_map_decides_by_the_table_of_the_specification(consumers):
         assert not decided(consumer, consumers.bloom.bits(left))
 
 
+def registered(consumers, topic="t", group="g"):
+    return RegisteredFilter(consumers.find(topic, group), consumers.find)
+
+
+def may_match(chosen, bit_map):
+    found = chosen.may_match(np.zeros(1, np.int64), [bit_map], np.array([NOW + 100], np.int64))
+    return bool(found[0])
+
+
 def test_what_the_record_decides_by_the_table_of_the_specification(consumers):
     consumers.register("g", "t", "a > 5")
-    consumer = consumers.find("t", "g")
+    chosen = registered(consumers)
 
-    assert consumer.matches({"a": "6"})
-    assert not consumer.matches({"a": "5"})
-    assert not consumer.matches({})
-    assert not consumer.matches({"a": "six"})
+    assert chosen.matches({"a": "6"})
+    assert not chosen.matches({"a": "5"})
+    assert not chosen.matches({})
+    assert not chosen.matches({"a": "six"})
+
+
+def test_bit_maps_are_believed_as_long_as_the_filter_is_what_it_was(consumers, clock):
+    consumers.register("g", "t", "a > 5", version=1)
+    chosen = registered(consumers)
+    assert not may_match(chosen, bytes(14))
+
+    consumers.unregister("g")
+    assert not may_match(chosen, bytes(14)), "dead, and its bits are computed still"
+    consumers.register("g", "t", "a > 5", version=2)
+    assert not may_match(chosen, bytes(14)), "back, and the same"
+
+    consumers.register("g", "t", "a > 9", version=3)
+    assert may_match(chosen, bytes(14)), "another now: its bits say something else"
+    assert chosen.matches({"a": "6"})
+    assert not may_match(registered(consumers), bytes(14))
+
+
+def test_bit_maps_are_not_believed_any_more_when_the_filter_is_forgotten(consumers, clock):
+    consumers.register("g", "t", "a > 5")
+    chosen = registered(consumers)
+    consumers.unregister("g")
+
+    consumers.save(forget_before=NOW)
+    assert may_match(chosen, bytes(14))
+
+    clock.now += 1
+    consumers.register("g", "t", "a > 5")
+    assert may_match(chosen, bytes(14)), "some messages were indexed without it"
+
+
+def test_a_registered_filter_pickles_as_its_condition(consumers):
+    consumers.register("g", "t", "a > 5")
+
+    again = pickle.loads(pickle.dumps(registered(consumers)))
+
+    assert again == reput_filter.compile("a > 5")
+    assert str(again) == str(registered(consumers)) == "a > 5"
 
 
 def test_a_condition_that_is_not_registered_decides_nothing_by_the_queue():
@@ -255,12 +340,22 @@ def test_a_retry_topic_is_filtered_by_the_filters_of_the_topics_behind_it(consum
         {"RETRY_TOPIC": "others", "a": "4"},
         {"a": "4"},
     ]
-    for name in ("%RETRY%g", "%RETRY%g+orders"):
-        chosen = RetryFilter(consumers, name)
+    assert group_of("%RETRY%g") == group_of("%RETRY%g+orders") == "g"
+    assert group_of("orders") == ""
+    chosen = RetryFilter(consumers.of_group("g"))
 
-        assert [chosen.matches(row) for row in rows] == [True, False, True, True]
-        for batch in log_of(rows, "%RETRY%g").batches():
-            assert chosen.matches_batch(batch).tolist() == [True, False, True, True]
+    assert [chosen.matches(row) for row in rows] == [True, False, True, True]
+    assert may_match(chosen, bytes(14))
+    for batch in log_of(rows, "%RETRY%g").batches():
+        assert chosen.matches_batch(batch).tolist() == [True, False, True, True]
+
+
+def test_a_read_of_a_retry_topic_is_filtered_so_when_the_option_says_so(tmp_path):
+    for retry_topics, expected in ((False, reput_filter.Expression), (True, RetryFilter)):
+        config = {"filter": {"retry_topics": retry_topics}}
+        with reput.open(tmp_path / str(retry_topics), plugins=["filter"], config=config) as store:
+            assert type(store.filter("a > 5", topic="%RETRY%g")) is expected
+            assert type(store.filter("a > 5", topic="orders")) is reput_filter.Expression
 
 
 # --------------------------------------------------------------------------- bit maps
@@ -295,7 +390,7 @@ def test_each_message_gets_the_bits_of_the_consumers_that_want_it(consumers):
         positions = [
             position
             for each in consumers.of_topic(topic)
-            if each.matches({"a": str(number), **({} if number % 2 else {"b": "x"})})
+            if each.compiled.matches({"a": str(number), **({} if number % 2 else {"b": "x"})})
             for position in each.positions
         ]
         assert bit_map == consumers.bloom.bits(positions)
@@ -334,7 +429,7 @@ def test_a_reader_notices_what_the_writer_registers(tmp_path):
             store.plugin_objects["filter"].register("g", "t", "a > 5")
 
             found = reader.filter("a > 5", topic="t")
-            assert (found.group, found.topic) == ("g", "t")
+            assert (found.consumer.group, found.consumer.topic) == ("g", "t")
             assert isinstance(reader.filter("a > 5"), reput_filter.Expression)
 
 

@@ -175,22 +175,85 @@ def test_statuses_of_places_that_hold_nothing_are_those_without_a_filter(tmp_pat
         assert store.read("nobody", 0, 0, filter="amount = 1") == store.read("nobody", 0, 0)
 
 
-def test_a_damaged_record_is_a_hole_for_filtered_reads_too(tmp_path):
-    with opened(tmp_path) as store:
-        fill(store, 200)
-        broken = store.read("orders", 0, 50, 1).messages[0]
-    path = tmp_path / "commitlog" / "00000000000000000000"
+def damaged(root, count, number, *, place):
+    """A store in which a byte of one message's record is another."""
+    with opened(root) as store:
+        fill(store, count)
+        broken = store.read("orders", 0, number, 1).messages[0]
+    at = {"body": broken.places()[0], "magic": 4, "size": 3}[place]
+    path = root / "commitlog" / "00000000000000000000"
     with path.open("r+b") as file:
-        file.seek(broken.physical_offset + broken.places()[0])
+        file.seek(broken.physical_offset + at)
         file.write(b"\xff")
+    return opened(root)
 
-    with opened(tmp_path) as store:
-        plain = store.read("orders", 0, 0, 200)
-        filtered = store.read("orders", 0, 0, 200, filter="amount > 150 OR amount < 20")
 
-    assert [hole.queue_offset for hole in plain.holes] == [50]
+@pytest.mark.parametrize("place", ["body", "magic", "size"])
+@pytest.mark.parametrize("count", [10, 200])  # one by one, and as columns
+def test_a_wanted_message_that_is_damaged_is_a_hole(count, place, tmp_path):
+    with damaged(tmp_path, count, 5, place=place) as store:
+        plain = store.read("orders", 0, 0, count)
+        filtered = store.read("orders", 0, 0, count, filter="amount < 7 OR amount > 190")
+
+    assert [hole.queue_offset for hole in plain.holes] == [5]
     assert filtered.holes == plain.holes
-    assert numbers(filtered) == [*range(20), *range(151, 200)]
+    assert numbers(filtered) == [0, 1, 2, 3, 4, 6, *range(191, count)]
+
+
+@pytest.mark.parametrize(("place", "is_hole"), [("body", False), ("magic", True)])
+@pytest.mark.parametrize("count", [10, 200])
+def test_only_a_record_that_can_be_told_to_be_unwanted_is_no_hole(count, place, is_hole, tmp_path):
+    with damaged(tmp_path, count, 5, place=place) as store:
+        filtered = store.read("orders", 0, 0, count, filter="amount < 3")
+        nothing = store.read("orders", 0, 0, count, filter="amount < 0")
+
+    # As with tags, which do not look at bodies that nobody wants either.
+    assert [hole.queue_offset for hole in filtered.holes] == [5] * is_hole
+    assert numbers(filtered) == [0, 1, 2]
+    expected = ReadStatus.MESSAGE_WAS_REMOVING if is_hole else ReadStatus.NO_MATCHED_MESSAGE
+    assert nothing.status is expected
+
+
+def test_columns_go_on_behind_damaged_records(tmp_path):
+    with damaged(tmp_path, 200, 60, place="magic") as store:
+        wanted = Counting(reput_filter.compile("amount > 150"))
+        result = store.read("orders", 0, 0, 200, filter=wanted)
+
+    assert numbers(result) == [*range(151, 200)]
+    assert wanted.asked == 1  # the last unit, as it is not known what stands behind it
+
+
+def test_large_records_are_not_all_read_for_a_read_that_is_full_soon(tmp_path, monkeypatch):
+    import reput_consumequeue._scout as scout
+
+    monkeypatch.setattr(scout, "_SIZE_MAX", 1 << 16)
+    with opened(tmp_path) as store:
+        fill(store, 900)
+        wanted = Counting(reput_filter.compile("amount >= 0"))
+        result = store.read("orders", 0, 0, 300, 1 << 20, filter=wanted)
+
+    assert numbers(result) == [*range(300)]
+    assert wanted.asked_in_batches <= (1 << 16) // result.messages[0].size + 1
+    assert wanted.asked < 300
+
+
+def test_queues_that_take_turns_in_the_log_are_read_as_columns_too(tmp_path):
+    with opened(tmp_path) as store:
+        store.put_many(
+            [
+                reput.Message(
+                    f"t{number % 3}", b"%d" % number, 0, properties={"amount": str(number)}
+                )
+                for number in range(900)
+            ]
+        )
+        assert store.wait_dispatched(30)
+        wanted = Counting(reput_filter.compile("amount > 850"))
+        result = store.read("t1", 0, 0, 300, filter=wanted)
+
+    assert numbers(result) == [*range(853, 900, 3)]
+    assert wanted.asked == 1
+    assert wanted.asked_in_batches == 299  # none of another queue
 
 
 EXPRESSIONS = [
@@ -326,7 +389,7 @@ def test_a_registered_filter_leaves_out_messages_without_reading_them(tmp_path):
             found += numbers(result)
             at = result.next_queue_offset
 
-    assert isinstance(wanted.inner, reput_filter.Consumer)
+    assert isinstance(wanted.inner, reput_filter.RegisteredFilter)
     assert found == list(range(951, 1000))
     assert wanted.asked <= 52
     assert wanted.asked_in_batches <= 200  # the part of the log in which the wanted ones are

@@ -1,9 +1,12 @@
-"""`MessageFilter`: what a read takes to return some messages only; plugins make them."""
+"""`MessageFilter`: what a read takes to return some messages only; plugins make them.
+
+`BitMaps` is what readers may give it of many messages at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, overload, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,7 +15,45 @@ if TYPE_CHECKING:
     from reput.batch import DispatchBatch
     from reput.view import MessageView
 
-__all__ = ["MessageFilter"]
+__all__ = ["BitMaps", "MessageFilter"]
+
+
+class BitMaps(Sequence["bytes | None"]):
+    """Bit maps of ``n`` messages: a sequence of bytes or None, and columns for who wants them.
+
+    Attributes:
+        window: ``(w,)`` uint8, the bytes in which they lie.
+        starts: ``(n,)`` int64, position of each in the window; means nothing where there is none.
+        sizes: ``(n,)`` int64, bytes of each; 0 where there is none.
+    """
+
+    __slots__ = ("sizes", "starts", "window")
+
+    def __init__(
+        self,
+        window: npt.NDArray[np.uint8],
+        starts: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+    ) -> None:
+        self.window = window
+        self.starts = starts
+        self.sizes = sizes
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @overload
+    def __getitem__(self, row: int) -> bytes | None: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[bytes | None]: ...
+
+    def __getitem__(self, row: int | slice) -> bytes | Sequence[bytes | None] | None:
+        """A copy of one, None where there is none; or some rows."""
+        if isinstance(row, slice):
+            return BitMaps(self.window, self.starts[row], self.sizes[row])
+        start, size = int(self.starts[row]), int(self.sizes[row])
+        return self.window[start : start + size].tobytes() if size else None
 
 
 @runtime_checkable
@@ -42,7 +83,7 @@ class MessageFilter(Protocol):
 
         Args:
             tags_codes: ``(n,)`` tags codes of their units.
-            bit_maps: ``n`` bit maps; None where a message has none.
+            bit_maps: ``n`` bit maps; None where a message has none. May be `BitMaps`.
             store_timestamps: ``(n,)`` ms; -1 where it is not known, as without a bit map.
         """
         ...

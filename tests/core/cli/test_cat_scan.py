@@ -10,6 +10,7 @@ import pytest
 
 import reput
 from reput.cli.exitcodes import ExitCode
+from reput.pluginset import installed
 
 
 @pytest.fixture
@@ -254,3 +255,30 @@ def test_the_body_of_the_copy_is_the_body(run, store) -> None:
     line = run("cat", store, "orders", "--scan", "--json", "--body", "base64").lines[2]
 
     assert base64.b64decode(line["body"]).decode() == "drei 深圳"
+
+
+@pytest.mark.parametrize(
+    ("tags", "bodies"),
+    [("new", ["one"]), ("old || new", ["one"]), ("old", []), ("*", ["one", "2", "3"])],
+)
+def test_messages_with_other_tags_can_be_left_out(run, plain_store, tags, bodies) -> None:
+    path = plain_store(
+        reput.Message("orders", b"one", tags="new"),
+        reput.Message("orders", b"2", tags="newer"),
+        reput.Message("orders", b"3"),
+    )
+
+    outcome = run("cat", path, "orders", "--scan", "--tag", tags, "--format", "%s")
+
+    assert outcome.code == ExitCode.OK
+    assert outcome.out.splitlines() == bodies
+
+
+@pytest.mark.skipif(
+    any(found.name == "filter" for found in installed()), reason="the plugin filter is installed"
+)
+def test_a_condition_without_its_plugin_says_what_to_install(run, store) -> None:
+    outcome = run("cat", store, "orders", "--scan", "--where", "region = 'eu'")
+
+    assert outcome.code == ExitCode.UNAVAILABLE
+    assert "reput-filter" in outcome.err

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reput.cli import reading
+from reput.cli.conditions import Conditions, conditions_of, tag_option, where_option, with_filter
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure, warn
 from reput.cli.messagelines import Render, renderer
@@ -42,6 +43,7 @@ Examples:
   reput cat STORE orders --count 5
   reput cat STORE orders --queue 0 --from 1200 --format '%o %k %s'
   reput cat STORE orders --from -1h --follow
+  reput cat STORE orders --where "region = 'eu' AND amount > 100"
   reput cat STORE orders --json | jq .properties
 """
 
@@ -62,6 +64,8 @@ Examples:
     help="Where to begin: earliest, latest, a queue offset, a time ago (-90s, -1h, -2d), "
     "a time (2026-01-31T12:00:00Z; UTC without a zone), @ and ms since the epoch.",
 )
+@tag_option
+@where_option
 @click.option(
     "-n", "--count", metavar="N", type=click.IntRange(0), help="Stop after so many messages."
 )
@@ -91,6 +95,8 @@ def cat(
     topic: str,
     queue_id: int | None,
     start: Start,
+    tag: str | None,
+    where: str | None,
     count: int | None,
     follow: bool,
     template: str | None,
@@ -108,11 +114,15 @@ def cat(
     if follow and scan:
         raise click.UsageError("--follow reads queues and --scan reads the log: give one of them")
     render = renderer(template, body, as_json, "" if no_newline else "\n")
-    with open_to_read(path, plugins=() if scan else None) as store:
+    plugins = with_filter(path, () if scan else None, where)
+    with open_to_read(path, plugins=plugins) as store:
+        conditions = conditions_of(store, topic, tag, where)
         if scan:
             found = _scanned(store, topic, queue_id, start)
         else:
-            found = _queued(store, topic, queue_id, start, count, follow)
+            found = _queued(store, topic, queue_id, start, None if conditions else count, follow)
+        if conditions:
+            found = _meeting(conditions, found)
         if count is not None:
             found = _first(found, count)
         output = _Output(render, as_json=as_json, flush=follow)
@@ -196,6 +206,13 @@ def _scanned(
 
     with Progress("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:
         yield from scanned(store, topic, queue_id, start, progress.update)
+
+
+def _meeting(conditions: Conditions, found: Iterator[Placed | Lost]) -> Iterator[Placed | Lost]:
+    """Messages that meet the conditions; and what is lost, as nobody knows what it was."""
+    for each in found:
+        if not isinstance(each, reading.Placed) or conditions.matches(each.message):
+            yield each
 
 
 def _first(found: Iterator[Placed | Lost], count: int) -> Iterator[Placed | Lost]:

@@ -9,15 +9,14 @@ none, as there; what is cut is cleared; and an opening looks at the last unit on
 from __future__ import annotations
 
 import logging
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import attrs
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.gather import fixed_rows
 from reput.layout import file_name
+from reput_consumequeue._extendsource import ExtendSource
+from reput_consumequeue._extendunits import ExtendUnits, read_units
 from reput_consumequeue._files import unit_file_size
 from reput_consumequeue.extendlayout import (
     EXTEND_DTYPE,
@@ -26,71 +25,19 @@ from reput_consumequeue.extendlayout import (
     FILE_END,
     FILE_END_ROOM,
     addresses_of,
-    is_address,
-    positions_of,
 )
 from reput_consumequeue.layout import UNIT_DTYPE
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
     from reput_consumequeue._files import FileSet
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["BIT_MAP", "BIT_MAP_SIZE", "ExtendFiles", "ExtendSource", "ExtendUnits"]
+__all__ = ["ExtendFiles", "ExtendSource", "ExtendUnits"]
 
-BIT_MAP = "bit_map"
-"""Column of a batch: ``(n,)`` items of some bytes, a bit map each. Any plugin may compute it."""
-BIT_MAP_SIZE = "bit_map_size"
-"""Column of a batch: ``(n,)`` bytes of it that count, 0 for no bit map; all of them without it."""
-
-_NEAR = 1 << 16  # units that are not further apart are read together
-_STRETCH = 1 << 20  # bytes read at a time
-
-
-@attrs.frozen(eq=False)
-class ExtendSource:
-    """What a batch says for the extend units of its messages."""
-
-    physical_offsets: npt.NDArray[np.int64]
-    """``(n,)``, ascending."""
-    store_timestamps: npt.NDArray[np.int64]
-    bit_maps: npt.NDArray[np.uint8]
-    """``(n, w)``."""
-    bit_map_sizes: npt.NDArray[np.int64]
-    """``(n,)`` bytes of each row that count."""
-
-    @classmethod
-    def of(cls, batch: DispatchBatch) -> ExtendSource:
-        """The columns of a batch, bit maps where somebody computed them."""
-        count = len(batch)
-        try:
-            items = np.ascontiguousarray(batch.column(BIT_MAP))
-        except KeyError:
-            maps, sizes = np.zeros((count, 0), np.uint8), np.zeros(count, np.int64)
-        else:
-            maps = items.view(np.uint8).reshape(count, -1)
-            try:
-                stated = batch.column(BIT_MAP_SIZE).astype(np.int64)
-                sizes = np.clip(stated, 0, maps.shape[1])
-            except KeyError:
-                sizes = np.full(count, maps.shape[1], np.int64)
-        return cls(batch.physical_offset, batch.store_timestamp, maps, sizes)
-
-
-@attrs.frozen(eq=False)
-class ExtendUnits:
-    """What was read of ``n`` messages, in the order in which it was asked for."""
-
-    tags_codes: npt.NDArray[np.int64]
-    """``(n,)``; 0 where it is not known."""
-    store_timestamps: npt.NDArray[np.int64]
-    """``(n,)`` ms; -1 where the queue's unit has no extend unit."""
-    bit_maps: list[bytes | None]
-    is_known: npt.NDArray[np.bool_]
-    """``(n,)``: False where a unit leads to an extend unit that is not there."""
+_ZERO_SIZE = 1 << 16  # bytes cleared at a time
 
 
 class ExtendFiles:
@@ -183,8 +130,8 @@ class ExtendFiles:
         disk, path = self._shared.disk, self.path(base)
         with self._shared.pool.descriptor(path) as descriptor:
             for first, stop in disk.data_ranges(descriptor, position, self.file_size):
-                for at in range(first, stop, _NEAR):
-                    data = disk.read(descriptor, min(_NEAR, stop - at), at)
+                for at in range(first, stop, _ZERO_SIZE):
+                    data = disk.read(descriptor, min(_ZERO_SIZE, stop - at), at)
                     if data.count(0) != len(data):
                         disk.write(descriptor, bytes(len(data)), at)
                         self._shared.written(path)
@@ -206,7 +153,7 @@ class ExtendFiles:
         is_first = np.ones(len(units), np.bool_)
         is_first[1:] = offsets[1:] != offsets[:-1]
         rows = np.searchsorted(source.physical_offsets, offsets[is_first])
-        sizes = EXTEND_HEAD_SIZE + source.bit_map_sizes[rows]
+        sizes = source.unit_sizes(rows)
         fits = sizes <= min(EXTEND_SIZE_MAX, self.file_size - FILE_END_ROOM)
         tags_codes = units["tags_code"][is_first].astype(np.int64)
         positions = self._append(source, rows[fits], sizes[fits], tags_codes[fits])
@@ -239,7 +186,7 @@ class ExtendFiles:
             if stop > first:
                 positions[first:stop] = at + ends[first:stop] - sizes[first:stop] - done
                 part = slice(first, stop)
-                data = _encoded(source, rows[part], sizes[part], tags_codes[part])
+                data = source.encoded(rows[part], sizes[part], tags_codes[part])
                 self._write(base, at - base, data)
                 at += len(data)
             if stop < len(rows):
@@ -286,64 +233,8 @@ class ExtendFiles:
     # ------------------------------------------------------------------ reading
 
     def read(self, tags_codes: npt.NDArray[np.int64]) -> ExtendUnits:
-        """What stands behind ``(n,)`` tags codes of the queue's units; plain ones stay as they are.
-
-        Source: RocketMQ ``ConsumeQueueExt#get``: an address that leads to no unit leaves the tags
-        code unknown, and the filter passes.
-        """
-        found = ExtendUnits(
-            tags_codes.copy(),
-            np.full(len(tags_codes), -1, np.int64),
-            [None] * len(tags_codes),
-            np.ones(len(tags_codes), np.bool_),
-        )
-        rows = np.flatnonzero(is_address(tags_codes))
-        if len(rows) == 0:
-            return found
-        positions = positions_of(tags_codes[rows])
-        found.is_known[rows] = False
-        found.tags_codes[rows] = 0
-        base = positions - positions % self.file_size
-        steps = np.diff(positions)
-        is_break = (steps < 0) | (steps > _NEAR) | (np.diff(base) != 0)
-        starts = [0, *(np.flatnonzero(is_break) + 1).tolist(), len(rows)]
-        for first, stop in pairwise(starts):
-            self._read_stretch(int(base[first]), positions[first:stop], rows[first:stop], found)
-        return found
-
-    def _read_stretch(
-        self,
-        base: int,
-        positions: npt.NDArray[np.int64],
-        rows: npt.NDArray[np.int64],
-        found: ExtendUnits,
-    ) -> None:
-        start, last = int(positions[0]), int(positions[-1])
-        if last - start > _STRETCH:  # sparse: in two parts, and those again
-            middle = len(rows) // 2
-            self._read_stretch(base, positions[:middle], rows[:middle], found)
-            self._read_stretch(base, positions[middle:], rows[middle:], found)
-            return
-        wanted = min(last + EXTEND_SIZE_MAX, base + self.file_size) - start
-        data = self._read_bytes(base, start - base, wanted)
-        if len(data) < EXTEND_HEAD_SIZE:
-            return
-        window = np.frombuffer(data, np.uint8)
-        places = positions - start
-        whole = np.flatnonzero(places + EXTEND_HEAD_SIZE <= len(data))
-        places, rows = places[whole], rows[whole]
-        heads = fixed_rows(window, places, EXTEND_DTYPE)
-        sizes = heads["size"].astype(np.int64)
-        good = (sizes >= EXTEND_HEAD_SIZE) & (places + sizes <= len(data))
-        rows, places, heads, sizes = rows[good], places[good], heads[good], sizes[good]
-        found.is_known[rows] = True
-        found.tags_codes[rows] = heads["tags_code"]
-        found.store_timestamps[rows] = heads["store_timestamp"]
-        maps = np.clip(heads["bit_map_size"].astype(np.int64), 0, sizes - EXTEND_HEAD_SIZE)
-        for row, place, size in zip(rows.tolist(), places.tolist(), maps.tolist(), strict=True):
-            if size:
-                at = place + EXTEND_HEAD_SIZE
-                found.bit_maps[row] = data[at : at + size]
+        """What stands behind ``(n,)`` tags codes of the queue's units; see `read_units`."""
+        return read_units(tags_codes, self.file_size, self._read_bytes)
 
     def _read_bytes(self, base: int, position: int, size: int) -> bytes:
         shared = self._shared
@@ -357,28 +248,3 @@ class ExtendFiles:
             return shared.disk.read(descriptor, size, position)
         finally:
             shared.disk.close(descriptor)
-
-
-def _encoded(
-    source: ExtendSource,
-    rows: npt.NDArray[np.int64],
-    sizes: npt.NDArray[np.int64],
-    tags_codes: npt.NDArray[np.int64],
-) -> bytes:
-    """Units end to end."""
-    heads = np.zeros(len(rows), EXTEND_DTYPE)
-    heads["size"] = sizes
-    heads["tags_code"] = tags_codes
-    heads["store_timestamp"] = source.store_timestamps[rows]
-    heads["bit_map_size"] = sizes - EXTEND_HEAD_SIZE
-    starts = np.cumsum(sizes) - sizes
-    data = np.zeros(int(sizes.sum()), np.uint8)
-    head_bytes = heads.view(np.uint8).reshape(len(rows), EXTEND_HEAD_SIZE)
-    data[starts[:, None] + np.arange(EXTEND_HEAD_SIZE)] = head_bytes
-    for size in np.unique(sizes).tolist():
-        count = size - EXTEND_HEAD_SIZE
-        if count:
-            alike = np.flatnonzero(sizes == size)
-            places = starts[alike][:, None] + EXTEND_HEAD_SIZE + np.arange(count)
-            data[places] = source.bit_maps[rows[alike], :count]
-    return data.tobytes()

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput_consumequeue._extend import ExtendFiles, ExtendUnits
+from reput_consumequeue._extend import ExtendFiles
+from reput_consumequeue._extendunits import ExtendUnits, plain_units
 from reput_consumequeue._files import unit_file_size
 from reput_consumequeue._recover import truncate
 from reput_consumequeue.extendlayout import (
@@ -99,9 +100,7 @@ def extended(
     tags_codes = units["tags_code"].astype(np.int64)
     if is_address(tags_codes).any():
         return extend_of(queue, context, file_size).read(tags_codes)
-    count = len(units)
-    unknown = np.full(count, -1, np.int64)
-    return ExtendUnits(tags_codes, unknown, [None] * count, np.ones(count, np.bool_))
+    return plain_units(tags_codes)
 
 
 def recover_extend(queue: ConsumeQueue, extend: ExtendFiles) -> bool:

@@ -11,21 +11,15 @@ costs is a typed hole of the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import attrs
-
-from reput.decode import RECORD_SIZE_MAX
-from reput.layout import LIGHT_QUEUE_PREFIX, RECORD_MIN_SIZE
-from reput.logreader import message_at
-from reput.results import Hole, ReadResult
+from reput.results import ReadResult
 from reput.status import ReadStatus
+from reput_consumequeue._collector import Collector
 from reput_consumequeue.layout import UNIT_SIZE
 
 if TYPE_CHECKING:
     from reput.context import LogReader
-    from reput.view import MessageView
     from reput_consumequeue._files import QueueFiles
     from reput_consumequeue._queue import ConsumeQueue
     from reput_consumequeue._scout import Scout
@@ -37,8 +31,6 @@ _NEXT_FILES = 1  # further files to look into while nothing was found
 _MAX_BYTES_LOWEST, _MAX_BYTES_HIGHEST = 100, 128 * 1024 * 1024
 _FIRST_LOOK = 4  # units for each message wanted that a filtered read looks at, at first
 _FIRST_LOOK_MIN = 128
-_STRETCH_SIZE = 1 << 20  # neighbouring records are read in one go, up to this
-_STRETCH_WASTE = 3  # as long as the bytes between them are not this many times their own
 
 
 def read(
@@ -77,7 +69,7 @@ def _read(
     max_bytes = min(max(max_bytes, _MAX_BYTES_LOWEST), _MAX_BYTES_HIGHEST)
 
     files, at = queue.files, queue_offset
-    found = _Collector(queue, log, max_count, max_bytes, scout)
+    found = Collector(queue, log, max_count, max_bytes, scout)
     stop = min(high, queue_offset + max(_SCAN_SIZE // UNIT_SIZE, max_count))
     file_end = _end_of_file(files, at)
     count, next_files = max_count, _NEXT_FILES
@@ -114,204 +106,3 @@ def _read(
 def _end_of_file(files: QueueFiles, unit: int) -> int:
     """First unit behind the file to which ``unit`` belongs, whether it is there or not."""
     return unit + files.units_per_file - unit % files.units_per_file
-
-
-@attrs.define(eq=False)
-class _Collector:
-    """What one read has found so far."""
-
-    queue: ConsumeQueue
-    log: LogReader
-    max_count: int
-    max_bytes: int
-    scout: Scout | None = None
-    messages: list[MessageView] = attrs.field(factory=list)
-    places: list[int] = attrs.field(factory=list)
-    holes: list[Hole] = attrs.field(factory=list)
-    is_full: bool = False
-    _total: int = 0
-    _removed: bool = False
-    _skip_below: int = -1  # after a record that is gone: units before the next commit-log file
-
-    @property
-    def status(self) -> ReadStatus:
-        """What to call it."""
-        if self.messages:
-            return ReadStatus.FOUND
-        if self._removed:
-            return ReadStatus.MESSAGE_WAS_REMOVING
-        return ReadStatus.NO_MATCHED_MESSAGE
-
-    def take(
-        self,
-        queue_offset: int,
-        offsets: list[int],
-        sizes: list[int],
-        following: tuple[int, int],
-        rows: list[int] | None = None,
-    ) -> int:
-        """Look at consecutive units; how many were looked at.
-
-        Args:
-            queue_offset: place of the first.
-            offsets: physical offset that each states.
-            sizes: size that each states.
-            following: what the unit behind them states; an offset of -1 where it is in another
-                file, or there is none.
-            rows: which of them to look at, as the others are not wanted; all when left out.
-        """
-        messages, log = self.messages, self.log
-        follows = not self.queue.files.shared.writable
-        left = self.max_count - len(messages)
-        if rows is None:
-            rows = list(range(len(offsets)))
-            records = _records(log, offsets, sizes, left, self.max_bytes)
-        else:
-            some = [offsets[row] for row in rows], [sizes[row] for row in rows]
-            records = _records(log, *some, left, self.max_bytes)
-        next_row = 0
-        for row, record in zip(rows, records, strict=True):
-            place, offset, size = queue_offset + row, offsets[row], sizes[row]
-            count = len(messages)
-            if count and (
-                count >= self.max_count or self._total + size > self.max_bytes or row > next_row
-            ):
-                stop = self._full_at(sizes, next_row, row + 1)
-                if stop is not None:
-                    self.is_full = True
-                    return stop
-            next_row = row + 1
-            if offset < self._skip_below:
-                continue
-            message = message_at(record, offset) if len(record) == size else None
-            is_repeated = False
-            if message is None or message.queue_offset != place:  # else it is where it belongs
-                is_last = row + 1 == len(offsets)
-                behind = following if is_last else (offsets[row + 1], sizes[row + 1])
-                other = self._place_behind(place) if behind[0] < 0 else behind
-                is_repeated = (offset, size) == other
-            if follows and count and offset <= messages[-1].physical_offset:
-                message = None  # half a unit may point at another record of the queue
-            if (
-                message is not None
-                and not is_repeated
-                and message.body_matches()
-                and _belongs(message, self.queue)
-            ):
-                if self.scout is not None and not self.scout.wants(message):
-                    continue
-                messages.append(message)
-                self.places.append(place)
-                self._total += size
-                continue
-            if count and follows:
-                # It may have been in the middle of being written: the next read looks again.
-                self.is_full = True
-                return row
-            self._removed = True
-            if offset < log.min_physical_offset:
-                self._skip_below = offset - offset % log.file_size + log.file_size
-            elif is_repeated:
-                self._add_hole_unit(place, offset)
-            else:
-                self._add_damage(place, offset, size, message)
-        stop = self._full_at(sizes, next_row, len(offsets))
-        self.is_full = stop is not None or len(messages) >= self.max_count
-        return len(offsets) if stop is None else stop
-
-    def _full_at(self, sizes: list[int], first: int, stop: int) -> int | None:
-        """The first of some rows that has no place any more; it ends the read, wanted or not."""
-        if not self.messages or first >= stop:
-            return None
-        if len(self.messages) >= self.max_count:
-            return first
-        left = self.max_bytes - self._total
-        if max(sizes[first:stop]) <= left:
-            return None
-        return next(row for row in range(first, stop) if sizes[row] > left)
-
-    # ------------------------------------------------------------------ holes
-
-    def _place_behind(self, place: int) -> tuple[int, int] | None:
-        """What the unit behind the one at ``place``, the last of its file, states."""
-        is_last = place + 1 >= self.queue.max_offset
-        return None if is_last else self.queue.files.read_place(place + 1)
-
-    def _add_hole_unit(self, place: int, physical_offset: int) -> None:
-        """A message that is gone; the unit there repeats that of the next one that is not."""
-        log, start = self.log, self.log.min_physical_offset
-        before = self.queue.files.read_place(place - 1) if place > self.queue.min_offset else None
-        if before is not None and before[0] != physical_offset:
-            start = sum(before)
-        losses = log.losses(start, physical_offset)
-        if not losses:
-            self.holes.append(Hole(place, physical_offset, 0, "lost"))
-            return
-        loss = losses[-1]
-        text = f"lost with the log's bytes {loss.start_offset} to {loss.end_offset}: {loss.reason}"
-        self.holes.append(Hole(place, loss.start_offset, loss.size, text))
-
-    def _add_damage(
-        self, place: int, physical_offset: int, size: int, message: MessageView | None
-    ) -> None:
-        """A unit that points to no sound message of the queue, though the log goes on there."""
-        end = physical_offset + size
-        if size < RECORD_MIN_SIZE or end > self.log.max_physical_offset:
-            if physical_offset >= self.log.max_physical_offset:
-                return  # the log does not reach there, or not yet
-            reason = f"the unit states {size} bytes, of which the log has not all"
-        elif message is None:
-            reason = "no whole record of that size stands there"
-        elif not message.body_matches():
-            reason = "checksum and body differ"
-        else:
-            reason = f"the record is one of {message.topic}/{message.queue_id}"
-        self.holes.append(Hole(place, physical_offset, size, reason))
-
-
-def _records(
-    log: LogReader, offsets: list[int], sizes: list[int], max_count: int, max_bytes: int
-) -> Iterator[bytes]:
-    """Bytes of the record that each unit points to; neighbours are read together."""
-    row, count = 0, len(offsets)
-    while row < count:
-        if not RECORD_MIN_SIZE <= sizes[row] <= RECORD_SIZE_MAX:
-            yield b""  # no record's size; nothing is read for it
-            row += 1
-            continue
-        # A stretch ends where its commit-log file does, as a read does.
-        file_end = offsets[row] - offsets[row] % log.file_size + log.file_size
-        stop = _stretch(
-            offsets, sizes, row, min(count, row + max(max_count, 1)), max_bytes, file_end
-        )
-        start = offsets[row]
-        data = log.read(start, offsets[stop - 1] + sizes[stop - 1] - start)
-        for index in range(row, stop):
-            at = offsets[index] - start
-            yield data[at : at + sizes[index]]
-        row = stop
-
-
-def _stretch(
-    offsets: list[int], sizes: list[int], row: int, stop: int, max_bytes: int, file_end: int
-) -> int:
-    """End of the run of units from ``row`` on whose records are worth one read."""
-    start, wanted = offsets[row], sizes[row]
-    if wanted > _STRETCH_SIZE:
-        return row + 1
-    for index in range(row + 1, stop):
-        end = offsets[index] + sizes[index]
-        wanted += sizes[index]
-        span = end - start
-        ascending = offsets[index] >= offsets[index - 1] + sizes[index - 1]
-        if not ascending or end > file_end or span > _STRETCH_SIZE or wanted > max_bytes:
-            return index
-        if span > wanted * (1 + _STRETCH_WASTE) + 65_536:
-            return index
-    return stop
-
-
-def _belongs(message: MessageView, queue: ConsumeQueue) -> bool:
-    if message.queue_id == queue.queue_id and message.topic_bytes == queue.topic_bytes:
-        return True
-    return queue.topic.startswith(LIGHT_QUEUE_PREFIX)  # it lists messages of other topics

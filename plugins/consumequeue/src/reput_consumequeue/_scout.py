@@ -1,21 +1,24 @@
-"""Goes ahead of a filtered read: which units are worth reading the log for.
+"""Goes ahead of a filtered read: which units are worth a look at their records, and which are not.
 
-Three looks, each cheaper than the next: what the units state (tags code, bit map), then the records
-of many units at once, as columns; and in the end the message itself, which `wants` is asked for.
-Only a sound message of the queue that is not wanted is left out: what is damaged, and the unit of a
-message that is gone, is looked at by the read, and becomes the hole that it is without a filter.
+Three looks, each cheaper than the next: what the units state (tags code, bit map); then the records
+of many units at once, as columns; and in the end single records, which `selects` is asked for. What
+is left out is a message of the queue, at its place, that is not wanted. Everything else is looked
+at by the read, and becomes the hole that it is without a filter.
 
 Source: RocketMQ ``MessageFilter#isMatchedByConsumeQueue``, ``#isMatchedByCommitLog``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
 
-from reput.checksum import crc32
+from reput.decode import RECORD_SIZE_MAX, Decoder
+from reput.gather import words_at
+from reput.layout import HEADER_DTYPE, RECORD_MIN_SIZE
 from reput_consumequeue._extending import extended
 
 if TYPE_CHECKING:
@@ -27,10 +30,18 @@ if TYPE_CHECKING:
     from reput.view import MessageView
     from reput_consumequeue._queue import ConsumeQueue
 
+    Rows = npt.NDArray[np.int64]
+
 __all__ = ["Scout"]
 
 _FEW = 24  # records that are sooner read one by one
-_SPREAD = 12  # the log between them may be this many times as long as they are
+_GAP_SIZE = 1 << 14  # bytes between two records that are sooner read than left out
+_STRETCH_SIZE = 1 << 20  # bytes of the log that are read at a time
+_SIZE_MAX = 1 << 23  # bytes of records that are looked at before the read has returned any
+_TRIES = 4  # damaged records of a stretch behind which columns go on
+_STATED: Final = HEADER_DTYPE.fields
+assert _STATED is not None
+_OFFSET_FIELD: Final = _STATED["physical_offset"]
 
 
 @attrs.define(eq=False)
@@ -41,10 +52,12 @@ class Scout:
     context: StoreContext
     extend_file_size: int
     filter: MessageFilter
+    selected: dict[int, bytes] = attrs.field(init=False, factory=dict)
+    """Records that were found to be wanted, by their queue offsets."""
 
-    def wants(self, message: MessageView) -> bool:
-        """Whether the filter selects a message."""
-        return self.filter.matches(message)
+    def selects(self, place: int, message: MessageView) -> bool:
+        """Whether the filter selects the message that was read at a place."""
+        return place in self.selected or self.filter.matches(message)
 
     def rows(
         self, queue_offset: int, units: npt.NDArray[np.void], following: tuple[int, int]
@@ -57,6 +70,7 @@ class Scout:
             following: physical offset and size that the unit behind them states; -1 and anything
                 where it is not known.
         """
+        self.selected.clear()
         offsets = units["physical_offset"].astype(np.int64)
         sizes = units["size"].astype(np.int64)
         found = extended(self.queue, self.context, self.extend_file_size, units)
@@ -70,63 +84,86 @@ class Scout:
             is_gone[-1] = following[0] < 0 or following == (int(offsets[-1]), int(sizes[-1]))
         rows = np.flatnonzero(look & ~is_gone)
         if len(rows) > _FEW:
-            rows = self._selected(queue_offset, rows, offsets, sizes)
-        found_rows: list[int] = np.union1d(rows, np.flatnonzero(is_gone)).tolist()
-        return found_rows
+            look[self._unwanted(queue_offset, rows, offsets[rows], sizes[rows])] = False
+        kept: list[int] = np.flatnonzero(look | is_gone).tolist()
+        return kept
 
-    def _selected(
-        self,
-        queue_offset: int,
-        rows: npt.NDArray[np.int64],
-        offsets: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.int64],
-    ) -> npt.NDArray[np.int64]:
-        """``rows`` without those whose messages were read as columns, and are not wanted."""
-        starts, ends = offsets[rows], offsets[rows] + sizes[rows]
-        log = self.context.log
-        span = int(ends[-1] - starts[0])
-        if not 0 < span <= _SPREAD * int(sizes[rows].sum()):
-            return rows
-        if (starts[1:] < ends[:-1]).any() or (sizes[rows] <= 0).any():
-            return rows  # no queue that was written in order
-        if int(starts[0]) < log.min_physical_offset:
-            return rows
-        unwanted = np.zeros(len(rows), np.bool_)
-        for batch in log.scan(int(starts[0]), int(ends[-1])):
-            self._note_unwanted(batch, queue_offset + rows, starts, sizes[rows], unwanted)
-        return rows[~unwanted]
+    # ------------------------------------------------------------------ columns
 
-    def _note_unwanted(
-        self,
-        batch: DispatchBatch,
-        places: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.int64],
-        unwanted: npt.NDArray[np.bool_],
-    ) -> None:
-        if len(batch) == 0:
-            return
-        at = np.searchsorted(batch.physical_offset, starts)
-        at[at == len(batch)] = 0
-        # A message of this queue, whole, at its place; everything else is the read's to judge.
-        is_one = (batch.physical_offset[at] == starts) & (batch.size[at] == sizes)
-        is_one &= (batch.queue_id[at] == self.queue.queue_id) & (batch.queue_offset[at] == places)
+    def _unwanted(self, queue_offset: int, rows: Rows, offsets: Rows, sizes: Rows) -> Rows:
+        """Those of ``rows`` whose messages were looked at as columns, and are not wanted."""
+        # Behind so many bytes one by one: the read may be full after a few large records.
+        good = (sizes >= RECORD_MIN_SIZE) & (sizes <= RECORD_SIZE_MAX) & (offsets >= 0)
+        rows, offsets, sizes = rows[good], offsets[good], sizes[good]
+        count = int(np.searchsorted(np.cumsum(sizes), _SIZE_MAX, "right"))
+        rows, offsets, sizes = rows[:count], offsets[:count], sizes[:count]
+        is_unwanted = np.zeros(len(rows), np.bool_)
+        decoder = Decoder(check_offset=False)  # they are moved together
+        for first, stop in self._stretches(offsets, sizes):
+            part = slice(first, stop)
+            is_unwanted[part] = self._look_at(
+                decoder, queue_offset + rows[part], offsets[part], sizes[part]
+            )
+        return rows[is_unwanted]
+
+    def _stretches(self, offsets: Rows, sizes: Rows) -> list[tuple[int, int]]:
+        """Runs of records that are worth one read; it ends where its commit-log file does."""
+        if len(offsets) == 0:
+            return []
+        gaps = offsets[1:] - (offsets[:-1] + sizes[:-1])
+        is_break = (gaps < 0) | (gaps > _GAP_SIZE)
+        for size in (self.context.log.file_size, _STRETCH_SIZE):
+            is_break |= np.diff(offsets // size) != 0
+        borders = [0, *(np.flatnonzero(is_break) + 1).tolist(), len(offsets)]
+        return list(pairwise(borders))
+
+    def _look_at(
+        self, decoder: Decoder, places: Rows, offsets: Rows, sizes: Rows
+    ) -> npt.NDArray[np.bool_]:
+        """``(n,)``: which of neighbouring records are messages that are not wanted."""
+        data, begins = self._together(offsets, sizes)
+        window = np.frombuffer(data, np.uint8)
+        unwanted = np.zeros(len(places), np.bool_)
+        first = 0
+        for _ in range(_TRIES):
+            if first >= len(places) or int(begins[first]) >= len(window):
+                break
+            batch = decoder.decode(window[int(begins[first]) :], 0).batch
+            batch = batch[: len(places) - first]
+            if len(batch) == 0:
+                first += 1
+                continue
+            part = slice(first, first + len(batch))
+            is_one = self._are_messages(
+                batch, begins[part] - begins[first], sizes[part], places[part], offsets[part]
+            )
+            is_wanted = self.filter.matches_batch(batch)
+            unwanted[part] = is_one & ~is_wanted
+            for row in np.flatnonzero(is_one & is_wanted).tolist():
+                self.selected[int(places[first + row])] = batch.record(row)
+            first += len(batch) + 1  # behind a record that is none
+        return unwanted
+
+    def _together(self, offsets: Rows, sizes: Rows) -> tuple[bytes, Rows]:
+        """Neighbouring records without what stands between them, and where each begins."""
+        start = int(offsets[0])
+        data = self.context.log.read(start, int(offsets[-1] + sizes[-1]) - start)
+        begins = np.cumsum(sizes) - sizes
+        if int(begins[-1]) == int(offsets[-1]) - start:
+            return data, begins  # nothing does
+        starts = (offsets - start).tolist()
+        ends = (offsets - start + sizes).tolist()
+        parts = [data[start:end] for start, end in zip(starts, ends, strict=True)]
+        return b"".join(parts), begins
+
+    def _are_messages(
+        self, batch: DispatchBatch, starts: Rows, sizes: Rows, places: Rows, offsets: Rows
+    ) -> npt.NDArray[np.bool_]:
+        """``(n,)``: which rows are messages of this queue, each whole and at its place."""
+        dtype, position = _OFFSET_FIELD[:2]
+        stated = words_at(batch.window, batch.start + position, dtype)
+        is_one = (batch.start == starts) & (batch.size == sizes) & (stated == offsets)
+        is_one &= (batch.queue_id == self.queue.queue_id) & (batch.queue_offset == places)
         is_topic = np.array([name == self.queue.topic for name in batch.topics], np.bool_)
-        is_one &= is_topic[batch.topic_code[at]]
-        rows = np.flatnonzero(is_one & ~self.filter.matches_batch(batch)[at])
-        unwanted[rows[_sound(batch, at[rows])]] = True
-
-
-def _sound(batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which of some rows have the body that their checksum says; those of other queues may not."""
-    bodies, data = batch.body, batch.window.data
-    starts = bodies.starts[rows].tolist()
-    sizes = bodies.sizes[rows].tolist()
-    crcs = (
-        crc32(data[start : start + size]) & 0x7FFFFFFF
-        for start, size in zip(starts, sizes, strict=True)
-    )
-    stated = batch.column("body_crc")[rows].astype(np.int64)
-    found = np.fromiter(crcs, np.int64, len(rows))
-    is_sound: npt.NDArray[np.bool_] = (found == stated) | (bodies.sizes[rows] == 0)
-    return is_sound
+        found: npt.NDArray[np.bool_] = is_one & is_topic[batch.topic_code]
+        return found

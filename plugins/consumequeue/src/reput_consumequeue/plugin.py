@@ -99,13 +99,16 @@ class ConsumeQueuePlugin(reput.Plugin):
             context.directory(OWN_DIRECTORY, "consumequeue-file"),
         )
         found = list(self._on_disk())
-        size = next((size for *_, size in found if size), None)
-        if size is None and context.old_root:
-            size = next((size for *_, size in self._on_disk(context.old_root) if size), None)
-        if size is not None:
+        root = context.root
+        sized = next((each for each in found if each[2]), None)
+        if sized is None and context.old_root:
+            root = context.old_root
+            sized = next((each for each in self._on_disk(root) if each[2]), None)
+        if sized is not None:
             # The files of a store that exists say how large files are.
+            topic, queue_id, size = sized
             if size % UNIT_SIZE or size < 2 * UNIT_SIZE:
-                path = context.directory(DIRECTORY)
+                path = f"{root}/{DIRECTORY}/{topic}/{queue_id}"
                 raise CorruptFileError(path, size, f"a file of {size} bytes holds no whole units")
             self.files.units_per_file = size // UNIT_SIZE
             if self.config.units_per_file not in (UNITS_PER_FILE, self.files.units_per_file):

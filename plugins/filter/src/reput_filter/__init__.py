@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from reput_filter._javavalues import EvaluationError
-from reput_filter.consumers import Consumer
+from reput_filter.consumer import Consumer
 from reput_filter.errors import ExpressionError
 from reput_filter.expression import Expression, compile  # noqa: A004
 from reput_filter.plugin import FilterConfig, FilterPlugin
+from reput_filter.registered import RegisteredFilter, RetryFilter
 from reput_filter.subscription import TagSubscription, tags
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "ExpressionError",
     "FilterConfig",
     "FilterPlugin",
+    "RegisteredFilter",
+    "RetryFilter",
     "TagSubscription",
     "compile",
     "tags",

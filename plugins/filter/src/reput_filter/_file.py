@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from reput_filter.bloom import BloomFilter
-from reput_filter.consumers import Consumer
+from reput_filter.consumer import Consumer
 from reput_filter.errors import ExpressionError
 from reput_filter.expression import SQL92, Expression
 

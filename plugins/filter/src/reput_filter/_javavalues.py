@@ -10,6 +10,7 @@ import enum
 import math
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -22,6 +23,8 @@ __all__ = [
     "Number",
     "Value",
     "compare",
+    "equal",
+    "in_order",
     "parse_double",
     "parse_integer",
     "parse_number",
@@ -151,6 +154,33 @@ def compare(left: str | bool | Number, right: str | bool | Number) -> int:
     if isinstance(right, bool):
         return _sign(left.lower() == "true", right)
     return _sign(left, right)
+
+
+def equal(left: Value, right: Value) -> bool | None:
+    """``left = right``; null where only the left is missing, and true where both are."""
+    if left is None:
+        return True if right is None else None
+    if right is None:
+        return False
+    return compare(left, right) == 0
+
+
+_ORDERS: Final[dict[str, Callable[[int], bool]]] = {
+    ">": lambda order: order > 0,
+    ">=": lambda order: order >= 0,
+    "<": lambda order: order < 0,
+    "<=": lambda order: order <= 0,
+}
+
+
+def in_order(operator: str, left: Value, right: Value) -> bool | None:
+    """``left`` and ``right`` compared; two texts are compared as doubles."""
+    if left is None or right is None:
+        return None
+    if isinstance(left, str) and isinstance(right, str):
+        left = Number(Kind.DOUBLE, parse_double(left))
+        right = Number(Kind.DOUBLE, parse_double(right))
+    return _ORDERS[operator](compare(left, right))
 
 
 def _compare_numbers(left: float, right: float, kind: Kind) -> int:

@@ -15,23 +15,11 @@ import math
 from typing import Final
 
 from reput_filter import _traps
+from reput_filter._comparisons import Equal, Member, Ordered, Search
 from reput_filter._javavalues import INT_MAX, LONG_MAX, Kind, Number, compare
 from reput_filter._lexer import END, Token, tokens
-from reput_filter._nodes import (
-    AllOf,
-    AnyOf,
-    AsBoolean,
-    Constant,
-    Equal,
-    IsNull,
-    Member,
-    Negated,
-    Node,
-    Not,
-    Ordered,
-    Property,
-    Search,
-)
+from reput_filter._logic import AllOf, AnyOf, AsBoolean, IsNull, Not
+from reput_filter._nodes import Constant, Negated, Node, Property
 from reput_filter.errors import ExpressionError
 
 __all__ = ["DEPTH_MAX", "EXPRESSION_SIZE_MAX", "parse"]
@@ -161,6 +149,13 @@ class _Parser:
         high = self._unary()
         for side, place in ((left, start), (low, low_start), (high, high_start)):
             self._check_number(side, place)
+        is_checked = self._strict or not is_not  # as RocketMQ does
+        if is_checked and isinstance(low, Constant) and isinstance(high, Constant):
+            low_value, high_value = low.constant, high.constant
+            assert isinstance(low_value, Number)
+            assert isinstance(high_value, Number)  # both were checked
+            if compare(high_value, low_value) < 0:
+                raise self._error(high_start, "the upper bound is below the lower one")
         if is_not:
             return AnyOf(
                 (
@@ -168,12 +163,6 @@ class _Parser:
                     Ordered(">", left, high, column=high_start.column),
                 )
             )
-        if isinstance(low, Constant) and isinstance(high, Constant):
-            low_value, high_value = low.constant, high.constant
-            assert isinstance(low_value, Number)
-            assert isinstance(high_value, Number)  # both were checked
-            if compare(high_value, low_value) < 0:
-                raise self._error(high_start, "the upper bound is below the lower one")
         return AllOf(
             (
                 Ordered(">=", left, low, column=low_start.column),
@@ -183,7 +172,8 @@ class _Parser:
 
     def _member(self, left: Node, start: Token, is_not: bool) -> Node:
         if not isinstance(left, Property):
-            raise self._error(start, "only a property can be IN a list")
+            reason = "only a property can be IN a list"
+            raise self._error(start, _traps.BARE_NOT if _traps.is_bare_not(left) else reason)
         self._expect("(", "'('")
         texts = [_unquoted(self._expect("string", "a text in single quotes"))]
         while self._takes(","):
@@ -261,7 +251,10 @@ class _Parser:
         if isinstance(node, Constant) and not isinstance(node.constant, Number):
             raise self._error(start, "a property or a number expected")
         if node.is_boolean:
-            raise self._error(start, "a property or a number expected, and this is a condition")
+            reason = "a property or a number expected, and this is a condition"
+            if _traps.is_bare_not(node):
+                reason = _traps.BARE_NOT
+            raise self._error(start, reason)
 
     def _check_types(self, left: Node, right: Node, right_start: Token) -> None:
         if not (isinstance(left, Constant) and isinstance(right, Constant)):

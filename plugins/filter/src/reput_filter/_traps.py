@@ -5,6 +5,9 @@
 | ``a = 1 b = 2``, ``a LIKE 'x%'``, ``a - b = 1`` | what cannot follow is ignored |
 | ``a = 012`` | ``a = 0``, for the same reason |
 | ``NOT a = 5`` | ``(NOT a) = 5``: NOT binds tighter than any comparison |
+| ``NOT a CONTAINS 'x'`` | FALSE, always, for the same reason; ``a NOT CONTAINS 'x'`` works |
+| ``a NOT BETWEEN 5 AND 1`` | TRUE for every number; only BETWEEN is checked |
+| ``NULL``, ``a = 1 OR NULL`` | NULL as a condition selects nothing |
 | ``a AND b = 1`` | never selects anything: a property is a text, which is never TRUE |
 | ``-a > 5`` | null: only numbers that stand in the expression can be negated |
 | ``TRUE = a`` | an exception wherever ``a`` is there; ``a = TRUE`` works |
@@ -14,25 +17,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from reput_filter._nodes import (
-    AsBoolean,
-    Constant,
-    Equal,
-    IsNull,
-    Negated,
-    Node,
-    Not,
-    Property,
-    Search,
-)
+from reput_filter._comparisons import Equal, Search
+from reput_filter._javavalues import Number
+from reput_filter._logic import AllOf, AnyOf, AsBoolean, IsNull, Not
+from reput_filter._nodes import Constant, Negated, Node, Property
 from reput_filter.errors import ExpressionError
 
 if TYPE_CHECKING:
     from reput_filter._lexer import Token
 
-__all__ = ["check", "trailing"]
+__all__ = ["BARE_NOT", "check", "is_bare_not", "trailing"]
+
+BARE_NOT: Final = "NOT binds tighter than the comparison; write NOT (…)"
 
 
 def check(expression: str, root: Node) -> None:
@@ -42,6 +40,8 @@ def check(expression: str, root: Node) -> None:
         ExpressionError: the leftmost one that was found.
     """
     found: list[tuple[int, str]] = []
+    if isinstance(root, Constant) and root.constant is None:
+        found.append((root.column, "NULL is no condition that selects anything"))
     left = [root]
     while left:
         node = left.pop()
@@ -61,17 +61,32 @@ def _traps_of(node: Node) -> list[tuple[int, str]]:
                 f"the property {name} alone is never TRUE; write {name} = TRUE",
             )
         ]
-    if isinstance(node, Negated) and not isinstance(node.operand, Constant | Negated):
+    if isinstance(node, Negated) and not _is_number(node.operand):
         return [(node.column, "only a number that stands here can be negated; a property is null")]
+    if isinstance(node, Equal | IsNull | Search) and is_bare_not(node.children[0]):
+        return [(node.children[0].column, BARE_NOT)]
     if isinstance(node, Search) and not node.text:
         return [(node.column, "an empty text is found in nothing")]
     if isinstance(node, Search) and not isinstance(node.operand, Property):
         return [(node.column, "only a property can be searched")]
-    if isinstance(node, Equal | IsNull):
-        first = node.children[0]
-        if isinstance(first, Not) and not first.is_enclosed:
-            return [(first.column, "NOT binds tighter than the comparison; write NOT (…)")]
+    if isinstance(node, AllOf | AnyOf | Not):
+        return [
+            (each.column, "NULL is no condition that selects anything")
+            for each in node.children
+            if isinstance(each, Constant) and each.constant is None
+        ]
     return _traps_of_types(node) if isinstance(node, Equal) else []
+
+
+def is_bare_not(node: Node) -> bool:
+    """Whether it is a NOT that somebody meant for what stands behind it."""
+    return isinstance(node, Not) and not node.is_enclosed
+
+
+def _is_number(node: Node) -> bool:
+    if isinstance(node, Negated):
+        return True  # it is looked at itself
+    return isinstance(node, Constant) and isinstance(node.constant, Number)
 
 
 def _traps_of_types(node: Equal) -> list[tuple[int, str]]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reput_filter._codes import TRUE
 from reput_filter._columns import Columns
 from reput_filter._javavalues import Number, Value
-from reput_filter._nodes import TRUE, Constant, Node, Property, truth
+from reput_filter._nodes import Constant, Node, Property, truth
 from reput_filter._parser import parse
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from reput.view import MessageView
     from reput_filter.subscription import TagSubscription
 
-__all__ = ["SQL92", "TAG", "Expression", "compile", "properties_of"]
+__all__ = ["SQL92", "TAG", "Expression", "Undecided", "compile", "properties_of"]
 
 SQL92 = "SQL92"
 TAG = "TAG"
@@ -56,7 +57,22 @@ def _compiled(text: str, strict: bool) -> Expression:
     return Expression(text, strict=strict)
 
 
-class Expression:
+class Undecided:
+    """A filter of whose messages a queue's units say nothing."""
+
+    __slots__ = ()
+
+    def may_match(
+        self,
+        tags_codes: npt.NDArray[np.int64],
+        bit_maps: Sequence[bytes | None],
+        store_timestamps: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.bool_]:
+        """``(n,)``: everything may match."""
+        return np.ones(len(tags_codes), np.bool_)
+
+
+class Expression(Undecided):
     """A condition on the properties of a message; immutable, thread-safe.
 
     Args:
@@ -136,15 +152,6 @@ class Expression:
             return found
         assert isinstance(self._root, Constant)
         return np.full(len(columns), 2 if found is None else int(bool(found)), np.uint8)
-
-    def may_match(
-        self,
-        tags_codes: npt.NDArray[np.int64],
-        bit_maps: Sequence[bytes | None],
-        store_timestamps: npt.NDArray[np.int64],
-    ) -> npt.NDArray[np.bool_]:
-        """Everything may: what a queue's units state says nothing about properties."""
-        return np.ones(len(tags_codes), np.bool_)
 
 
 def properties_of(message: MessageView | Mapping[str, str]) -> Mapping[str, str]:

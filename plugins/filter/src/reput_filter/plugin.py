@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
@@ -13,8 +13,10 @@ import reput
 from reput_filter import expression as expressions
 from reput_filter._file import decode, encode
 from reput_filter.bloom import BloomFilter
-from reput_filter.consumers import Consumer, Consumers
+from reput_filter.consumer import Consumer
+from reput_filter.consumers import Consumers
 from reput_filter.expression import SQL92, TAG, Expression
+from reput_filter.registered import RETRY_PREFIX, RegisteredFilter, RetryFilter, group_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,6 +48,9 @@ class FilterConfig:
         default=32, validator=[instance_of(int), ge(1), le(100_000)]
     )
     """Consumers for which that rate holds; a bit map has 3.5 bits for each."""
+    retry_topics: bool = attrs.field(default=False, validator=instance_of(bool))
+    """Filter the messages of a retry topic (``%RETRY%group``) by what that group has registered for
+    the topics from which they came, whatever condition the read gives."""
     forget_after_ms: int = attrs.field(default=86_400_000, validator=[instance_of(int), ge(0)])
     """Bits of a consumer that has left are computed for so long."""
 
@@ -70,7 +75,7 @@ class FilterPlugin(reput.Plugin):
     """The registered filters."""
     _context: StoreContext | None = attrs.field(init=False, default=None)
     _written: bytes | None = attrs.field(init=False, default=None)
-    _file_lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _follow_lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
     # ------------------------------------------------------------------ opening
 
@@ -88,24 +93,30 @@ class FilterPlugin(reput.Plugin):
 
     def _none(self, clock: Callable[[], int]) -> Consumers:
         bloom = BloomFilter.of(self.config.max_error_rate, self.config.expected_consumers)
-        return Consumers(bloom, clock)
+        return Consumers(bloom, clock, self._write)
 
     # ------------------------------------------------------------------ filters of reads
 
     @reput.hookimpl
     def reput_filter(
         self, expression: str, kind: str, topic: str | None
-    ) -> Expression | TagSubscription | Consumer | None:
+    ) -> Expression | TagSubscription | RegisteredFilter | RetryFilter | None:
         """See `reput.hookspecs.reput_filter`."""
         if kind not in (SQL92, TAG):
             return None
         compiled = expressions.compile(expression, kind, strict=self.config.strict)
         if kind == SQL92 and topic is not None:
             self._follow()
+            if self.config.retry_topics and topic.startswith(RETRY_PREFIX):
+                return RetryFilter(self.consumers.of_group(group_of(topic)))
             registered = self.consumers.with_expression(topic, expression)
             if registered is not None:
-                return registered
+                return RegisteredFilter(registered, self._registered)
         return compiled
+
+    def _registered(self, topic: str, group: str) -> Consumer | None:
+        self._follow()
+        return self.consumers.find(topic, group)
 
     # ------------------------------------------------------------------ registered filters
 
@@ -122,35 +133,28 @@ class FilterPlugin(reput.Plugin):
 
         See `Consumers.register`. It is on disk when this returns.
         """
-        changed = self.consumers.register(group, topic, expression, kind=kind, version=version)
-        self._save()
-        return changed
+        return self.consumers.register(group, topic, expression, kind=kind, version=version)
 
     def register_group(
         self, group: str, subscriptions: Mapping[str, str], *, version: int = 0
     ) -> None:
         """Take all filters of a group, by topic; its filters of other topics are dead then."""
         self.consumers.register_group(group, subscriptions, version=version)
-        self._save()
 
     def unregister(self, group: str) -> None:
         """Note that a consumer group has left."""
         self.consumers.unregister(group)
-        self._save()
 
-    def _save(self) -> None:
+    def _write(self, consumers: Sequence[Consumer]) -> None:
         context = self._context
         if context is None or not context.writable:
             return
-        with self._file_lock:
-            self.consumers.forget_dead(context.clock() - self.config.forget_after_ms)
-            consumers = self.consumers.everyone()
-            data = encode(consumers)
-            if data == self._written or (self._written is None and not consumers):
-                return
-            context.disk.make_directory(context.directory(DIRECTORY))
-            context.disk.replace(context.directory(DIRECTORY, FILE_NAME), data)
-            self._written = data
+        data = encode(consumers)
+        if data == self._written or (self._written is None and not consumers):
+            return
+        context.disk.make_directory(context.directory(DIRECTORY))
+        context.disk.replace(context.directory(DIRECTORY, FILE_NAME), data)
+        self._written = data
 
     def _read(self) -> bytes | None:
         assert self._context is not None
@@ -164,7 +168,7 @@ class FilterPlugin(reput.Plugin):
         context = self._context
         if context is None or context.writable:
             return
-        with self._file_lock:
+        with self._follow_lock:
             data = self._read()
             if data == self._written:
                 return
@@ -183,7 +187,8 @@ class FilterPlugin(reput.Plugin):
     @reput.hookimpl
     def reput_flush(self) -> None:
         """Save what has changed; filters that are dead for long go."""
-        self._save()
+        if self._context is not None:
+            self.consumers.save(forget_before=self._context.clock() - self.config.forget_after_ms)
 
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:

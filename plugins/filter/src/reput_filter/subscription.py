@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from reput.hashing import java_string_hash
-from reput_filter._columns import Texts
+from reput_filter._texts import Texts
 from reput_filter.errors import ExpressionError
 from reput_filter.expression import TAG, properties_of
 
@@ -90,8 +90,7 @@ class TagSubscription:
         """``(n,)``: which messages of a batch have one of the tags."""
         if self.everything:
             return np.ones(len(batch), np.bool_)
-        column = batch.text(_TAGS)
-        return Texts(column.window, column.starts, column.sizes).is_one_of(self.tags)
+        return Texts(batch.text(_TAGS)).is_one_of(self.tags)
 
     def may_match(
         self,

@@ -1,0 +1,31 @@
+"""What a condition is for each row of a column, as one byte: *codes*.
+
+FALSE and TRUE are 0 and 1, so that a mask becomes codes by its dtype alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import numpy.typing as npt
+
+    Codes: TypeAlias = npt.NDArray[np.uint8]
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+
+__all__ = ["ERROR", "FALSE", "NEGATED", "NULL", "NULLNESS", "TRUE"]
+
+FALSE: Final = 0
+TRUE: Final = 1
+NULL: Final = 2
+ERROR: Final = 3
+"""Java throws."""
+
+NEGATED: Final = np.array([TRUE, FALSE, NULL, ERROR], np.uint8)
+"""Codes of NOT, by code."""
+NULLNESS: Final = np.array([FALSE, FALSE, TRUE, ERROR], np.uint8)
+"""Codes of IS NULL, by code."""
