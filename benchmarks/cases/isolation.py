@@ -19,8 +19,14 @@ __all__ = ["cases"]
 
 _BODY = 100
 _BATCH = 5_000
-_PAUSE = 0.01  # seconds between two messages
-_LOOK_EVERY = 20e-6
+_SLEEP = 0.05  # seconds; what the sleeping neighbour does with a batch, and nothing else
+_ROUNDS, _NOTICE = 8, 0.15  # times seconds: the store's watch looks once a second
+# A message is put when the store has come to rest after the one before: latencies are those of a
+# producer that puts a hundred a second, and not of a queue of puts.
+_PAUSE = 0.01  # seconds
+# Nothing wakes who reads, as for any reader: it asks again. A fraction of what is measured, and
+# long enough that the looking leaves the interpreter to the threads that are looked at.
+_LOOK_EVERY = 20e-6  # seconds
 
 
 def cases() -> Iterator[Case]:
@@ -53,7 +59,7 @@ def _neighbour(kind: str) -> Any:
         def reput_dispatch(self, batch: reput.DispatchBatch) -> None:
             """Do it."""
             if kind == "sleeping":
-                time.sleep(0.05)
+                time.sleep(_SLEEP)
             elif kind == "slow":
                 # Text of every message, one by one: what a first plugin of somebody's looks like.
                 keys = batch.text("KEYS")
@@ -83,10 +89,11 @@ def _beside(kind: str) -> Callable[[Trial], None]:
         store = reput.open(trial.directory / "store", plugins=plugins)
         if kind == "suspended":
             store.suspend_plugin("neighbour")
-        # What the store needs to find out that somebody is slow is not what is measured.
-        for _ in range(8):
+        # What the store needs to find out that somebody is slow is not what is measured. Its watch
+        # goes by the clock, so time has to pass; and nothing tells that it has found nothing.
+        for _ in range(_ROUNDS):
             store.put_many(messages)
-            time.sleep(0.15)
+            time.sleep(_NOTICE)
         _wait_for_queues(store)
         trial.settle()
         with trial.timed(f"beside {kind}", batches * _BATCH, baseline=kind == "none") as measured:

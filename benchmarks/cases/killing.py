@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.case import Case, body_name
+from benchmarks.dying import write_and_die
 from benchmarks.tables import OPEN_AFTER_KILL
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
@@ -70,7 +71,7 @@ def open_after_kill(trial: Trial, *, file_count: int) -> None:
     # The tail is in the last file, whose rest is what the store has more of.
     count = (file_size * file_count - file_size // 4 - tail_size) // _RECORD // BATCH * BATCH
     more = tail_size // _RECORD
-    _write_and_die(store_path, file_size, max(count, BATCH), more)
+    write_and_die(partial(_write, store_path, file_size, max(count, BATCH), more))
     trial.warm_up()
     disk = _CountingDisk()
     label = "1 file" if file_count == 1 else f"{file_count} files"
@@ -94,32 +95,21 @@ def _tail_of(store: Any) -> int:
     return int(recovery.end_offset - recovery.start_offset)
 
 
-def _write_and_die(path: Path, file_size: int, count: int, more: int) -> None:
-    """Put ``count`` messages, flush, put ``more``, and end without closing anything."""
-    child = os.fork()
-    if child:
-        _, status = os.waitpid(child, 0)
-        if status:
-            raise RuntimeError(f"the writer ended with status {status}")
-        return
-    status = 1
-    try:
-        import reput
+def _write(path: Path, file_size: int, count: int, more: int) -> None:
+    """Put ``count`` messages, flush, and put ``more``, into a store that stays open."""
+    import reput
 
-        work = Workload(_BODY)
-        never = 3_600_000
-        log = {
-            "file_size": file_size,
-            "flush_interval_ms": never,
-            "plugin_flush_interval_ms": never,
-        }
-        store = reput.open(path, config={"commitlog": log})
-        for first in range(0, count, BATCH):
-            store.put_many(work.columns(first, BATCH))
-        store.wait_dispatched()
-        store.flush()
-        for first in range(count, count + more, BATCH):
-            store.put_many(work.columns(first, min(BATCH, count + more - first)))
-        status = 0
-    finally:
-        os._exit(status)
+    work = Workload(_BODY)
+    never = 3_600_000
+    log = {
+        "file_size": file_size,
+        "flush_interval_ms": never,
+        "plugin_flush_interval_ms": never,
+    }
+    store = reput.open(path, config={"commitlog": log})
+    for first in range(0, count, BATCH):
+        store.put_many(work.columns(first, BATCH))
+    store.wait_dispatched()
+    store.flush()
+    for first in range(count, count + more, BATCH):
+        store.put_many(work.columns(first, min(BATCH, count + more - first)))

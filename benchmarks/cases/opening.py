@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.case import Case, body_name
+from benchmarks.dying import write_and_die
 from benchmarks.tables import OPEN
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
@@ -62,7 +62,7 @@ def open_killed(trial: Trial) -> None:
 
     count = trial.count(200_000 // BATCH) * BATCH
     store_path = trial.directory / "store"
-    _write_and_die(store_path, count)  # first: a fork must not find threads
+    write_and_die(partial(_write, store_path, count))
     trial.warm_up()
     with trial.timed("reput, after a kill", 1, unit="opens") as measured:
         began = time.perf_counter_ns()
@@ -93,22 +93,11 @@ def import_reput(trial: Trial) -> None:
         measured.latencies = Latencies.of("start", times)
 
 
-def _write_and_die(path: Path, count: int) -> None:
-    """Put ``count`` messages in a child that ends without closing anything."""
-    child = os.fork()
-    if child:
-        _, status = os.waitpid(child, 0)
-        if status:
-            raise RuntimeError(f"the writer ended with status {status}")
-        return
-    status = 1
-    try:
-        import reput
+def _write(path: Path, count: int) -> None:
+    """Put ``count`` messages into a store that stays open."""
+    import reput
 
-        work = Workload(_BODY)
-        store = reput.open(path)
-        for first in range(0, count, BATCH):
-            store.put_many(work.columns(first, BATCH))
-        status = 0
-    finally:
-        os._exit(status)
+    work = Workload(_BODY)
+    store = reput.open(path)
+    for first in range(0, count, BATCH):
+        store.put_many(work.columns(first, BATCH))

@@ -27,6 +27,7 @@ HARMLESS = {
         "os.fspath",
         "os.cpu_count",
         "os.getpid",
+        "os.urandom",
         "os._exit",
         "os.sep",
         "os.altsep",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from pathlib import Path
 from typing import ClassVar
 
+import crashlives
 import pytest
+from crashlives import message, one
 
 import reput
 from reput.testing import CrashContract, PowerCuts, QuickDisk, Witness, place, snapshot
@@ -15,23 +18,9 @@ from reput.testing.witness import messages_of
 pytestmark = pytest.mark.proof
 
 
-def options_for(flush):
-    log = {"file_size": 4096, "preallocate": False, "flush": flush}
-    return {
-        "plugins": ["consumequeue"],
-        "config": {"commitlog": log, "consumequeue": {"units_per_file": 3}},
-    }
-
-
-def message(number, size=20):
-    body = b"%d:" % number
-    return reput.Message(f"T{number % 2}", body.ljust(size, b"x"), 0, tags="TagA")
-
-
-def one(witness, root):
-    witness.open(root)
-    witness.put(message(0))
-    witness.close()
+options_for = functools.partial(
+    crashlives.options_for, plugins=["consumequeue"], consumequeue={"units_per_file": 3}
+)
 
 
 def several(witness, root):

@@ -16,17 +16,16 @@ from damagedstores import SOAK, SmallStore, missing, wrong
 from reput.errors import ConfigError, CorruptFileError, PluginError, ReputError
 from reput.layout import CRC_PROPERTY_SIZE
 
-SMALL_FILES = (
+ALWAYS = (
     "abort",
     "checkpoint",
     "lock",
-    "reput/closed",
     "reput/flushed",
-    "reput/losses.jsonl",
     "reput/manifest.json",
-    "reput/plugins/offsets.json",
     "reput/progress/offsets",
 )
+WHEN_CLOSED = ("reput/closed", "reput/plugins/offsets.json")
+LOSSES = "reput/losses.jsonl"  # there when a message was lost
 UNUSED = 64  # of a stretch of zeros only the first and the last so many bytes are tried
 
 pytestmark = [pytest.mark.usefixtures("_quiet"), pytest.mark.proof]
@@ -89,14 +88,31 @@ def _is_worth_it(data, at):
     return any(data[max(at - UNUSED, 0) : at + UNUSED])
 
 
+def _names_of(killed):
+    return (*ALWAYS, LOSSES) if killed else (*ALWAYS, *WHEN_CLOSED, LOSSES)
+
+
 @pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
-@pytest.mark.parametrize("name", SMALL_FILES)
-def test_a_flipped_bit_of_a_small_file_costs_no_message(tmp_path, killed, name):
+def test_no_small_file_is_forgotten(tmp_path, killed):
     store = SmallStore(tmp_path / "store", killed=killed)
-    if name == "reput/losses.jsonl":
+
+    small = {name for name in store.files if not name.startswith("commitlog/")}
+
+    assert small == {*_names_of(killed)} - {LOSSES}
+
+
+@pytest.mark.parametrize(
+    ("name", "killed"),
+    [
+        pytest.param(name, killed, id=f"{name}-{'killed' if killed else 'closed'}")
+        for killed in (False, True)
+        for name in _names_of(killed)
+    ],
+)
+def test_a_flipped_bit_of_a_small_file_costs_no_message(tmp_path, name, killed):
+    store = SmallStore(tmp_path / "store", killed=killed)
+    if name == LOSSES:
         _lose_a_message(store)
-    if name not in store.files:
-        pytest.skip("there is no such file then")
 
     for bit, data in store.flips(name):
         if not _is_worth_it(store.files[name], bit // 8):

@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from openstores import plugin, put, state_of, until
 
 import reput
 from reput.errors import PluginError, ReadOnlyStoreError
@@ -41,12 +42,6 @@ def _quiet(caplog):
     caplog.set_level(logging.CRITICAL + 1, "reput")
 
 
-def plugin(name, **members):
-    """A plugin of that name, with hooks given as plain functions."""
-    made = {key: reput.hookimpl(f) if callable(f) else f for key, f in members.items()}
-    return type(f"{name.capitalize()}Plugin", (reput.Plugin,), made)()
-
-
 class Witness(reput.Plugin):
     """Sees every message exactly once, or the test fails."""
 
@@ -66,27 +61,6 @@ class Witness(reput.Plugin):
 def open_with(path, *plugins, rules=None, **options):
     config = {**QUICK, "dispatch": {**QUICK["dispatch"], **(rules or {})}}
     return reput.open(path, plugins=plugins, config=config, **options)
-
-
-def put(store, count, first=0):
-    return [
-        store.put(reput.Message("T", b"%d" % number)).physical_offset
-        for number in range(first, first + count)
-    ]
-
-
-def state_of(store, name):
-    return next(state for state in store.plugins() if state.name == name)
-
-
-def until(condition):
-    """Wait for what another thread is about to do; the limit is for broken code only."""
-    turn = threading.Event()
-    for _ in range(2_000):
-        if condition():
-            return
-        turn.wait(0.005)
-    raise AssertionError("it never happened")
 
 
 # --------------------------------------------------------------------------- raising

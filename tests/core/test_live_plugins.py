@@ -6,11 +6,11 @@ import errno
 import json
 import logging
 import os
-import threading
 import zlib
 
 import attrs
 import pytest
+from openstores import put, state_of, until
 
 import reput
 from reput.errors import PluginError, PluginOrderError
@@ -88,21 +88,8 @@ def open_with(path, *plugins, **options):
     return reput.open(path, plugins=plugins, config=CONFIG, **options)
 
 
-def put(store, count):
-    return [store.put(reput.Message("T", b"%d" % n)).physical_offset for n in range(count)]
-
-
-def state_of(store, name="notes"):
-    return next(state for state in store.plugins() if state.name == name)
-
-
-def until(condition):
-    turn = threading.Event()
-    for _ in range(2_000):
-        if condition():
-            return
-        turn.wait(0.005)
-    raise AssertionError("it never happened")
+def notes_of(store):
+    return state_of(store, "notes")
 
 
 # --------------------------------------------------------------------------- coming and going
@@ -220,14 +207,14 @@ def test_a_suspension_that_was_asked_for_lasts_until_it_is_lifted(tmp_path, thre
         store.suspend_plugin("notes")
         more = put(store, 6)
         assert store.wait_dispatched(10)
-        state = state_of(store)
+        state = notes_of(store)
         assert (state.state, state.lag_count, state.last_error) == ("suspended", 6, None)
         assert plugin.offsets == offsets
 
     again = NotesPlugin()
     with open_with(tmp_path, again, threads=threads) as store:
         assert store.wait_dispatched(10)
-        assert state_of(store).state == "suspended"
+        assert notes_of(store).state == "suspended"
         assert again.offsets == offsets
 
         store.resume_plugin("notes")
@@ -236,7 +223,7 @@ def test_a_suspension_that_was_asked_for_lasts_until_it_is_lifted(tmp_path, thre
         assert again.offsets == offsets + more
         assert again.opened == 2
     with open_with(tmp_path, NotesPlugin()) as store:
-        assert state_of(store).state == "running"
+        assert notes_of(store).state == "running"
 
 
 def test_a_plugin_that_failed_is_tried_again_at_the_next_opening(tmp_path, caplog):
@@ -244,10 +231,10 @@ def test_a_plugin_that_failed_is_tried_again_at_the_next_opening(tmp_path, caplo
     plugin = NotesPlugin(broken=ValueError("bad day"))
     with open_with(tmp_path, plugin) as store:
         offsets = put(store, 4)
-        until(lambda: state_of(store).state == "suspended")
+        until(lambda: notes_of(store).state == "suspended")
 
     with open_with(tmp_path, NotesPlugin(), mode="r") as store:
-        state = state_of(store)
+        state = notes_of(store)
         assert (state.state, state.last_error) == ("suspended", "ValueError: bad day")
         assert state.lag_count == 4
 
@@ -255,7 +242,7 @@ def test_a_plugin_that_failed_is_tried_again_at_the_next_opening(tmp_path, caplo
     with open_with(tmp_path, again) as store:
         assert store.wait_dispatched(10)
         assert again.offsets == offsets
-        assert state_of(store).last_error is None
+        assert notes_of(store).last_error is None
 
 
 def test_resuming_one_that_fails_again_says_so_and_one_that_runs_does_nothing(tmp_path, caplog):
@@ -263,9 +250,9 @@ def test_resuming_one_that_fails_again_says_so_and_one_that_runs_does_nothing(tm
     plugin = NotesPlugin(broken=ValueError("bad day"))
     with open_with(tmp_path, plugin) as store:
         put(store, 4)
-        until(lambda: state_of(store).state == "suspended")
+        until(lambda: notes_of(store).state == "suspended")
         store.resume_plugin("notes")
-        until(lambda: state_of(store).state == "suspended")
+        until(lambda: notes_of(store).state == "suspended")
         plugin.broken = None
         store.resume_plugin("notes")
         assert store.wait_dispatched(10)
@@ -282,14 +269,14 @@ def test_another_process_asks_the_one_that_has_the_store_open(tmp_path):
         outside.ask("notes", "suspend")
         until(lambda: not outside.is_asked("notes"))
         until(lambda: PluginRecords(os.fspath(tmp_path), QuickDisk()).load("notes").asked)
-        assert state_of(store).state == "suspended"
+        assert notes_of(store).state == "suspended"
 
         outside.ask("notes", "resume")
-        until(lambda: state_of(store).state == "running")
+        until(lambda: notes_of(store).state == "running")
         outside.ask("nobody", "resume")
         outside.ask("notes", "dance")
         until(lambda: not outside.is_asked("nobody") and not outside.is_asked("notes"))
-        assert state_of(store).state == "running"
+        assert notes_of(store).state == "running"
 
 
 def test_a_record_that_is_damaged_is_none(tmp_path):
@@ -340,7 +327,7 @@ def test_a_failed_flush_is_not_tried_again_and_the_files_are_derived_from_the_la
     offsets += put(store, 5)
     store.wait_dispatched()
     store.flush()
-    state = state_of(store)
+    state = notes_of(store)
     assert (state.state, "Input/output" in state.last_error) == ("suspended", True)
     disk.failing = False
     store.flush()
@@ -377,7 +364,7 @@ def test_progress_that_cannot_be_written_stops_nobody_and_is_written_later(tmp_p
         assert store.wait_dispatched(10)
         until(lambda: len(disk.calls) > calls)  # the checkpoint, by the flush thread
         assert store.plugin_objects["notes"].offsets == offsets
-        assert state_of(store).state == "running"
+        assert notes_of(store).state == "running"
 
 
 # --------------------------------------------------------------------------- progress

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+
+import crashlives
 import pytest
+from crashlives import one, options_for
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-import reput
 from reput.testing.powercuts import PowerCuts, is_soak
 from reput.testing.witness import Witness
 
 pytestmark = pytest.mark.proof
 
 
-def options_for(flush, **log):
-    return {
-        "plugins": [],
-        "config": {"commitlog": {"file_size": 4096, "preallocate": False, "flush": flush, **log}},
-    }
-
-
-def message(number, size=20):
-    body = b"%d:" % number
-    return reput.Message(f"T{number % 2}", body.ljust(size, b"x"), number % 3, tags="TagA")
-
-
-def one(witness, root):
-    witness.open(root)
-    witness.put(message(0))
-    witness.close()
+message = functools.partial(crashlives.message, queue_count=3)
 
 
 def several(witness, root):
@@ -90,7 +78,7 @@ def test_records_of_several_pages_are_whole_or_not_there(tmp_path, record_proper
         witness.put(message(4, 6000), message(5, 40))
         witness.close()
 
-    cuts.live(Witness(options_for("async", file_size=16_384)), life)
+    cuts.live(Witness(options_for("async", commitlog={"file_size": 16_384})), life)
 
     record_property("crash states", cuts.state_count)
 

@@ -29,7 +29,15 @@ VERSIONS = ("4.9.8", "5.3.3")
 
 COMMITLOG_SIZE = 65_536
 UNITS_PER_FILE = 100
+SLOTS_PER_FILE = 50
+ITEMS_PER_FILE = 200
+EXTEND_FILE_SIZE = 4096
 KILLED = 137
+
+INDEXED = ("--index-slots", str(SLOTS_PER_FILE), "--index-max", str(ITEMS_PER_FILE))
+"""Options of a store that keeps index files."""
+EXTENDED = ("--extend-size", str(EXTEND_FILE_SIZE))
+"""Options of a store that keeps extend files; each message has a bit map of its own."""
 
 Row = dict[str, Any]
 Queue = tuple[str, int]
@@ -67,6 +75,10 @@ class Dump:
     """Answers at and beyond the ends of each queue."""
     times: list[Row] = field(default_factory=list)
     """Queue offsets at and around each store time, when asked with ``--times``."""
+    queries: list[Row] = field(default_factory=list)
+    """Answers for each key that a topic's messages have, when asked with ``--queries``."""
+    extends: list[Row] = field(default_factory=list)
+    """What a filter is asked about, queue after queue, when asked with `EXTENDED`."""
     unread: list[Row] = field(default_factory=list)
     """Reads between min and max offset that found nothing; none in a sound store."""
 
@@ -79,6 +91,8 @@ class JavaStore:
     class_path: str
     home: Path
     """What Java takes for the home and temporary directory."""
+    time_zone: str = "UTC"
+    """By which it names index files."""
 
     @property
     def writes_record_version_2(self) -> bool:
@@ -117,6 +131,10 @@ class JavaStore:
                 dump.reads.append(row)
             elif kind == "by_time":
                 dump.times.append(row)
+            elif kind == "query":
+                dump.queries.append(row)
+            elif kind == "extend":
+                dump.extends.append(row)
             elif kind == "read":
                 dump.unread.append(row)
         return dump
@@ -163,6 +181,7 @@ class JavaStore:
             *_OPENED,
             f"-Duser.home={self.home}",
             f"-Djava.io.tmpdir={self.home}",
+            f"-Duser.timezone={self.time_zone}",
             "-cp",
             self.class_path,
             "reput.interop.Main",

@@ -112,6 +112,8 @@ class SlowPlugin(NotesPlugin):
             with open(pipe, "w"):
                 os.remove(pipe)
         if batch.start_offset > 100_000 and os.path.exists(os.path.join(self.root, "paced")):
+            # Slow is what it has to be, for something to be left to do when the signal comes, and
+            # no test can hand a clock to another process. One batch of it is waited for at most.
             time.sleep(0.5)
 
 class HeldPlugin(NotesPlugin):

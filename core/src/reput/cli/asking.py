@@ -27,6 +27,8 @@ from reput.progress import ProgressFile
 
 __all__ = ["Answer", "change_plugin"]
 
+# The other process answers by files alone: there is no connection to it that would wake us, and it
+# may have been started by another program, or be gone. Half of what people notice as a pause.
 _POLL_S = 0.05
 
 

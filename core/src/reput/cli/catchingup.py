@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CaughtUp", "catch_up"]
 
+# Who writes the store says by files alone how far it is, about once a second, and wakes nobody.
+# To look more often than that finds soon that the process has gone.
 _POLL_S = 0.25
 
 

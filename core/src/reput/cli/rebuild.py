@@ -79,11 +79,11 @@ def _print(root: str, built: list[Rebuilt]) -> None:
             ]
         )
     columns = [
-        Column("plugin"),
-        Column("messages", right=True),
-        Column("log", right=True),
-        Column("time", right=True),
-        Column("rate", right=True),
-        Column("built", shrink=True),
+        Column("PLUGIN"),
+        Column("MESSAGES", right=True),
+        Column("LOG", right=True),
+        Column("TIME", right=True),
+        Column("RATE", right=True),
+        Column("BUILT", shrink=True),
     ]
     print_table(columns, rows)

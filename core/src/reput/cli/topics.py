@@ -70,14 +70,6 @@ def print_topics(topics: Sequence[TopicFacts], *, show_queues: bool) -> None:
     if show_queues:
         _print_queues(topics)
         return
-    columns = [
-        Column("TOPIC", shrink=True),
-        Column("QUEUES", right=True),
-        Column("MESSAGES", right=True),
-        Column("MIN OFFSET", right=True),
-        Column("MAX OFFSET", right=True),
-        Column("LAST UPDATE (UTC)"),
-    ]
     rows = [
         (
             facts.topic,
@@ -89,18 +81,10 @@ def print_topics(topics: Sequence[TopicFacts], *, show_queues: bool) -> None:
         )
         for facts in topics
     ]
-    print_table(columns, rows)
+    _print(("QUEUES", "MESSAGES", "MIN OFFSET", "MAX OFFSET"), rows)
 
 
 def _print_queues(topics: Sequence[TopicFacts]) -> None:
-    columns = [
-        Column("TOPIC", shrink=True),
-        Column("QID", right=True),
-        Column("MIN OFFSET", right=True),
-        Column("MAX OFFSET", right=True),
-        Column("MESSAGES", right=True),
-        Column("LAST UPDATE (UTC)"),
-    ]
     rows = [
         (
             queue.topic,
@@ -113,4 +97,12 @@ def _print_queues(topics: Sequence[TopicFacts]) -> None:
         for facts in topics
         for queue in facts.queues
     ]
+    _print(("QID", "MIN OFFSET", "MAX OFFSET", "MESSAGES"), rows)
+
+
+def _print(numbers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table of topics: the name, columns of numbers, and the time of the last update."""
+    columns = [Column("TOPIC", shrink=True)]
+    columns += [Column(title, right=True) for title in numbers]
+    columns += [Column("LAST UPDATE (UTC)")]
     print_table(columns, rows)

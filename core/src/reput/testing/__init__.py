@@ -3,7 +3,8 @@
 `PluginContract` has the tests that every plugin must pass; `CrashContract` cuts the power and lets
 disks fail under it; `KillContract` kills processes in which it runs. The rest is what they are made
 of, for tests of your own: `SmallLog` and `sample_log`, `Driver`, `ManualClock`, disks that fail,
-damage to files, power cuts, and Hypothesis strategies in `reput.testing.strategies`.
+damage to files, power cuts (`PowerCuts`), killed writers (`KillLoop`), Hypothesis strategies in
+`reput.testing.strategies`, and bytes that are nearly right in `reput.testing.fuzzing`.
 
 Plain classes and functions, no pytest plugin: whoever does not import it pays nothing.
 """
@@ -33,7 +34,7 @@ pytest.register_assert_rewrite(
     "reput.testing.witness",
 )
 
-from reput.testing import strategies  # noqa: E402
+from reput.testing import fuzzing, strategies  # noqa: E402
 from reput.testing.clock import ManualClock  # noqa: E402
 from reput.testing.contract import PluginContract  # noqa: E402
 from reput.testing.crashrules import CrashContract  # noqa: E402
@@ -85,6 +86,7 @@ __all__ = [
     "Witness",
     "damages_of",
     "emptied",
+    "fuzzing",
     "garbled_at",
     "grown_by",
     "open_files_under",

@@ -49,6 +49,9 @@ class CrashContract(ContractRules):
     than one file."""
     max_states: ClassVar[int] = 30
     """States that each test looks at, evenly spread over all; with ``REPUT_SOAK=1`` all."""
+    second_lives: ClassVar[Sequence[int]] = (6, 1)
+    """Of how many states a second life begins whose power is cut too, and so on: ``again`` of
+    `PowerCuts.live`."""
     fault_step: ClassVar[int] = 7
     """Only each so many-th operation of the disk is made to fail; with ``REPUT_SOAK=1`` all."""
 
@@ -68,7 +71,7 @@ class CrashContract(ContractRules):
     ) -> None:
         """Kill the process or cut the power, and cut it again while the store recovers."""
         cuts = PowerCuts(tmp_path, tries=max(self.max_states // 8, 1))
-        cuts.live(self.witness("async"), self.life, self.check, again=(6, 1))
+        cuts.live(self.witness("async"), self.life, self.check, again=self.second_lives)
         record_property("crash states", cuts.state_count)
 
     def test_a_disk_that_fails_costs_nothing(

@@ -49,13 +49,16 @@ def main() -> None:
     faulthandler.enable()
     connection = socket.socket(fileno=int(sys.argv[1]))
     _warm_up()
+    known = {found.name: found for found in installed()}
     while True:
         data, descriptors, _, _ = socket.recv_fds(connection, START_SIZE, 1)
         if not data:
             return
         start = pickle.loads(data)
-        for source in start.plugins:
-            source.plugin()  # imported here, and not anew in each writer
+        for source in start.plugins:  # imported here, and not anew in each writer
+            made = source.plugin()
+            if isinstance(made, str) and made in known:
+                known[made].load()
         gc.freeze()
         pid = os.fork()
         if pid == 0:
@@ -69,9 +72,7 @@ def main() -> None:
 
 
 def _warm_up() -> None:
-    """Import what a store imports late."""
-    for found in installed():
-        found.load()
+    """Import what a store imports late, whatever its plugins."""
     with tempfile.TemporaryDirectory() as root:
         log = {"file_size": 65_536, "preallocate": False}
         with reput.open(root, plugins=[], config={"commitlog": log}, threads=False) as store:

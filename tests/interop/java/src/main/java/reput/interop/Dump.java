@@ -17,20 +17,23 @@ import java.util.stream.Stream;
 import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.store.ConsumeQueueExt;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.GetMessageResult;
 import org.apache.rocketmq.store.GetMessageStatus;
+import org.apache.rocketmq.store.MessageFilter;
 import org.apache.rocketmq.store.QueryMessageResult;
 
 /**
  * {@code dump STORE OUT [--commitlog-size N --cq-units N --index-slots N --index-max N --queries
- * --record-crc --times]}.
+ * --record-crc --times --extend-size N]}.
  *
  * <p>Opens the store (which recovers it), then writes what getMessage returns: one {@code log} row;
  * for each queue a {@code queue} row, its {@code message} rows, a {@code read} row for each read that
  * found none on the way, and {@code get_status} rows at and beyond both ends. With {@code --queries}
  * a {@code query} row for each key; with {@code --record-crc} recovery checks the CRC of whole records
- * (5.x); with {@code --times} {@code by_time} rows at and around each store time (5.x).
+ * (5.x); with {@code --times} {@code by_time} rows at and around each store time (5.x); with
+ * {@code --extend-size} an {@code extend} row for each message: what a filter is asked about.
  */
 final class Dump {
     private static final String GROUP = "interop";
@@ -95,6 +98,9 @@ final class Dump {
             out.write(answer("get_status", topic, queueId, offset, result));
             result.release();
         }
+        if (options.has("extend-size")) {
+            extendUnits(topic, queueId, min, max);
+        }
         if (options.has("queries")) {
             for (String key : keys) {
                 query(topic, key);
@@ -106,6 +112,33 @@ final class Dump {
                     "lower", Stores.offsetByTime(store, topic, queueId, time, "LOWER"),
                     "upper", Stores.offsetByTime(store, topic, queueId, time, "UPPER")));
             }
+        }
+    }
+
+    private void extendUnits(String topic, int queueId, long min, long max) throws Exception {
+        List<Map<String, Object>> rows = new ArrayList<>();
+        MessageFilter all = new MessageFilter() {
+            @Override
+            public boolean isMatchedByConsumeQueue(Long tagsCode, ConsumeQueueExt.CqExtUnit unit) {
+                byte[] bitMap = unit == null ? null : unit.getFilterBitMap();
+                rows.add(Json.row("extend", "topic", topic, "queue_id", queueId, "tags_code", tagsCode,
+                    "store_timestamp", unit == null ? -1 : unit.getMsgStoreTime(), "bit_map",
+                    bitMap == null ? null : Json.hex(bitMap)));
+                return true;
+            }
+
+            @Override
+            public boolean isMatchedByCommitLog(ByteBuffer message, Map<String, String> properties) {
+                return true;
+            }
+        };
+        for (long offset = min; offset < max;) {
+            GetMessageResult result = store.getMessage(GROUP, topic, queueId, offset, MAX_COUNT, all);
+            offset = Math.max(offset + 1, result.getNextBeginOffset());
+            result.release();
+        }
+        for (Map<String, Object> row : rows) {
+            out.write(row);
         }
     }
 

@@ -3,10 +3,12 @@ package reput.interop;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.store.DefaultMessageStore;
+import org.apache.rocketmq.store.DispatchRequest;
 import org.apache.rocketmq.store.MessageArrivingListener;
 import org.apache.rocketmq.store.config.BrokerRole;
 import org.apache.rocketmq.store.config.FlushDiskType;
@@ -16,6 +18,7 @@ import org.apache.rocketmq.store.stats.BrokerStatsManager;
 /** Opens and closes a DefaultMessageStore of whichever version is on the class path. */
 final class Stores {
     private static final int HUNDRED_YEARS_IN_HOURS = 876_000;
+    private static final long BIT_MAP_FACTOR = 2_654_435_761L;
 
     static {
         // 4.9 reads these once; a full disk of the machine must not stop or clean a test store.
@@ -41,6 +44,10 @@ final class Stores {
         if (options.has("index-slots")) {
             config.setMaxHashSlotNum(options.number("index-slots", 0));
             config.setMaxIndexNum(options.number("index-max", 0));
+        }
+        if (options.has("extend-size")) {
+            config.setEnableConsumeQueueExt(true);
+            config.setMappedFileSizeConsumeQueueExt(options.number("extend-size", 0));
         }
         config.setBrokerRole(BrokerRole.ASYNC_MASTER);
         config.setFlushDiskType(FlushDiskType.ASYNC_FLUSH);
@@ -76,12 +83,21 @@ final class Stores {
 
     static DefaultMessageStore open(MessageStoreConfig config) throws Exception {
         DefaultMessageStore store = create(config);
+        if (config.isEnableConsumeQueueExt()) {
+            // Before load(): recovery dispatches, too. First: the consume queues take what is there.
+            store.getDispatcherList().addFirst(request -> request.setBitMap(bitMap(request)));
+        }
         if (!store.load()) {
             throw new IllegalStateException("load() refused " + config.getStorePathRootDir());
         }
         store.start();
         awaitDispatched(store);
         return store;
+    }
+
+    /** Stands for the broker's filters: a bit map that tells each message from the others. */
+    private static byte[] bitMap(DispatchRequest request) {
+        return ByteBuffer.allocate(8).putLong(request.getCommitLogOffset() * BIT_MAP_FACTOR).array();
     }
 
     static void awaitDispatched(DefaultMessageStore store) throws InterruptedException {

@@ -1,0 +1,36 @@
+"""What tests of plugins in open stores share: plugins made of functions, puts, and waiting."""
+
+from __future__ import annotations
+
+import threading
+
+import reput
+
+
+def plugin(name, **members):
+    """A plugin of that name, with hooks given as plain functions."""
+    made = {key: reput.hookimpl(f) if callable(f) else f for key, f in members.items()}
+    return type(f"{name.capitalize()}Plugin", (reput.Plugin,), made)()
+
+
+def put(store, count, first=0):
+    """Put numbered messages one by one; their physical offsets."""
+    return [
+        store.put(reput.Message("T", b"%d" % number)).physical_offset
+        for number in range(first, first + count)
+    ]
+
+
+def state_of(store, name):
+    """How a plugin of the store is doing."""
+    return next(state for state in store.plugins() if state.name == name)
+
+
+def until(condition):
+    """Wait for what another thread is about to do; the limit is for broken code only."""
+    turn = threading.Event()
+    for _ in range(2_000):
+        if condition():
+            return
+        turn.wait(0.005)
+    raise AssertionError("it never happened")
