@@ -129,7 +129,7 @@ def _print_one(document: dict[str, Any]) -> None:
     print_facts(facts)
     if document["options"]:
         click.echo()
-        columns = [Column("OPTION"), Column("DEFAULT"), Column("MEANS", shrink=True)]
+        columns = [Column("OPTION"), Column("DEFAULT", shrink=True), Column("MEANS", shrink=True)]
         rows = [
             (option["name"], repr(option["default"]), option["description"])
             for option in document["options"]
