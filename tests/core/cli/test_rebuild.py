@@ -13,13 +13,13 @@ def test_files_are_built_anew_and_shown(run, plugin_store) -> None:
     outcome = run("rebuild", path, "notes")
 
     assert outcome.code == ExitCode.OK
-    assert outcome.out.splitlines()[0].split() == [
-        "plugin",
-        "messages",
-        "log",
-        "time",
-        "rate",
-        "built",
+    assert outcome.out.splitlines()[0].lower().split() == [
+        "PLUGIN",
+        "MESSAGES",
+        "LOG",
+        "TIME",
+        "RATE",
+        "BUILT",
     ]
     assert outcome.out.splitlines()[1].startswith("notes")
     assert "in one piece" in outcome.out
@@ -60,3 +60,18 @@ def test_a_store_that_is_open_elsewhere_is_left_alone(run, plugin_store) -> None
         outcome = run("rebuild", path)
 
     assert outcome.code == ExitCode.LOCKED
+
+
+def test_a_comparison_says_what_differs_by_its_exit_code(run, plugin_store) -> None:
+    path = plugin_store("notes")
+    run("rebuild", path, "notes")
+
+    same = run("rebuild", path, "notes", "--check")
+    (path / "NotesPlugin").write_text("5\n", encoding="utf-8")
+    differs = run("rebuild", path, "notes", "--check", "--json")
+
+    assert (same.code, differs.code) == (ExitCode.OK, ExitCode.DAMAGED)
+    assert "in one piece, the same" in same.out
+    ((found,),) = [each["differences"] for each in json.loads(differs.out)["plugins"]]
+    assert (found["path"], found["position"]) == ("NotesPlugin", 0)
+    assert (path / "NotesPlugin").read_text(encoding="utf-8") == "5\n"
