@@ -13,7 +13,7 @@ def test_files_are_built_anew_and_shown(run, plugin_store) -> None:
     outcome = run("rebuild", path, "notes")
 
     assert outcome.code == ExitCode.OK
-    assert outcome.out.splitlines()[0].lower().split() == [
+    assert outcome.out.splitlines()[0].split() == [
         "PLUGIN",
         "MESSAGES",
         "LOG",
