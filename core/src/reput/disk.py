@@ -151,6 +151,12 @@ class Disk:
         """When the file's bytes were changed for the last time, ms since the epoch."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
+    def usage(self, path: str) -> tuple[int, int]:
+        """Bytes in use, and bytes that we may still use, of the file system that holds ``path``."""
+        facts = os.statvfs(path)
+        used = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+        return used, facts.f_bavail * facts.f_frsize
+
     def lock(self, descriptor: int) -> bool:
         """Lock the file's first byte for this process; False where another one has it.
 

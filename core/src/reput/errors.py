@@ -7,6 +7,7 @@ also is one of Python's own kinds (`ValueError`, `LookupError`), existing ``exce
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 
 import attrs
@@ -17,6 +18,7 @@ __all__ = [
     "ConfigError",
     "CorruptFileError",
     "CreateMappedFileError",
+    "DiskFullError",
     "FlushDiskTimeoutError",
     "LightQueueCountError",
     "MessageIllegalError",
@@ -210,6 +212,14 @@ class ServiceNotAvailableError(PutError):
     """The store takes no puts now: shut down, or writing failed before."""
 
     status = PutStatus.SERVICE_NOT_AVAILABLE
+
+
+@attrs.define(eq=False, slots=False)
+class DiskFullError(ServiceNotAvailableError, OSError):
+    """The disk is fuller than the store's configuration allows; puts work again when it is not."""
+
+    def __attrs_post_init__(self) -> None:
+        self.errno = errno.ENOSPC  # whoever waits out a full disk waits this out, too
 
 
 @attrs.define(eq=False, slots=False)

@@ -283,7 +283,8 @@ def reput_trim(min_physical_offset: int) -> None:
 def reput_hold() -> int | None:
     """Physical offset from which on the plugin needs the log, beside what it has yet to be given.
 
-    Asked before the log loses its head, from any thread. None when nothing is needed any more.
+    Asked before the log loses its head, from any thread, and in read-only stores to say what would
+    be lost. None when nothing is needed any more.
     """
 
 

@@ -140,13 +140,24 @@ class Housekeeping:
             timestamp = max(self._log.store_timestamp_at(last_record), 0)
             self._save_checkpoint(timestamp, self._kept_timestamp(timestamp))
 
-    def flush_plugin(self, each: Dispatcher) -> None:
-        """Flush one plugin that is in no call, whatever its state, and record its progress."""
+    def flush_plugin(self, each: Dispatcher, *, again: bool = False) -> bool:
+        """Flush one plugin that is in no call, whatever its state, and record its progress.
+
+        Args:
+            each: the plugin.
+            again: also when it was flushed as far as it came: it has changed files since.
+
+        Returns:
+            Whether the flush returned, and did not fail.
+        """
         with self._lock:
+            if again:
+                self._flushed.pop(each.name, None)
             reached = _Reached(each.position, each.last_record_offset, each.store_timestamp)
             self._log.flusher.flush()
             self._begin_flush(each.name, reached)
             self._finish_flushes(self._stall_seconds)
+            return each.name not in self._begun and self._loop.failure_of(each.name) is None
 
     def is_flushed(self, each: Dispatcher) -> bool:
         """Whether the files of a plugin are on disk as far as it came."""

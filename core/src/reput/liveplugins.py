@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,7 +20,7 @@ from reput.dispatcher import HALTED, RETRYING, RUNNING, STALLED, SUSPENDED, Disp
 from reput.errors import PluginError, PluginOrderError
 from reput.manifest import OWN_DIRECTORY, Manifest
 from reput.pluginrecord import RESUME, SUSPEND, PluginRecord
-from reput.pluginset import load_plugin
+from reput.pluginset import CORE_SECTIONS, load_plugin
 from reput.progress import ProgressFile
 
 if TYPE_CHECKING:
@@ -250,6 +251,10 @@ class LivePlugins:
 
     # ------------------------------------------------------------------ parts
 
+    def still(self) -> AbstractContextManager[Any]:
+        """While it is held no plugin is added, removed, suspended or resumed."""
+        return self._lock
+
     def _dispatcher(self, name: str) -> Dispatcher:
         if name not in self.plugins.plugins:
             known = ", ".join(self.plugins.plugins) or "none"
@@ -292,7 +297,7 @@ class LivePlugins:
         sections = {
             name: section
             for name, section in self.sections.items()
-            if name in plugins.plugins or name in ("commitlog", "dispatch")
+            if name in plugins.plugins or name in CORE_SECTIONS
         }
         Manifest(tuple(sorted(plugins.plugins)), sections).save(self.root, self.disk)
 

@@ -287,7 +287,10 @@ class CommitLogReader:
                 batch = result.batch
                 position = batch.end_offset
                 is_damage = result.end in (End.BAD, End.EMPTY)
-                if is_damage or (len(batch) == 0 and result.end == End.WINDOW):
+                is_damage = is_damage or (len(batch) == 0 and result.end == End.WINDOW)
+                if is_damage and position < self.min_physical_offset:
+                    position = self.min_physical_offset  # no damage: the log just lost its head
+                elif is_damage:
                     hole = self.hole_at(position, limit, batch.finding)
                     position = max(hole.end_offset, position + 1)
                     batch.finding = hole.finding

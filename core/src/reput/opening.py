@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from reput.allocate import FileAllocator
 from reput.checkpoint import AbortFile, Checkpoint, StoreLock
+from reput.cleaning import Cleaner
 from reput.clock import system_clock
 from reput.closerecord import CloseRecord
 from reput.commitlog import CommitLog
@@ -48,11 +49,22 @@ from reput.pluginrecord import PluginRecords
 from reput.pluginset import PluginSet, installed
 from reput.policy import DispatchConfig
 from reput.progress import FLUSHED, Progress, ProgressFile
+from reput.queuefloors import load_floors, raised
 from reput.queueoffsets import after_lost_ones, count_queue_offsets
 from reput.recovery import Recovery, find_end
 from reput.reputloop import ReputLoop
+from reput.retention import RetentionConfig
+from reput.retentionholds import LiveHolds, RecordedHolds
+from reput.retentionplanner import Planner, ReadOnlyCleaner
 from reput.storeaccess import StoreBinding
-from reput.storeconfig import DISPATCH_SECTION, LOG_SECTION, decide, read_sections, with_file_size
+from reput.storeconfig import (
+    DISPATCH_SECTION,
+    LOG_SECTION,
+    RETENTION_SECTION,
+    decide,
+    read_sections,
+    with_file_size,
+)
 from reput.workers import Workers
 
 if TYPE_CHECKING:
@@ -159,6 +171,9 @@ class _Opening:
                 PluginSet(names, sections)
                 build_config(CommitLogConfig, LOG_SECTION, sections.get(LOG_SECTION, {}))
                 build_config(DispatchConfig, DISPATCH_SECTION, sections.get(DISPATCH_SECTION, {}))
+                build_config(
+                    RetentionConfig, RETENTION_SECTION, sections.get(RETENTION_SECTION, {})
+                )
             self.disk.make_directory(self.root, durable=True)
             self.lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
             self.lock.acquire()
@@ -174,6 +189,7 @@ class _Opening:
         plugins = self.plugins = PluginSet(names, sections)
         config = build_config(CommitLogConfig, LOG_SECTION, sections.get(LOG_SECTION, {}))
         rules = build_config(DispatchConfig, DISPATCH_SECTION, sections.get(DISPATCH_SECTION, {}))
+        kept = build_config(RetentionConfig, RETENTION_SECTION, sections.get(RETENTION_SECTION, {}))
         known_file_size = 0
         if manifest is not None:
             known_file_size = manifest.config.get(LOG_SECTION, {}).get("file_size", 0)
@@ -233,6 +249,10 @@ class _Opening:
         )
         dispatchers = self._open_plugins(opener, plugins, files, clean, recovery, manifest)
         live = None
+        planner = Planner(self.root, log, self.disk, opener.clock or system_clock, kept)
+        cleaner: Cleaner | ReadOnlyCleaner = ReadOnlyCleaner(
+            planner, RecordedHolds(log, plugins, dispatchers)
+        )
         if self.writable:
             log.config = config
             log.prefaults &= self.threads
@@ -278,6 +298,11 @@ class _Opening:
                 opener.clock or system_clock,
             )
             housekeeping.each_round = live.tick
+            holds = LiveHolds(log, live, wake=lambda: workers.wake(RETENTION_SECTION))
+            cleaner = Cleaner(planner, holds, housekeeping.flush, live.still)
+            if kept.disk_warn_ratio:
+                cleaner.look_at_disk()
+            workers.add(RETENTION_SECTION, cleaner.work)
             if self.threads:
                 housekeeping.start(config.flush_interval_ms, config.plugin_flush_interval_ms)
         logger.info(
@@ -302,6 +327,7 @@ class _Opening:
             calls=self.calls,
             records=self.records,
             live=live,
+            cleaner=cleaner,
             recovery=recovery,
             pool=self.pool,
             lock=self.lock,
@@ -420,7 +446,7 @@ class _Opening:
         offsets = None if failed else _checked_offsets(plugins)
         if offsets is None:
             # Reads all of the log; without a plugin that knows, nobody else does.
-            offsets = count_queue_offsets(log)
+            offsets = raised(count_queue_offsets(log), load_floors(self.root, self.disk))
         log.queue_offsets = after_lost_ones(offsets, log)
 
     # ------------------------------------------------------------------ undoing

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 ENTRY_POINT_GROUP = "reput.plugins"
-CORE_SECTIONS = ("commitlog", "dispatch")
+CORE_SECTIONS = ("commitlog", "dispatch", "retention")
 """Configuration sections that are the core's own; no plugin can have such a name."""
 _PREFIX = "reput_"
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 
 from reput.batchbody import expand_batch
+from reput.cleaning import Cleaner
 from reput.closerecord import CloseRecord
 from reput.columns import Columns, prepare_columns, prepare_messages
 from reput.errors import (
@@ -26,6 +27,7 @@ from reput.errors import (
 from reput.ids import parse_message_id
 from reput.message import Message
 from reput.results import BatchReceipt, Receipt
+from reput.retentionplanner import ReadOnlyCleaner
 from reput.storereads import StoreReads
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from reput.pluginset import PluginSet
     from reput.policy import DispatchConfig
     from reput.recovery import Recovery
+    from reput.retention import RetentionConfig
+    from reput.retentionplanner import CleanReport
     from reput.view import MessageView
 
 logger = logging.getLogger(__name__)
@@ -69,6 +73,7 @@ class Store(StoreReads):
         calls: PluginCalls,
         records: PluginRecords,
         live: LivePlugins | None,
+        cleaner: Cleaner | ReadOnlyCleaner,
         recovery: Recovery,
         pool: FilePool,
         lock: StoreLock | None,
@@ -87,7 +92,12 @@ class Store(StoreReads):
         """Options of the commit log."""
         self.recovery = recovery
         """What opening found at the end of the log."""
+        self.retention = cleaner.planner.config
+        """Options that say how long messages are kept."""
+        self._cleaner = cleaner
         super().__init__(plugins, rules, dispatchers, versions, records, live)
+        if isinstance(cleaner, Cleaner):
+            cleaner.after_change = lambda: self._use(self._plugins)
         self._calls = calls
         self._pool = pool
         self._lock = lock
@@ -112,6 +122,12 @@ class Store(StoreReads):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _use(self, plugins: PluginSet) -> None:
+        super()._use(plugins)
+        if isinstance(self._cleaner, Cleaner) and self._cleaner.is_full:
+            # As the first of the plugins, so that puts pay for it only while it is needed.
+            self._put_hooks = [("", self._cleaner.refuse), *self._put_hooks]
 
     # ------------------------------------------------------------------ writing
 
@@ -331,6 +347,7 @@ class Store(StoreReads):
                 "truncated_size": recovery.truncated_size,
             },
             "plugins": {},
+            "retention": self._cleaner.report(),
         }
         reports = dict(self._usable("reput_report"))
         for state in self.plugins():
@@ -361,6 +378,30 @@ class Store(StoreReads):
         self.wait_dispatched()
         return workers.next_due
 
+    def clean_log(
+        self, *, dry_run: bool = False, config: RetentionConfig | None = None
+    ) -> CleanReport:
+        """Remove the oldest files of the log that are to go, and have plugins forget them.
+
+        By the store's configuration (section ``retention``) this happens by itself, too. Called
+        here it does not wait for the hour that ``delete_when`` names.
+
+        Args:
+            dry_run: only say what would go; nothing is changed. The one thing that a store does
+                which was opened with ``mode="r"``.
+            config: other options than the store's own, for this time.
+
+        Raises:
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+            ServiceNotAvailableError: the log cannot be flushed; nothing was removed.
+        """
+        self._check_open()
+        if isinstance(self._cleaner, ReadOnlyCleaner):
+            if not dry_run:
+                self._writing()
+            return self._cleaner.clean(config)
+        return self._cleaner.clean(config, dry_run=dry_run)
+
     # ------------------------------------------------------------------ closing
 
     @property
@@ -386,6 +427,8 @@ class Store(StoreReads):
                 return
             if self._live is not None:
                 self._live.workers.stop()  # in good order: what they put is dispatched and flushed
+            if isinstance(self._cleaner, Cleaner):
+                self._cleaner.stop()
             self._closed = True
         refusal = ServiceNotAvailableError("store", None, None, "it is closed; open it again")
         self.log.refuse(refusal)

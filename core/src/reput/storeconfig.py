@@ -13,7 +13,7 @@ from reput.config import CommitLogConfig
 from reput.errors import ConfigError, CorruptFileError, PluginError
 from reput.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput.plugin import Plugin
-from reput.pluginset import default_plugins, plugin_name
+from reput.pluginset import CORE_SECTIONS, default_plugins, plugin_name
 
 if TYPE_CHECKING:
     from reput.manifest import Manifest
@@ -21,10 +21,18 @@ if TYPE_CHECKING:
 
     Sections = Mapping[str, Mapping[str, Any]]
 
-__all__ = ["DISPATCH_SECTION", "LOG_SECTION", "decide", "read_sections", "with_file_size"]
+__all__ = [
+    "DISPATCH_SECTION",
+    "LOG_SECTION",
+    "RETENTION_SECTION",
+    "decide",
+    "read_sections",
+    "with_file_size",
+]
 
 LOG_SECTION: Final = "commitlog"
 DISPATCH_SECTION: Final = "dispatch"
+RETENTION_SECTION: Final = "retention"
 
 
 def read_sections(
@@ -75,7 +83,7 @@ def decide(
     sections: dict[str, dict[str, Any]] = {}
     active = {item if isinstance(item, str) else plugin_name(item) for item in names}
     for name, options in (manifest.config if manifest is not None else {}).items():
-        if name in (LOG_SECTION, DISPATCH_SECTION) or name in active:
+        if name in CORE_SECTIONS or name in active:
             sections[name] = dict(options)
     for name, options in given.items():
         if not isinstance(options, Mapping):

@@ -179,6 +179,7 @@ def _document(facts: _Facts) -> dict[str, Any]:
         "checkpoint": traces.checkpoint_document(),
         "disk_sizes": traces.sizes,
         "losses": {"count": len(store.losses()), "size": lost_size(store.losses())},
+        "retention": _retention_document(store),
         "plugins": plugin_documents(store, facts.states),
         "topics": None if facts.topics is None else list(map(topic_document, facts.topics)),
     }
@@ -226,6 +227,7 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
     yield "closed", _closed(facts.store.clean, traces)
     yield "damage", "none found" if facts.finding is None else str(facts.finding)
     yield from _losses(facts)
+    yield from _retention(facts.store)
     checkpoint = traces.checkpoint
     if checkpoint is not None:
         yield "checkpoint", f"log flushed to {format_timestamp(checkpoint.log_timestamp)}"
@@ -249,6 +251,25 @@ def _losses(facts: _Facts) -> Iterator[tuple[str, str]]:
             count = format_count(state.skipped_count, "message")
             command = f"reput dead-letters {root} {state.name}"
             yield "dead letters", f"{count} that {state.name} skipped, listed by: {command}"
+
+
+def _retention_document(store: Store) -> dict[str, Any]:
+    from reput.retentionplanner import facts_of
+
+    return facts_of(store.retention, store.clean_log(dry_run=True).plan)
+
+
+def _retention(store: Store) -> Iterator[tuple[str, str]]:
+    """What is to go by the store's configuration, and what somebody holds back."""
+    if not store.retention.is_active:
+        return
+    plan = store.clean_log(dry_run=True).plan
+    due = f"{format_count(len(plan.removals), 'file')}, {format_size(plan.freed_size)} to go"
+    if plan.held:
+        names = ", ".join(sorted({hold.plugin for hold in plan.holds}))
+        due += f"; {format_size(plan.held_size)} kept for {names}, shown by: reput clean "
+        due += f"{shlex.quote(store.root)} --dry-run"
+    yield "old files", due
 
 
 def _closed(clean: bool, traces: Traces) -> str:

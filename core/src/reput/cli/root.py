@@ -32,6 +32,7 @@ _COMMANDS = (
     "resume",
     "dead-letters",
     "losses",
+    "clean",
 )
 
 

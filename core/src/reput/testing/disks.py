@@ -35,7 +35,29 @@ write."""
 
 
 class QuickDisk(Disk):
-    """A disk whose flushes return at once: a test that cuts no power need not wait for them."""
+    """A disk whose flushes return at once: a test that cuts no power need not wait for them.
+
+    Attributes:
+        capacity: bytes that fit onto it, for `usage`; None for as many as the system says. It says
+            how full the disk is and refuses nothing.
+        capacity_below: the directory whose files are on it.
+        others: bytes of it that files elsewhere take up.
+    """
+
+    capacity: int | None = None
+    capacity_below: str = ""
+    others: int = 0
+
+    def usage(self, path: str) -> tuple[int, int]:
+        """Bytes in use and bytes left: of the system's disk, or of `capacity`."""
+        if self.capacity is None:
+            return super().usage(path)
+        used = self.others + sum(
+            os.path.getsize(os.path.join(directory, name))
+            for directory, _, names in os.walk(self.capacity_below or path)
+            for name in names
+        )
+        return used, max(self.capacity - used, 0)
 
     def flush(self, descriptor: int) -> None:
         """Do nothing; the descriptor must be open."""
