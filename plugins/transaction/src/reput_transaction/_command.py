@@ -1,0 +1,221 @@
+"""``reput transactions``: messages whose transaction nobody has ended, and ending them by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput.cli.options import json_option, path_argument, with_debug
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reput.store import Store
+    from reput_transaction.half import HalfMessage
+
+__all__ = ["transactions"]
+
+_NAME = "transaction"
+_EXAMPLES = """\b
+Examples:
+  reput transactions STORE
+  reput transactions STORE --json | jq -r '.transactions[].id'
+  reput transactions STORE --commit 7F0000010001A1B2C3D400000000002A
+"""
+
+
+@click.command("transactions", short_help="List half messages, end them.", epilog=_EXAMPLES)
+@path_argument
+@click.option("--group", metavar="NAME", help="Only those of this producer group.")
+@click.option("--commit", "commits", metavar="ID", multiple=True, help="Make a message visible.")
+@click.option("--roll-back", "rollbacks", metavar="ID", multiple=True, help="Drop a message.")
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
+@json_option("one document")
+@with_debug
+def transactions(
+    path: str,
+    group: str | None,
+    commits: tuple[str, ...],
+    rollbacks: tuple[str, ...],
+    is_sure: bool,
+    as_json: bool,
+) -> None:
+    r"""List the messages of the store at PATH whose transaction was never ended, oldest first.
+
+    With --commit or --roll-back end them, each named by its ID; messages that were put in one
+    transaction end together. Nobody may write the store meanwhile. No application is asked, and
+    nothing else is put into it but op markers that a crash has cost.
+    """
+    if commits or rollbacks:
+        _end(path, commits, rollbacks, is_sure, as_json)
+        return
+    from reput.cli.opening import open_to_read
+    from reput.cli.output import print_json
+
+    with open_to_read(path, plugins=_to_read(path)) as store:
+        found = store.dangling(group=group)
+        now = _now()
+        if as_json:
+            rows = [_document(half, now) for half in found]
+            print_json({"path": store.root, "transactions": rows})
+        elif found:
+            _print(path, found, now)
+        else:
+            click.echo(f"No open transactions in the store at {store.root}.")
+
+
+def _now() -> int:
+    from reput.clock import system_clock
+
+    return system_clock()
+
+
+def _to_read(path: str) -> list[str]:
+    from reput.pluginset import installed
+
+    # The queues tell where to begin in a store of RocketMQ's; without them all of it is read.
+    known = {found.name for found in installed()}
+    return [name for name in ("consumequeue", _NAME) if name in known]
+
+
+# --------------------------------------------------------------------------- ending
+
+
+def _end(
+    path: str, commits: Sequence[str], rollbacks: Sequence[str], is_sure: bool, as_json: bool
+) -> None:
+    from reput.cli.exitcodes import ExitCode
+    from reput.cli.failures import Failure
+    from reput.cli.opening import open_to_read
+    from reput.cli.output import print_json
+
+    both = sorted({*commits} & {*rollbacks})
+    if both:
+        raise click.UsageError(f"{both[0]}: commit it or roll it back")
+    wanted = [(name, "commit") for name in commits] + [(name, "rollback") for name in rollbacks]
+    with open_to_read(path, plugins=_to_read(path)) as store:
+        now = _now()
+        _look_for(store, [name for name, _ in wanted])
+        if not is_sure:
+            by_id = {each.transaction_id: each for each in store.dangling()}
+            for name, outcome in wanted:
+                verb = "Commit" if outcome == "commit" else "Roll back"
+                half = by_id.get(name)
+                click.echo(f"{verb} {name if half is None else _summary(half, now)}", err=True)
+    if not is_sure and not click.confirm("End these transactions?", err=True):
+        raise Failure("nothing was changed", ExitCode.REFUSED)
+    ended = _end_now(path, wanted)
+    if as_json:
+        print_json({"path": path, "ended": ended})
+        return
+    for each in ended:
+        done = "committed" if each["outcome"] == "commit" else "rolled back"
+        click.echo(f"{each['id']}: {done}")
+
+
+def _look_for(store: Store, names: Sequence[str]) -> None:
+    from reput.cli.exitcodes import ExitCode
+    from reput.cli.failures import Failure
+
+    found = store.dangling()
+    known = {name for half in found for name in (half.transaction_id, half.msg_id)}
+    for name in names:
+        if name not in known:
+            text = f"{name}: no open transaction has this id; `reput transactions PATH` lists them"
+            raise Failure(text, ExitCode.NOT_FOUND)
+
+
+def _end_now(path: str, wanted: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    from reput.cli.opening import open_to_write
+    from reput.cli.storeplugins import check_store, used_plugins
+    from reput.pluginset import default_plugins
+    from reput_transaction.errors import TransactionEndedError
+
+    root = check_store(path)
+    used = used_plugins(root)
+    names = list(default_plugins() if used is None else used)
+    is_guest = _NAME not in names
+    ended = []
+    with open_to_write(root, plugins=[*names, _NAME] if is_guest else names) as store:
+        for name, outcome in wanted:
+            try:
+                receipt = store.commit(name) if outcome == "commit" else store.rollback(name)
+            except TransactionEndedError:
+                # One before it in the list was of the same transaction, and took it along.
+                ended.append({"id": name, "outcome": outcome, "physical_offset": None})
+                continue
+            offset = receipt.physical_offset
+            ended.append({"id": name, "outcome": outcome, "physical_offset": offset})
+        # RocketMQ knows what was ended by op markers only, and they are written on disk's say.
+        store.flush()
+        store.settle()
+        if is_guest:
+            store.wait_dispatched()
+            store.remove_plugin(_NAME)
+    return ended
+
+
+# --------------------------------------------------------------------------- showing
+
+
+def _document(half: HalfMessage, now: int) -> dict[str, Any]:
+    return {
+        "id": half.transaction_id,
+        "msg_id": half.msg_id,
+        "member_of": half.member_of,
+        "topic": half.topic,
+        "queue_id": half.queue_id,
+        "keys": list(half.keys),
+        "tags": half.tags,
+        "group": half.group,
+        "born_timestamp": half.born_timestamp,
+        "store_timestamp": half.store_timestamp,
+        "age_ms": half.age_ms(now),
+        "times_checked": half.times_checked,
+        "half_queue_offset": half.queue_offset,
+        "physical_offset": half.physical_offset,
+        "body_size": len(half.body),
+    }
+
+
+def _summary(half: HalfMessage, now: int) -> str:
+    from reput.cli.times import format_duration
+
+    age = format_duration(max(half.age_ms(now), 0) / 1_000)
+    return f"{half.transaction_id}: {_place(half)}, {age} old"
+
+
+def _place(half: HalfMessage) -> str:
+    return f"{half.topic or '?'}/{'?' if half.queue_id is None else half.queue_id}"
+
+
+def _print(path: str, found: Sequence[HalfMessage], now: int) -> None:
+    from reput.cli.output import Column, format_count, print_table
+    from reput.cli.times import format_duration
+
+    columns = [
+        Column("AGE", right=True),
+        Column("FOR", shrink=True),
+        Column("KEYS", shrink=True),
+        Column("GROUP", shrink=True),
+        Column("CHECKED", right=True),
+        Column("ID"),
+    ]
+    rows = [
+        (
+            format_duration(max(half.age_ms(now), 0) / 1_000),
+            _place(half),
+            " ".join(half.keys) or "-",
+            half.group or "-",
+            f"{half.times_checked}",
+            half.transaction_id,
+        )
+        for half in found
+    ]
+    print_table(columns, rows)
+    click.echo()
+    click.echo(
+        f"{format_count(len(found), 'open transaction')}; "
+        f"reput transactions {path} --commit {found[0].transaction_id} ends the first"
+    )

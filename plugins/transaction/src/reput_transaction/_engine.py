@@ -1,0 +1,314 @@
+"""`Engine`: ends transactions; everything that puts, for callers and for the clock alike.
+
+Between a put and the moment at which the index has seen it lies the reput loop. What was put in
+that time is *claimed*: nobody else ends the same half message, and the claim goes when the index
+has come past the record that was put.
+
+The order of a commit, and why:
+
+1. with several messages: their halves on disk, so that a crash that leaves one of the committed
+   messages leaves all that is needed for the others;
+2. the committed messages, in one append; each points back to its half;
+3. when those are on disk, and not before: the op markers. A marker that survived a crash in which
+   its message was lost would lose the transaction.
+
+A crash before 3 costs nothing: the link of the committed message says what became of the half.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.errors import FlushDiskTimeoutError, MessageIllegalError, ReadOnlyStoreError
+from reput.hashing import java_string_hash
+from reput.ids import parse_message_id
+from reput_transaction._messages import copy_of, final_of, given_up, half_of
+from reput_transaction._ops import op_messages
+from reput_transaction._tracker import Tracker
+from reput_transaction.config import BATCHED
+from reput_transaction.errors import TransactionEndedError, UnknownTransactionError
+from reput_transaction.half import HalfMessage
+from reput_transaction.layout import ENDED, HALF_TOPIC, OPEN
+
+if TYPE_CHECKING:
+    from reput.context import StoreContext
+    from reput.message import Message
+    from reput.results import BatchReceipt
+    from reput_transaction._rows import Row
+    from reput_transaction.config import TransactionConfig
+
+__all__ = ["Engine"]
+
+_UNDER_WAY: Final = (1 << 63) - 1  # a put that has not returned
+_CLAIMS_KEPT: Final = 1_000  # that may be over and are not dropped yet
+
+Which = HalfMessage | str | int
+"""What names a transaction: its half message, an id, or the physical offset of the half."""
+
+
+@attrs.define(eq=False)
+class Engine:
+    """Ends the transactions of one open store. Thread-safe."""
+
+    context: StoreContext
+    config: TransactionConfig
+    tracker: Tracker
+    lock: threading.RLock = attrs.field(factory=threading.RLock)
+    """Held while the index is looked at or fed; never during a put."""
+    claims: dict[int, int] = attrs.field(factory=dict)
+    """Half messages that are being ended: physical offset, and where the log will have ended."""
+    _claims_looked_at: int = _CLAIMS_KEPT
+    known_to: int = 0
+    """Physical offset that the index must have reached before anything is ended."""
+    has_acted: bool = False
+    """Whether it has put anything that ends or replaces a half message."""
+    noted_half_offset: int = 0
+    """Queue offset below which RocketMQ is through with every half message, as it has noted."""
+
+    # ------------------------------------------------------------------ looking
+
+    def catch_up(self, end: int | None = None) -> None:
+        """Have the index know everything below ``end``; of what was there at opening without."""
+        with self.lock:
+            self.tracker.follow(max(self.known_to, end or 0))
+
+    def is_claimed(self, physical_offset: int) -> bool:
+        """Whether somebody is just ending that half message; with the lock."""
+        return self.claims.get(physical_offset, 0) > self.tracker.dispatched_to
+
+    def _drop_claims(self) -> None:
+        # Not each time: while the loop is behind, there are many, and none of them goes.
+        if len(self.claims) > self._claims_looked_at:
+            reached = self.tracker.dispatched_to
+            self.claims = {key: end for key, end in self.claims.items() if end > reached}
+            self._claims_looked_at = 2 * len(self.claims) + _CLAIMS_KEPT
+
+    def open_rows(self) -> list[Row]:
+        """Open half messages that nobody is just ending, oldest first."""
+        with self.lock:
+            first = self.done_before
+            rows = self.tracker.index.rows.open_rows()
+            return [row for row in rows if row.queue_offset >= first and self._is_free(row)]
+
+    @property
+    def done_before(self) -> int:
+        """`noted_half_offset`, where it can be of the half queue that this log has."""
+        noted = self.noted_half_offset
+        return noted if noted <= self.tracker.index.next_half_offset else 0
+
+    def _is_free(self, row: Row) -> bool:
+        return not self.is_claimed(row.physical_offset)
+
+    def half_at(self, physical_offset: int) -> HalfMessage | None:
+        """The half message that stands there; None where there is no such one."""
+        record = self.context.log.read_message(physical_offset)
+        if record is None or record.topic != HALF_TOPIC or record.transaction:
+            return None
+        return HalfMessage(record)
+
+    def find(self, which: Which) -> HalfMessage:
+        """The half message that stands for a transaction now: the newest copy.
+
+        Raises:
+            UnknownTransactionError: no open transaction has that id.
+        """
+        if not isinstance(which, (HalfMessage, str)):
+            which = int(which)
+        if isinstance(which, HalfMessage):
+            offset = which.physical_offset
+        elif isinstance(which, int):
+            offset = which
+        else:
+            return self._find_by_id(which)
+        with self.lock:
+            self.catch_up()
+            row = self.tracker.index.rows.by_place.get(offset)
+            newest = offset if row is None else row.newest.physical_offset
+        if isinstance(which, HalfMessage) and newest == offset:
+            return which
+        half = self.half_at(newest)
+        if half is None:
+            raise UnknownTransactionError(str(which), "no half message begins at that offset")
+        return half
+
+    def _find_by_id(self, which: str) -> HalfMessage:
+        with self.lock:
+            for end in (None, self.context.log.max_physical_offset):  # the log itself: if need be
+                self.catch_up(end)
+                for row in self.tracker.index.rows.with_key(java_string_hash(which)):
+                    half = self.half_at(row.newest.physical_offset)
+                    if half is not None and half.transaction_id == which:
+                        return half
+        try:
+            _, offset = parse_message_id(which)
+        except ValueError:
+            offset = -1
+        half = self.half_at(offset) if offset >= 0 else None
+        if half is None:
+            raise UnknownTransactionError(
+                which,
+                "no half message that is open has this id; it may have been committed or rolled "
+                "back already",
+            )
+        return self.find(half)
+
+    def together(self, half: HalfMessage) -> list[HalfMessage]:
+        """The half messages that end with ``half``: all open ones of its transaction."""
+        if half.member_of is None:
+            return [half]
+        with self.lock:
+            self.catch_up(half.physical_offset + half.record.size)
+            group = self.tracker.index.rows.groups.get(half.member_of)
+            rows = [] if group is None else [r for r in group.rows.values() if r.state == OPEN]
+        found = [self.half_at(row.physical_offset) for row in rows]
+        return [each for each in found if each is not None] or [half]
+
+    # ------------------------------------------------------------------ beginning
+
+    def prepare(self, messages: Iterable[Message]) -> list[HalfMessage]:
+        """Put half messages of messages that say that they are transactional."""
+        self.check_writable()
+        receipt = self.context.store.put_many([half_of(message) for message in messages])
+        found = [self.half_at(offset) for offset in receipt.physical_offsets.tolist()]
+        halves = [each for each in found if each is not None]
+        if len(halves) != len(receipt):
+            raise MessageIllegalError(
+                "topic", HALF_TOPIC, None, "another plugin has put a half message elsewhere"
+            )
+        self._wait(receipt)
+        return halves
+
+    # ------------------------------------------------------------------ ending
+
+    def commit(self, halves: Sequence[HalfMessage]) -> BatchReceipt:
+        """Put the messages that ``halves`` stand for, all or, whatever happens, none of them."""
+        self.check_writable()
+        finals = [final_of(half) for half in halves]
+        claimed = self._claim(halves)
+        end = _UNDER_WAY
+        try:
+            if len(halves) > 1:
+                self._wait_flushed(max(half.physical_offset + half.record.size for half in halves))
+            receipt = self.context.store.put_many(finals)
+            end = receipt.end_offset
+        finally:
+            self._settle(claimed, end)
+        self._wait(receipt)
+        return receipt
+
+    def roll_back(self, halves: Sequence[HalfMessage]) -> BatchReceipt:
+        """Put op markers: nobody will ever see these messages."""
+        self.check_writable()
+        claimed = self._claim(halves)
+        end = _UNDER_WAY
+        try:
+            receipt = self._put_markers([half.queue_offset for half in halves])
+            end = receipt.end_offset
+        finally:
+            self._settle(claimed, end)
+        self._wait(receipt)
+        return receipt
+
+    def renew(self, halves: Sequence[HalfMessage]) -> None:
+        """Put a copy of each, with one check more, in its place."""
+        copies = [copy_of(half.record, half.times_checked + 1) for half in halves]
+        self._replace(halves, copies)
+
+    def give_up(self, half: HalfMessage) -> None:
+        """Put a half message aside, where somebody may look after it."""
+        self._replace([half], [given_up(half.record, half.times_checked)])
+
+    def _replace(self, halves: Sequence[HalfMessage], messages: Sequence[Message]) -> None:
+        claimed = self._claim(halves)
+        end = _UNDER_WAY
+        try:
+            end = self.context.store.put_many(messages).end_offset
+        finally:
+            self._settle(claimed, end)
+
+    # ------------------------------------------------------------------ markers
+
+    def unmarked(self) -> list[Row]:
+        """Ended half messages whose markers nobody is just writing, oldest first."""
+        with self.lock:
+            return [row for row in self.tracker.index.rows.ended.values() if self._is_free(row)]
+
+    def mark(self, rows: Sequence[Row]) -> None:
+        """Write the op markers of ended half messages; what ended them must be on disk."""
+        claimed = [row.physical_offset for row in rows]
+        with self.lock:
+            self.claims.update(dict.fromkeys(claimed, _UNDER_WAY))
+        end = _UNDER_WAY
+        try:
+            end = self._put_markers([row.queue_offset for row in rows]).end_offset
+        finally:
+            self._settle(claimed, end)
+
+    def _put_markers(self, queue_offsets: Sequence[int]) -> BatchReceipt:
+        batched = self.config.op_messages == BATCHED
+        size = self.config.op_message_size
+        messages = op_messages(queue_offsets, batched=batched, body_size=size)
+        return self.context.store.put_many(messages)
+
+    # ------------------------------------------------------------------ claims and waiting
+
+    def _claim(self, halves: Sequence[HalfMessage]) -> list[int]:
+        """Make sure that nobody else ends these.
+
+        Raises:
+            TransactionEndedError: one is ended, or is being so.
+        """
+        with self.lock:
+            self.catch_up()
+            for half in halves:
+                self._check_open(half)
+            claimed = [half.physical_offset for half in halves]
+            self.claims.update(dict.fromkeys(claimed, _UNDER_WAY))
+            return claimed
+
+    def _check_open(self, half: HalfMessage) -> None:
+        offset = half.physical_offset
+        row = self.tracker.index.rows.by_place.get(offset)
+        if self.is_claimed(offset):
+            reason = "it is just being ended"
+        elif row is None:
+            if offset >= self.tracker.dispatched_to:
+                return  # it was put a moment ago
+            reason = "it was ended before"
+        elif row.state == OPEN:
+            return
+        elif row.state == ENDED:
+            reason = "it was ended before"
+        else:
+            reason = "a check has put a copy in its place; name it by its id"
+        raise TransactionEndedError(half.transaction_id, offset, reason)
+
+    def _settle(self, claimed: Sequence[int], end: int) -> None:
+        if end == _UNDER_WAY:
+            # It failed; part of it may be in the log, and counts then.
+            end = self.context.log.max_physical_offset
+        with self.lock:
+            self.has_acted = True
+            self.claims.update(dict.fromkeys(claimed, end))
+            self._drop_claims()
+
+    def _wait(self, receipt: BatchReceipt) -> None:
+        if self.config.durable:
+            self._wait_flushed(receipt.end_offset)
+
+    def _wait_flushed(self, physical_offset: int) -> None:
+        wait_ms = self.config.wait_ms
+        if not self.context.store.wait_flushed(physical_offset, wait_ms / 1_000):
+            raise FlushDiskTimeoutError(
+                "physical_offset", physical_offset, None, f"not on disk after {wait_ms} ms"
+            )
+
+    def check_writable(self) -> None:
+        if not self.context.writable:
+            raise ReadOnlyStoreError(
+                "store", None, None, 'it was opened with mode="r"; open it with mode="w"'
+            )

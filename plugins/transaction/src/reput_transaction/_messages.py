@@ -1,0 +1,177 @@
+"""The messages of a transaction: the half, its copies, what becomes of it.
+
+Source: RocketMQ ``TransactionalMessageBridge#parseHalfMessageInner``, ``#renewHalfMessageInner``,
+``EndTransactionProcessor#endMessageTransaction``,
+``DefaultTransactionalMessageCheckListener#toMessageExtBrokerInner``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.encode import check_topic
+from reput.errors import MessageIllegalError
+from reput.layout import (
+    BORN_HOST_V6,
+    PROPERTY_KEYS,
+    PROPERTY_TAGS,
+    PROPERTY_UNIQ_KEY,
+    STORE_HOST_V6,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+)
+from reput.message import Message, encode_property_text
+from reput.properties import encode_properties, parse_properties
+from reput_transaction.errors import TransactionError
+from reput_transaction.half import QUEUE_ID_MAX
+from reput_transaction.layout import (
+    GIVEN_UP_TOPIC,
+    HALF_TOPIC,
+    PROPERTY_CHECK_TIMES,
+    PROPERTY_DELAY,
+    PROPERTY_REAL_QUEUE_ID,
+    PROPERTY_REAL_TOPIC,
+    PROPERTY_TRANSACTION_ID,
+    PROPERTY_TRANSACTIONAL,
+    SYSTEM_TOPICS,
+)
+
+if TYPE_CHECKING:
+    from reput.view import MessageView
+    from reput_transaction.half import HalfMessage
+
+__all__ = ["copy_of", "final_of", "given_up", "half_of", "is_transactional", "with_properties"]
+
+_MARK = PROPERTY_TRANSACTIONAL.encode()
+
+
+def is_transactional(message: Message) -> bool:
+    """Whether a put of ``message`` begins a transaction.
+
+    Not a message that has transaction bits already, nor one of the topics that transactions are
+    made of: those are put back as they were, from a copy of a store perhaps.
+    """
+    properties = message.properties
+    if properties is None:
+        return False
+    if type(properties) is bytes:
+        if _MARK not in properties:
+            return False
+        properties = parse_properties(properties)
+    elif PROPERTY_TRANSACTIONAL not in properties:
+        return False
+    assert isinstance(properties, Mapping)
+    if str(properties.get(PROPERTY_TRANSACTIONAL)).lower() != "true":
+        return False
+    if message.sys_flag & TRANSACTION_MASK or message.topic in SYSTEM_TOPICS:
+        return False
+    return not (message.reconsume_times > 0 and _delay_level(properties) > 0)
+
+
+def _delay_level(properties: Mapping[str, str | None]) -> int:
+    try:
+        return int(properties.get(PROPERTY_DELAY) or 0)
+    except ValueError:
+        return 0
+
+
+def with_properties(message: Message, added: Mapping[str, str]) -> Message:
+    """``message`` with properties more, or others in their place."""
+    properties = message.properties
+    if isinstance(properties, bytes):
+        properties = parse_properties(properties)
+    return attrs.evolve(message, properties={**(properties or {}), **added})
+
+
+def half_of(message: Message) -> Message:
+    """The half message in which ``message`` is parked until its transaction ends.
+
+    Raises:
+        MessageIllegalError: it could be parked, but never be committed.
+    """
+    check_topic(message.topic)
+    if message.topic in SYSTEM_TOPICS:
+        raise MessageIllegalError("topic", message.topic, None, "transactions are made of it")
+    if not 0 <= message.queue_id <= QUEUE_ID_MAX:
+        raise MessageIllegalError("queue_id", message.queue_id, QUEUE_ID_MAX, "no queue id")
+    encode_property_text(message)  # before ours come to them: the error speaks of the user's own
+    added = {
+        PROPERTY_REAL_TOPIC: message.topic,
+        PROPERTY_REAL_QUEUE_ID: str(message.queue_id),
+    }
+    half = with_properties(message, added)
+    assert isinstance(half.properties, Mapping)
+    unique_key = half.properties.get(PROPERTY_UNIQ_KEY)
+    if unique_key:
+        half = with_properties(half, {PROPERTY_TRANSACTION_ID: unique_key})
+    return attrs.evolve(
+        half, topic=HALF_TOPIC, queue_id=0, sys_flag=message.sys_flag & ~TRANSACTION_MASK
+    )
+
+
+def final_of(half: HalfMessage) -> Message:
+    """The message that a commit puts: the real topic's, and a link back to its half.
+
+    Raises:
+        TransactionError: the half message does not say where it is meant to go.
+    """
+    record = half.record
+    topic, queue_id = half.topic, half.queue_id
+    if topic is None or queue_id is None or topic in SYSTEM_TOPICS:
+        raise TransactionError(
+            f"half message at physical offset {record.physical_offset} cannot be committed: its "
+            f"properties say {PROPERTY_REAL_TOPIC}={topic!r} and {PROPERTY_REAL_QUEUE_ID}="
+            f"{record.properties.get(PROPERTY_REAL_QUEUE_ID)!r}, a topic and a queue expected; "
+            "roll it back"
+        )
+    return attrs.evolve(
+        record.to_message(),
+        topic=topic,
+        queue_id=queue_id,
+        # All properties stay, those of the half among them, and in the same bytes.
+        properties=record.properties_text,
+        sys_flag=_plain_flag(record) | TRANSACTION_COMMIT,
+        prepared_transaction_offset=record.physical_offset,
+    )
+
+
+def copy_of(record: MessageView, check_times: int) -> Message:
+    """The copy that takes the place of a half message when a check had no answer."""
+    return attrs.evolve(
+        record.to_message(),
+        properties=_with_check_times(record, check_times),
+        sys_flag=_plain_flag(record),
+        flag=0,  # as RocketMQ's, which loses it
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+    )
+
+
+def given_up(record: MessageView, check_times: int) -> Message:
+    """What becomes of a half message that nobody knows anything of."""
+    return attrs.evolve(
+        record.to_message(),
+        topic=GIVEN_UP_TOPIC,
+        queue_id=0,
+        properties=_with_check_times(record, check_times),
+        sys_flag=_plain_flag(record),
+        prepared_transaction_offset=0,
+    )
+
+
+def _with_check_times(record: MessageView, check_times: int) -> bytes:
+    properties = dict(record.properties)
+    if check_times:
+        properties[PROPERTY_CHECK_TIMES] = str(check_times)
+    # Keys and tags first, as a new message has them.
+    for name in (PROPERTY_TAGS, PROPERTY_KEYS):
+        if name in properties:
+            properties = {name: properties.pop(name), **properties}
+    return encode_properties(properties).encode()
+
+
+def _plain_flag(record: MessageView) -> int:
+    return record.sys_flag & ~(TRANSACTION_MASK | BORN_HOST_V6 | STORE_HOST_V6)

@@ -1,0 +1,87 @@
+"""`SystemOffsets`: how far RocketMQ's check-back has come, in the file where it looks for it.
+
+The file is the broker's, and holds the offsets of all groups. It is written only when this plugin
+has done something in the store, and never where it cannot be read.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Final
+
+import attrs
+
+from reput.disk import Disk
+from reput.errors import CorruptFileError
+from reput_transaction._offsetfile import (
+    HALF_KEY,
+    OP_KEY,
+    encode_offsets,
+    offset_of,
+    parse_offsets,
+    with_offsets,
+)
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["SystemOffsets"]
+
+DIRECTORY: Final = "config"
+FILE_NAME: Final = "consumerOffset.json"
+
+
+@attrs.define(eq=False)
+class SystemOffsets:
+    """The two offsets of the group ``CID_RMQ_SYS_TRANS``."""
+
+    directory: str
+    disk: Disk
+    half_offset: int | None = None
+    """H: below it every half message is finished; None where nobody has noted it."""
+    op_offset: int | None = None
+    """O: below it no op message is needed any more."""
+    is_readable: bool = True
+    """False: there is a file that cannot be read, and so must not be written."""
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return os.path.join(self.directory, FILE_NAME)
+
+    def load(self) -> None:
+        """Read both; a file that is damaged is left alone, and its backup read."""
+        self.half_offset = self.op_offset = None
+        self.is_readable = True
+        for path in (self.path, f"{self.path}.bak"):
+            if not self.disk.exists(path):
+                continue
+            try:
+                data = self.disk.read_file(path)
+                if not data.strip():
+                    continue  # as if it were missing, as RocketMQ sees it
+                document = parse_offsets(data, path)
+            except (OSError, CorruptFileError) as error:
+                logger.warning("offsets of transactions not known, nor written: %s", error)
+                self.is_readable = False
+                continue
+            self.half_offset = offset_of(document, HALF_KEY)
+            self.op_offset = offset_of(document, OP_KEY)
+            return
+
+    def save(self, half_offset: int, op_offset: int, now: int) -> bool:
+        """Note both, when they have changed; whether the file was written.
+
+        Raises:
+            OSError: it cannot be written.
+            CorruptFileError: somebody has damaged it since.
+        """
+        if not self.is_readable or (half_offset, op_offset) == (self.half_offset, self.op_offset):
+            return False
+        data = self.disk.read_file(self.path) if self.disk.exists(self.path) else b""
+        document = parse_offsets(data, self.path) if data.strip() else {}
+        changed = with_offsets(document, {HALF_KEY: half_offset, OP_KEY: op_offset}, now)
+        self.disk.make_directory(self.directory)
+        self.disk.replace(self.path, encode_offsets(changed))
+        self.half_offset, self.op_offset = half_offset, op_offset
+        return True

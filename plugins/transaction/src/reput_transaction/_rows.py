@@ -1,0 +1,170 @@
+"""`Row`: what is kept in mind of one half message that is not finished; `Rows`: all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from reput_transaction.layout import ENDED, OPEN, SUPERSEDED, UNDECIDED
+
+__all__ = ["Group", "Row", "Rows"]
+
+
+@attrs.define(eq=False)
+class Group:
+    """Messages that one ``store.transaction()`` ends together."""
+
+    name: str
+    decision: int = UNDECIDED
+    rows: dict[int, Row] = attrs.field(factory=dict)
+    """Those that are kept in mind, by physical offset."""
+    open_count: int = 0
+
+    @property
+    def is_halved(self) -> bool:
+        """Whether it was decided, and some of its messages do not know yet."""
+        return self.decision != UNDECIDED and self.open_count > 0
+
+
+@attrs.define(eq=False)
+class Row:
+    """One half message; the message itself stays in the log."""
+
+    queue_offset: int
+    physical_offset: int
+    born_timestamp: int
+    check_times: int
+    key: int
+    """Hash of its ``UNIQ_KEY``; of messages without one the time of birth."""
+    group: Group | None = None
+    state: int = OPEN
+    ended_to: int = 0
+    """Physical offset behind the record that ended it; 0 while it is open."""
+    newer: Row | None = None
+    """The copy that took its place."""
+    older: Row | None = None
+    """The message whose place it took."""
+
+    @property
+    def newest(self) -> Row:
+        """The copy that stands for the transaction now; the row itself where there is none."""
+        row = self
+        while row.newer is not None:
+            row = row.newer
+        return row
+
+
+@attrs.define(eq=False)
+class Rows:
+    """Half messages that are not finished, to be found by all that leads to them."""
+
+    by_place: dict[int, Row] = attrs.field(factory=dict)
+    """By physical offset, ascending, and so in the order of the half queue."""
+    by_queue_offset: dict[int, Row] = attrs.field(factory=dict)
+    by_key: dict[int, Row | dict[int, Row]] = attrs.field(factory=dict)
+    """A row, or where several have the same key those, by physical offset."""
+    groups: dict[str, Group] = attrs.field(factory=dict)
+    ended: dict[int, Row] = attrs.field(factory=dict)
+    """Those whose marker is still to be written, by physical offset."""
+    halved: dict[str, Group] = attrs.field(factory=dict)
+    """Groups that are done by half."""
+    open_count: int = 0
+
+    def __len__(self) -> int:
+        return len(self.by_place)
+
+    def add(self, row: Row, group: str | None = None) -> None:
+        """Keep a row in mind, open as it is."""
+        self.by_place[row.physical_offset] = row
+        self.by_queue_offset[row.queue_offset] = row
+        known = self.by_key.get(row.key)
+        if known is None:
+            self.by_key[row.key] = row
+        elif isinstance(known, Row):
+            self.by_key[row.key] = {known.physical_offset: known, row.physical_offset: row}
+        else:
+            known[row.physical_offset] = row
+        self.open_count += 1
+        if group is not None:
+            row.group = self.groups.setdefault(group, Group(group))
+            row.group.rows[row.physical_offset] = row
+            row.group.open_count += 1
+            self.look_at(row.group)
+
+    def with_key(self, key: int) -> list[Row]:
+        """Rows with that key, oldest first."""
+        known = self.by_key.get(key)
+        if known is None:
+            return []
+        return [known] if isinstance(known, Row) else list(known.values())
+
+    def set_state(self, row: Row, state: int, ended_to: int = 0) -> None:
+        """Make a row ended, or superseded."""
+        if row.state == OPEN:
+            self._count_open(row, -1)
+        row.state, row.ended_to = state, ended_to
+        if state == ENDED:
+            self.ended[row.physical_offset] = row
+        else:
+            self.ended.pop(row.physical_offset, None)
+
+    def decide(self, group: Group, decision: int) -> None:
+        """Take the first decision of a group; later ones change nothing."""
+        if group.decision == UNDECIDED:
+            group.decision = decision
+        self.look_at(group)
+
+    def look_at(self, group: Group) -> None:
+        """See whether a group is done by half."""
+        if group.is_halved:
+            self.halved[group.name] = group
+        else:
+            self.halved.pop(group.name, None)
+
+    def forget_chain(self, newest: Row) -> None:
+        """Forget a row and those whose place it took."""
+        row: Row | None = newest
+        while row is not None:
+            older = row.older
+            self.forget(row)
+            row = older
+
+    def forget(self, row: Row) -> None:
+        """Forget a row."""
+        if row.state == OPEN:
+            self._count_open(row, -1)
+        self.by_place.pop(row.physical_offset, None)
+        if self.by_queue_offset.get(row.queue_offset) is row:
+            del self.by_queue_offset[row.queue_offset]
+        known = self.by_key.get(row.key)
+        if isinstance(known, dict):
+            known.pop(row.physical_offset, None)
+        if not known or known is row:
+            self.by_key.pop(row.key, None)
+        self.ended.pop(row.physical_offset, None)
+        if row.older is not None:
+            row.older.newer = None
+        if row.newer is not None:
+            row.newer.older = None
+        row.newer = row.older = None
+        group = row.group
+        if group is not None:
+            group.rows.pop(row.physical_offset, None)
+            self.look_at(group)
+            if not group.rows:
+                self.groups.pop(group.name, None)
+
+    def _count_open(self, row: Row, step: int) -> None:
+        self.open_count += step
+        if row.group is not None:
+            row.group.open_count += step
+            self.look_at(row.group)
+
+    def open_rows(self) -> list[Row]:
+        """Those that are open, oldest first."""
+        return [row for row in self.by_place.values() if row.state == OPEN]
+
+    def unfinished(self) -> Iterator[Row]:
+        """Those that are open or lack a marker, oldest first."""
+        return (row for row in self.by_place.values() if row.state != SUPERSEDED)

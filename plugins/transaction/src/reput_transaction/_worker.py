@@ -1,0 +1,195 @@
+"""`Worker`: what is due by the clock: half-done transactions, op markers, check-back.
+
+Source: RocketMQ ``TransactionalMessageServiceImpl#check`` and ``TransactionalOpBatchService``.
+Different on purpose: the application is asked first, in this process, and a half message is copied
+only when it gave no answer; messages of one ``store.transaction()`` have one answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, Literal
+
+import attrs
+
+from reput_transaction._verdict import Verdict, verdict_on
+from reput_transaction.config import BATCHED
+from reput_transaction.errors import TransactionEndedError, TransactionError
+from reput_transaction.half import HalfMessage
+from reput_transaction.layout import COMMITTED, OPEN
+
+if TYPE_CHECKING:
+    from reput_transaction._engine import Engine
+    from reput_transaction._rows import Row
+    from reput_transaction.config import TransactionConfig
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Answer", "Check", "Worker"]
+
+Answer = Literal["commit", "rollback"] | None
+Check = Callable[[HalfMessage], Answer]
+
+_SLICE_SECONDS: Final = 0.1
+_FLUSH_SECONDS: Final = 0.1  # how long a slice waits for the disk
+_PAUSE_MS: Final = 100  # until the disk is asked again
+
+
+@attrs.define(eq=False)
+class Worker:
+    """Works for one open store; called on one thread at a time."""
+
+    engine: Engine
+    config: TransactionConfig
+    checks: dict[str | None, Check]
+    """Who knows what became of transactions, by producer group; None for all other groups."""
+    _unmarked_since: int | None = None
+    _run: Iterator[Row] | None = None
+    _run_started: int = 0
+    _next_run: int | None = None
+    """When the next check-back run begins, ms; None for at once."""
+
+    def work(self, now: int) -> int | None:
+        """Do what is due; when to be called again, ms."""
+        self.engine.catch_up()
+        self._finish_groups()
+        due = [self._mark(now), self._check(now)]
+        return min((each for each in due if each is not None), default=None)
+
+    # ------------------------------------------------------------------ half-done transactions
+
+    def _finish_groups(self) -> None:
+        """End what a crash, or a full disk, has left of transactions that were decided."""
+        engine = self.engine
+        found = []
+        with engine.lock:
+            for group in engine.tracker.index.rows.halved.values():
+                rows = list(group.rows.values())
+                # Somebody who is just ending them is not half-done.
+                if not any(engine.is_claimed(row.physical_offset) for row in rows):
+                    offsets = [row.physical_offset for row in rows if row.state == OPEN]
+                    found.append((group.decision, offsets))
+        for decision, offsets in found:
+            halves = [engine.half_at(offset) for offset in offsets]
+            self._end([half for half in halves if half is not None], decision == COMMITTED)
+
+    def _end(self, halves: list[HalfMessage], commits: bool) -> None:
+        if not halves:
+            return
+        try:
+            if commits:
+                self.engine.commit(halves)
+            else:
+                self.engine.roll_back(halves)
+        except TransactionEndedError:
+            pass  # somebody was quicker
+        except TransactionError as error:
+            logger.warning("transaction not ended, it stays open: %s", error)
+
+    # ------------------------------------------------------------------ markers
+
+    def _mark(self, now: int) -> int | None:
+        rows = self.engine.unmarked()
+        if not rows:
+            self._unmarked_since = None
+            return None
+        if self._unmarked_since is None or self._unmarked_since > now:
+            self._unmarked_since = now
+        due = self._unmarked_since + self.config.op_batch_interval_ms
+        if now < due and not self._fills_a_message(rows):
+            return due
+        return self.mark(rows, now if now >= due else due)
+
+    def mark(self, rows: list[Row], due: int) -> int | None:
+        """Write markers of what is on disk; when to try the others again."""
+        store = self.engine.context.store
+        if store.flushed_offset < max(row.ended_to for row in rows):
+            store.wait_flushed(max(row.ended_to for row in rows), _FLUSH_SECONDS)
+        flushed = store.flushed_offset
+        ready = [row for row in rows if row.ended_to <= flushed]
+        if ready:
+            self.engine.mark(ready)
+        return None if len(ready) == len(rows) else due + _PAUSE_MS
+
+    def _fills_a_message(self, rows: list[Row]) -> bool:
+        if self.config.op_messages != BATCHED:
+            return False
+        digits = len(str(rows[-1].queue_offset)) + 1
+        return len(rows) * digits >= self.config.op_message_size
+
+    # ------------------------------------------------------------------ check-back
+
+    def _check(self, now: int) -> int | None:
+        """Go on with a check-back run, or begin the next; nothing without anybody to ask."""
+        if not self.checks:
+            self._run = None
+            return None
+        if self._next_run is not None and self._next_run - now > self.config.check_interval_ms:
+            self._next_run = now + self.config.check_interval_ms  # the clock was set back
+        if self._run is None:
+            if self._next_run is not None and now < self._next_run:
+                return self._next_run if self.engine.tracker.index.rows.open_count else None
+            self._run_started = now
+            self._run = iter(self.engine.open_rows())
+        deadline = time.monotonic() + _SLICE_SECONDS
+        for row in self._run:
+            if not self._check_one(row, now):
+                break
+            if time.monotonic() > deadline:
+                return now
+        self._run = None
+        self._next_run = self._run_started + self.config.check_interval_ms
+        return self._next_run if self.engine.tracker.index.rows.open_count else None
+
+    def _check_one(self, row: Row, now: int) -> bool:
+        """Do what is due with one half message; False ends the run."""
+        engine = self.engine
+        with engine.lock:
+            if row.state != OPEN or engine.is_claimed(row.physical_offset):
+                return True  # ended meanwhile
+        half = engine.half_at(row.physical_offset)
+        if half is None:
+            return True  # damaged, or gone with the head of the log
+        check = self.checks.get(half.group, self.checks.get(None))
+        if check is None:
+            return True
+        verdict = verdict_on(half, now, self._run_started, self.config)
+        try:
+            if verdict is Verdict.GIVE_UP:
+                logger.warning(
+                    "half message given up physical_offset=%d times_checked=%d age_ms=%d",
+                    half.physical_offset,
+                    half.times_checked,
+                    half.age_ms(now),
+                )
+                engine.give_up(half)
+            elif verdict is Verdict.ASK:
+                self._ask(half, check)
+        except TransactionEndedError:
+            pass  # the application has ended it while it was asked
+        except TransactionError as error:
+            logger.warning("transaction not ended, it stays open: %s", error)
+        return verdict is not Verdict.STOP
+
+    def _ask(self, half: HalfMessage, check: Check) -> None:
+        answer: object = None
+        try:
+            answer = check(half)
+        except Exception:  # whatever an application raises is no answer
+            logger.warning(
+                "check failed, asked again later physical_offset=%d",
+                half.physical_offset,
+                exc_info=True,
+            )
+        if answer not in ("commit", "rollback", None):
+            logger.warning("check answered %r, which is none of commit, rollback, None", answer)
+            answer = None
+        halves = self.engine.together(half)
+        if answer == "commit":
+            self.engine.commit(halves)
+        elif answer == "rollback":
+            self.engine.roll_back(halves)
+        else:
+            self.engine.renew(halves)

@@ -1,0 +1,128 @@
+"""`HalfMessage`: a message that waits for its transaction to end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput_transaction.layout import (
+    PROPERTY_CHECK_TIMES,
+    PROPERTY_GROUP,
+    PROPERTY_IMMUNITY,
+    PROPERTY_MEMBER_OF,
+    PROPERTY_REAL_QUEUE_ID,
+    PROPERTY_REAL_TOPIC,
+    PROPERTY_TRANSACTION_ID,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reput.view import MessageView
+
+__all__ = ["HalfMessage"]
+
+QUEUE_ID_MAX = (1 << 31) - 1
+
+
+@attrs.frozen(eq=False)
+class HalfMessage:
+    """A half message as its producer sees it: topic and queue are those that it is meant for."""
+
+    record: MessageView
+    """The half message as it is stored."""
+
+    @property
+    def transaction_id(self) -> str:
+        """The producer's id of the message (``UNIQ_KEY``); its offset message id without one."""
+        found = self.record.unique_key or self.properties.get(PROPERTY_TRANSACTION_ID)
+        return found or self.msg_id
+
+    @property
+    def member_of(self) -> str | None:
+        """Id of the ``store.transaction()`` that it belongs to, None without."""
+        return self.properties.get(PROPERTY_MEMBER_OF)
+
+    @property
+    def group(self) -> str | None:
+        """The producer group (``PGROUP``)."""
+        return self.properties.get(PROPERTY_GROUP)
+
+    @property
+    def topic(self) -> str | None:
+        """The topic that it is meant for; None where its record does not say."""
+        return self.properties.get(PROPERTY_REAL_TOPIC)
+
+    @property
+    def queue_id(self) -> int | None:
+        """The queue that it is meant for; None where its record does not say."""
+        return number_of(self.properties.get(PROPERTY_REAL_QUEUE_ID), QUEUE_ID_MAX)
+
+    @property
+    def times_checked(self) -> int:
+        """How often its producer was asked what became of the transaction."""
+        return number_of(self.properties.get(PROPERTY_CHECK_TIMES), QUEUE_ID_MAX) or 0
+
+    @property
+    def immunity_ms(self) -> int | None:
+        """How long it asks not to be checked, ms since it was born; None where it does not say."""
+        seconds = number_of(self.properties.get(PROPERTY_IMMUNITY), QUEUE_ID_MAX)
+        return None if seconds is None else seconds * 1_000
+
+    @property
+    def body(self) -> bytes:
+        """The body."""
+        return self.record.body
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The words of the ``KEYS`` property."""
+        return self.record.keys
+
+    @property
+    def tags(self) -> str | None:
+        """The ``TAGS`` property."""
+        return self.record.tags
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """All properties."""
+        return self.record.properties
+
+    @property
+    def born_timestamp(self) -> int:
+        """When the producer made it, ms."""
+        return self.record.born_timestamp
+
+    @property
+    def store_timestamp(self) -> int:
+        """When the log took it, ms; of a copy that a check made, when that was stored."""
+        return self.record.store_timestamp
+
+    @property
+    def queue_offset(self) -> int:
+        """Its place in the half queue."""
+        return self.record.queue_offset
+
+    @property
+    def physical_offset(self) -> int:
+        """Where it stands in the log; the committed message points here."""
+        return self.record.physical_offset
+
+    @property
+    def msg_id(self) -> str:
+        """Offset message id."""
+        return self.record.msg_id
+
+    def age_ms(self, now: int) -> int:
+        """Time since it was born, ms; negative where clocks disagree."""
+        return now - self.born_timestamp
+
+
+def number_of(text: str | None, limit: int) -> int | None:
+    """A decimal number from 0 to ``limit``; None for anything else."""
+    if text is None or not (text.isascii() and text.isdigit()) or len(text) > 19:
+        return None
+    number = int(text)
+    return number if number <= limit else None

@@ -1,0 +1,341 @@
+"""The plugin ``transaction``: its hooks, and the methods that it adds to a store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+import reput
+from reput.errors import CorruptFileError, ServiceNotAvailableError
+from reput_transaction._engine import Engine, Which
+from reput_transaction._first import first_needed
+from reput_transaction._ids import UniqueKeys
+from reput_transaction._messages import half_of, is_transactional
+from reput_transaction._offsets import DIRECTORY as CONFIG_DIRECTORY
+from reput_transaction._offsets import SystemOffsets
+from reput_transaction._tracker import Tracker
+from reput_transaction._worker import Check, Worker
+from reput_transaction.config import TransactionConfig
+from reput_transaction.half import HalfMessage
+from reput_transaction.transaction import Transaction, as_transactional
+
+if TYPE_CHECKING:
+    from reput.batch import DispatchBatch
+    from reput.context import StoreContext
+    from reput.message import Message
+    from reput.results import Receipt
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["TransactionPlugin"]
+
+DEFAULT_GROUP = "reput"
+_HOUR_MS = 3_600_000
+
+
+@attrs.define(eq=False)
+class TransactionPlugin(reput.Plugin):
+    """Parks transactional messages until they are committed or rolled back, as RocketMQ does.
+
+    Not used by a new store unless it is named: a store that named it cannot be opened without.
+    """
+
+    name: ClassVar[str] = "transaction"
+    default: ClassVar[bool] = False
+    config_type: ClassVar[type] = TransactionConfig
+
+    config: TransactionConfig = attrs.field(factory=TransactionConfig)
+    checks: dict[str | None, Check] = attrs.field(init=False, factory=dict)
+    """Who is asked what became of transactions, by producer group; see `on_check`."""
+    _engine: Engine | None = attrs.field(init=False, default=None)
+    _worker: Worker | None = attrs.field(init=False, default=None)
+    _offsets: SystemOffsets | None = attrs.field(init=False, default=None)
+    _keys: UniqueKeys = attrs.field(init=False, default=attrs.Factory(lambda: UniqueKeys(_never)))
+    _has_work: bool = attrs.field(init=False, default=False)
+
+    # ------------------------------------------------------------------ opening
+
+    @reput.hookimpl
+    def reput_open(self, context: StoreContext) -> None:
+        """Load the offsets that RocketMQ, or this plugin, has noted."""
+        before = self._engine
+        tracker = Tracker(context, self.config.snapshot_size, self.config.max_open)
+        engine = Engine(context, self.config, tracker)
+        if before is not None and before.context.root == context.root:
+            # Opened once more behind a suspension: a put that is under way stays claimed.
+            engine.lock, engine.claims = before.lock, before.claims
+            engine.has_acted = before.has_acted
+        with engine.lock:
+            self._engine = engine
+            self._keys = UniqueKeys(context.clock)
+            self._worker = Worker(engine, self.config, self.checks)
+            self._has_work = False
+        self._offsets = SystemOffsets(context.directory(CONFIG_DIRECTORY), context.disk)
+        self._offsets.load()
+        engine.noted_half_offset = self._offsets.half_offset or 0
+
+    @reput.hookimpl
+    def reput_recover(self, max_physical_offset: int, progress: int) -> int:
+        """Load the newest snapshot that the store vouches for."""
+        engine = self._of_store
+        with engine.lock:
+            # What was in the log by then the index will have seen before anything is ended.
+            engine.known_to = max_physical_offset if engine.context.writable else 0
+            return engine.tracker.recover(progress)
+
+    @property
+    def _of_store(self) -> Engine:
+        if self._engine is None:
+            raise ServiceNotAvailableError("store", None, None, "it is not open yet")
+        return self._engine
+
+    # ------------------------------------------------------------------ writing
+
+    @reput.hookimpl
+    def reput_put(self, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """Park messages that begin a transaction (``TRAN_MSG``) in the half topic."""
+        found = [row for row, message in enumerate(messages) if is_transactional(message)]
+        if not found:
+            return None
+        changed = list(messages)
+        for row in found:
+            changed[row] = half_of(changed[row])
+        return changed
+
+    # ------------------------------------------------------------------ dispatching
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch: DispatchBatch) -> None:
+        """Follow which half messages are open."""
+        engine = self._of_store
+        with engine.lock:
+            engine.tracker.take(batch)
+            rows = engine.tracker.index.rows
+            has_work = bool(rows.ended or rows.halved or (self.checks and rows.open_count))
+            is_news = has_work and not self._has_work
+            self._has_work = has_work
+        if is_news:
+            engine.context.wake()
+
+    @reput.hookimpl
+    def reput_flush(self) -> None:
+        """Write snapshots; note how far RocketMQ need not look any more."""
+        engine = self._of_store
+        with engine.lock:
+            fresh = engine.tracker.take_fresh()
+        try:
+            engine.tracker.write(fresh)
+        except BaseException:
+            with engine.lock:
+                engine.tracker.put_back(fresh)
+            raise
+        self._save_offsets(engine)
+
+    def _save_offsets(self, engine: Engine) -> None:
+        """Note both offsets, once this plugin has ended anything: the file is the broker's."""
+        offsets = self._offsets
+        if offsets is None or not engine.has_acted:
+            return
+        with engine.lock:
+            index = engine.tracker.index
+            if engine.context.store.flushed_offset < engine.tracker.dispatched_to:
+                return  # what it vouches for is not on disk; the next round is soon
+            half = max(index.done_below, engine.done_before)
+            op = index.ops.offset(half)
+            if (offsets.op_offset or 0) <= index.ops.next_offset:
+                op = max(op, offsets.op_offset or 0)
+        try:
+            offsets.save(half, op, engine.context.clock())
+        except (OSError, CorruptFileError) as error:
+            # RocketMQ reads more than it must, then; that is no reason to stop.
+            logger.warning("offsets of transactions not written: %s", error)
+
+    # ------------------------------------------------------------------ working
+
+    @reput.hookimpl
+    def reput_work(self, now: int) -> int | None:
+        """Finish what is half-done, write op markers, ask what became of transactions."""
+        worker = self._worker
+        return worker.work(now) if worker is not None and self.config.automatic else None
+
+    @reput.hookimpl
+    def reput_hold(self) -> int | None:
+        """The oldest half message that is not finished and not too old to be waited for."""
+        engine = self._of_store
+        oldest = engine.context.clock() - self.config.keep_hours * _HOUR_MS
+        with engine.lock:
+            for row in engine.tracker.index.rows.by_place.values():
+                if row.born_timestamp >= oldest:
+                    return row.physical_offset
+        return None
+
+    @reput.hookimpl
+    def reput_trim(self, min_physical_offset: int) -> None:
+        """Forget half messages that the log has lost."""
+        engine = self._of_store
+        with engine.lock:
+            engine.tracker.trim(min_physical_offset)
+
+    # ------------------------------------------------------------------ for callers
+
+    @reput.hookimpl
+    def reput_methods(self) -> Mapping[str, Callable[..., Any]]:
+        """``store.transaction`` and its like."""
+        return {
+            "transaction": self.transaction,
+            "prepare": self.prepare,
+            "commit": self.commit,
+            "rollback": self.rollback,
+            "dangling": self.dangling,
+            "on_check": self.on_check,
+            "settle": self.settle,
+        }
+
+    def transaction(self, group: str = DEFAULT_GROUP) -> Transaction:
+        """Messages that become visible together: ``with store.transaction() as tx: tx.put(...)``.
+
+        Args:
+            group: the producer group, whose checks are asked should this process die.
+        """
+        return Transaction(self._keys.next(), group, self._of_store, self._keys)
+
+    def prepare(self, message: Message, group: str = DEFAULT_GROUP) -> HalfMessage:
+        """Store a message that nobody sees before `commit`.
+
+        Raises:
+            PutError: as for `reput.Store.put`.
+        """
+        marked = as_transactional(message, group, self._keys)
+        return self._of_store.prepare([marked])[0]
+
+    def commit(self, which: Which) -> Receipt:
+        """Make a message visible; those of its ``store.transaction()`` with it.
+
+        Args:
+            which: what `prepare` returned, its transaction id or offset message id, or its physical
+                offset.
+
+        Returns:
+            The receipt of the message that is visible now; the first one of several.
+
+        Raises:
+            UnknownTransactionError: no open transaction has that id.
+            TransactionEndedError: it was committed or rolled back before.
+            PutError: as for `reput.Store.put`.
+        """
+        engine = self._of_store
+        half = self._open_half(engine, which)
+        halves = engine.together(half)
+        places = [each.physical_offset for each in halves]
+        receipt = engine.commit(halves)
+        return receipt[places.index(half.physical_offset) if len(places) > 1 else 0]
+
+    def rollback(self, which: Which) -> Receipt:
+        """Have nobody ever see a message, nor those of its ``store.transaction()``.
+
+        Returns:
+            The receipt of the op marker; before that is on disk a power cut may undo it.
+
+        Raises:
+            UnknownTransactionError: no open transaction has that id.
+            TransactionEndedError: it was committed or rolled back before.
+            PutError: as for `reput.Store.put`.
+        """
+        engine = self._of_store
+        return engine.roll_back(engine.together(self._open_half(engine, which)))[0]
+
+    def _open_half(self, engine: Engine, which: Which) -> HalfMessage:
+        engine.check_writable()
+        return engine.find(which)
+
+    def dangling(self, *, group: str | None = None, min_age_ms: int = 0) -> list[HalfMessage]:
+        """Half messages that were neither committed nor rolled back, oldest first.
+
+        Args:
+            group: only those of a producer group.
+            min_age_ms: only those that were born so long ago, or longer.
+        """
+        engine = self._of_store
+        now = engine.context.clock()
+        with engine.lock:
+            if not engine.context.writable and engine.tracker.is_blank:
+                start = first_needed(engine.context, engine.noted_half_offset)
+                engine.tracker.begin_at(start)
+            engine.catch_up(engine.context.log.max_physical_offset)
+            rows = engine.open_rows()
+        found = [engine.half_at(row.physical_offset) for row in rows]
+        return [
+            half
+            for half in found
+            if half is not None
+            and group in (None, half.group)
+            and (not min_age_ms or half.age_ms(now) >= min_age_ms)
+        ]
+
+    def on_check(self, check: Check | None, group: str | None = None) -> None:
+        """Have ``check`` asked what became of transactions whose end never came.
+
+        It is called on the plugin's own thread with a half message, some time after that was
+        stored, and returns ``"commit"``, ``"rollback"``, or None when it does not know; then it is
+        asked again, `TransactionConfig.check_max` times. Nobody is asked, and nothing is put,
+        before this was called.
+
+        Args:
+            check: the function; None takes it away.
+            group: the producer group that it speaks for; all without one of their own when left
+                out.
+        """
+        engine = self._of_store
+        engine.check_writable()
+        with engine.lock:
+            if check is None:
+                self.checks.pop(group, None)
+            else:
+                self.checks[group] = check
+        engine.context.wake()
+
+    def settle(self) -> int:
+        """Write all op markers that are missing, now; how many half messages they name.
+
+        They are written by and by in any case. Call it before RocketMQ is given the store: it knows
+        what was ended by nothing but them.
+
+        Raises:
+            PutError: as for `reput.Store.put`.
+        """
+        engine = self._of_store
+        engine.check_writable()
+        engine.catch_up(engine.context.log.max_physical_offset)
+        rows = engine.unmarked()
+        if rows and self._worker is not None:
+            self._worker.mark(rows, 0)
+        return len(rows)
+
+    # ------------------------------------------------------------------ for people
+
+    @reput.hookimpl
+    def reput_report(self) -> Mapping[str, object]:
+        """How many transactions are open, and since when."""
+        engine = self._of_store
+        with engine.lock:
+            rows = engine.tracker.index.rows
+            open_rows = rows.open_rows()
+            return {
+                "open_count": len(open_rows),
+                "unmarked_count": len(rows.ended),
+                "oldest_born_timestamp": min((r.born_timestamp for r in open_rows), default=None),
+            }
+
+    @reput.hookimpl
+    def reput_commands(self, group: Any) -> None:
+        """Add ``reput transactions``."""
+        from reput_transaction._command import transactions
+
+        group.add_command(transactions)
+
+
+def _never() -> int:
+    return 0

@@ -1,0 +1,66 @@
+"""The plugin keeps what every plugin promises, also when power, process or disk fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import attrs
+from hypothesis import strategies as st
+from transactionlogs import sample_transactions, state_of, transaction_logs
+
+from reput import Message, MessageView
+from reput.testing import CrashContract, KillContract, PluginContract, SmallLog, Witness
+
+
+class Transactions:
+    plugin_name = "transaction"
+    # What it makes of a log; what it puts by itself has tests of its own.
+    config: ClassVar = {"snapshot_size": 4096, "automatic": False}
+
+    def log(self) -> SmallLog:
+        return sample_transactions()
+
+    def logs(self) -> st.SearchStrategy[SmallLog]:
+        return transaction_logs()
+
+    def state(self, plugin: Any) -> object:
+        return state_of(plugin)
+
+
+class TestContract(Transactions, PluginContract):
+    # Snapshots save reading: without one the next older is used, and nothing else is missing.
+    undetectable = frozenset({"removed"})
+
+    def trimmed_state(self, plugin: Any) -> object:
+        # How far op messages are done with is known to those only who saw the half messages.
+        return {key: value for key, value in self.state(plugin).items() if key != "op_offset"}
+
+
+class LenientWitness(Witness):
+    """Passes over records whose last sector was never written, as documented: half messages have
+    long properties, and those have no checksum."""
+
+    def compare(self, found: Sequence[MessageView], note: tuple[int, int, bool]) -> None:
+        super().compare([v for v in found if not v.properties_text.endswith(b"\0")], note)
+
+
+class TestCrashes(Transactions, CrashContract):
+    crash_message_count = 60
+    max_states = 20
+
+    def witness(self, flush: str) -> Witness:
+        return LenientWitness(super().witness(flush).options)
+
+    def crash_messages(self) -> list[Message]:
+        """As users give them: tags by themselves."""
+        messages = []
+        for view in list(self.log().messages())[: self.crash_message_count]:
+            properties = dict(view.properties)
+            tags = properties.pop("TAGS", None)
+            messages.append(attrs.evolve(view.to_message(), tags=tags, properties=properties))
+        return messages
+
+
+class TestKilled(Transactions, KillContract):
+    pass
