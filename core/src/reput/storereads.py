@@ -161,12 +161,27 @@ class StoreReads(StoreQueries):
         hooks = [(name, hook) for name, hook in self._usable("reput_queues") if name != plugin]
         if not hooks:
             raise self._no_reader("reput_queues", "queues")
-        found = [
-            _checked(name, "reput_queues", info, QueueInfo)
-            for name, hook in hooks
-            for info in hook() or ()
-        ]
-        return sorted(found, key=lambda info: (info.topic, info.queue_id))
+        found: dict[tuple[str, int], QueueInfo] = {}
+        for name, hook in hooks:
+            for each in hook() or ():
+                info = _checked(name, "reput_queues", each, QueueInfo)
+                key = info.topic, info.queue_id
+                found[key] = _joined(found[key], info) if key in found else info
+        return [found[key] for key in sorted(found)]
+
+
+def _joined(one: QueueInfo, other: QueueInfo) -> QueueInfo:
+    """One queue that two plugins keep, as far as either of them can read it."""
+    if one.message_count == 0 or other.message_count == 0:
+        return one if one.message_count else other
+    return attrs.evolve(
+        one,
+        min_queue_offset=min(one.min_queue_offset, other.min_queue_offset),
+        max_queue_offset=max(one.max_queue_offset, other.max_queue_offset),
+        last_update_timestamp=max(
+            filter(None, (one.last_update_timestamp, other.last_update_timestamp)), default=None
+        ),
+    )
 
 
 def _selected(result: ReadResult, chosen: MessageFilter, read: Callable[..., Any]) -> ReadResult:

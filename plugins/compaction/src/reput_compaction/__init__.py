@@ -1,0 +1,7 @@
+"""Compacted topics for reput, in RocketMQ's files: the latest message of every key stays."""
+
+from __future__ import annotations
+
+from reput_compaction.plugin import CompactionConfig, CompactionPlugin
+
+__all__ = ["CompactionConfig", "CompactionPlugin"]

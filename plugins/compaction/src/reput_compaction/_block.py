@@ -1,0 +1,72 @@
+"""`Block`: records of one queue on their way into a compaction log, with units and notes.
+
+Records are gathered run by run: those that stand behind each other in the window are copied at
+once. Where every other record is wanted that is one slice for each, a tenth of a microsecond, and
+so less than any way that numpy has to copy short stretches of unequal length.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from reput_compaction.layout import PHYSICAL_OFFSET_POSITION, UNIT_DTYPE
+from reput_compaction.notelayout import NOTE_DTYPE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.batch import DispatchBatch
+
+__all__ = ["Block", "block_of", "gathered", "state_positions"]
+
+
+class Block(NamedTuple):
+    """Records of one queue, ``n`` of them, in the order of their queue offsets."""
+
+    data: bytearray
+    """The records, one behind the other."""
+    units: npt.NDArray[np.void]
+    """``(n,)`` of `UNIT_DTYPE`; the positions are filled in when it is known where they go."""
+    notes: npt.NDArray[np.void]
+    """``(n,)`` of `NOTE_DTYPE`."""
+
+
+def block_of(batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> Block:
+    """Some rows of a batch, which are of one queue; a copy."""
+    size = batch.size[rows]
+    units = np.zeros(len(rows), UNIT_DTYPE)
+    units["size"] = size
+    units["tags_code"] = batch.tags_code[rows]
+    units["store_timestamp"] = batch.store_timestamp[rows]
+    units["queue_offset"] = batch.queue_offset[rows]
+    units["batch_size"] = 1
+    units["compacted_offset"] = -1
+    notes = np.empty(len(rows), NOTE_DTYPE)
+    notes["queue_offset"] = units["queue_offset"]
+    notes["end_offset"] = batch.physical_offset[rows] + size
+    return Block(gathered(batch.window, batch.start[rows], size), units, notes)
+
+
+def gathered(
+    window: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+) -> bytearray:
+    """Stretches of a window, ascending, one behind the other."""
+    if len(starts) == 0:
+        return bytearray()
+    ends = starts + sizes
+    breaks = np.flatnonzero(starts[1:] != ends[:-1])
+    first = starts[np.append(0, breaks + 1)].tolist()
+    last = ends[np.append(breaks, len(ends) - 1)].tolist()
+    view = window.data
+    return bytearray().join([view[begin:end] for begin, end in zip(first, last, strict=True)])
+
+
+def state_positions(
+    data: bytearray, starts: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]
+) -> None:
+    """Have the records that begin at ``starts`` state other physical offsets."""
+    # Eight bytes at every place; what overlaps is never written in one call.
+    view: npt.NDArray[np.int64] = np.ndarray((len(data) - 7,), ">i8", data, strides=(1,))
+    view[starts + PHYSICAL_OFFSET_POSITION] = positions

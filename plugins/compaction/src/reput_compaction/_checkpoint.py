@@ -1,0 +1,57 @@
+"""``position-checkpoint``: up to which queue offset each queue was compacted.
+
+Source: RocketMQ ``CompactionPositionMgr``. Different on purpose: the file is replaced at once, and
+is on disk when that is done.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from reput_compaction._json import read_json, write_json
+
+if TYPE_CHECKING:
+    from reput.disk import Disk
+
+__all__ = ["Checkpoint"]
+
+_MAP = "queueOffsetMap"
+_INT64_MAX = (1 << 63) - 1
+
+
+class Checkpoint:
+    """The last queue offset that a compaction has seen, by queue. Thread-safe."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._lock = threading.Lock()
+        found = (read_json(disk, path) or {}).get(_MAP)
+        self._positions = {
+            name: position
+            for name, position in (found.items() if isinstance(found, dict) else ())
+            if type(position) is int and -1 <= position <= _INT64_MAX
+        }
+
+    def get(self, topic: str, queue_id: int) -> int:
+        """Queue offset of the last message that was compacted; -1 when none was."""
+        return self._positions.get(_name(topic, queue_id), -1)
+
+    def set(self, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Change it, and bring it to disk."""
+        name = _name(topic, queue_id)
+        with self._lock:
+            if self._positions.get(name, -1) == queue_offset:
+                return
+            changed = {**self._positions, name: queue_offset}
+            self._disk.make_directory(os.path.dirname(self._path), durable=True)
+            write_json(
+                self._disk, self._path, {"empty": False, _MAP: dict(sorted(changed.items()))}
+            )
+            self._positions = changed
+
+
+def _name(topic: str, queue_id: int) -> str:
+    return f"{topic}_{queue_id}"

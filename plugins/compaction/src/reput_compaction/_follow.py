@@ -1,0 +1,106 @@
+"""Reads queues that another process may be writing, or compacting, at the same time.
+
+Nothing is kept from one read to the next but how much closed pairs hold. A read that finds a file
+gone, or a record that is not its unit's, has looked while files were replaced, and looks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput_compaction._handles import HandlePool
+from reput_compaction._load import look_into, paired
+from reput_compaction._names import Places
+from reput_compaction._pairs import Files
+from reput_compaction._queue import CompactedQueue
+
+if TYPE_CHECKING:
+    from reput.context import StoreContext
+    from reput_compaction._pairs import Pair
+    from reput_compaction.layout import FileSizes
+
+__all__ = ["Follower"]
+
+_Answer = TypeVar("_Answer")
+_ATTEMPTS = 5
+_FILES_OPEN = 64
+_KNOWN_MAX = 1 << 16
+
+
+@attrs.define(eq=False)
+class Follower:
+    """What a read-only store knows of its queues."""
+
+    context: StoreContext
+    sizes: Callable[[], FileSizes]
+    """Looks up how large files are."""
+    _known: dict[tuple[object, ...], tuple[int, ...]] = attrs.field(factory=dict)
+    """Extent of closed pairs, by path and what else tells a file from others."""
+
+    def ask(
+        self,
+        topic: str,
+        queue_id: int,
+        question: Callable[[CompactedQueue], _Answer],
+        is_sound: Callable[[_Answer], bool],
+    ) -> _Answer:
+        """The answer to a question about a queue; asked again where it was not sound.
+
+        Raises:
+            CorruptFileError: files that only a writer can mend.
+        """
+        pool = HandlePool(self.context.disk, _FILES_OPEN, write=False)
+        for attempt in range(_ATTEMPTS):
+            is_last = attempt == _ATTEMPTS - 1
+            try:
+                answer = question(self._load(pool, topic, queue_id))
+                if is_last or is_sound(answer):
+                    return answer
+            except (FileNotFoundError, CorruptFileError):
+                if is_last:
+                    raise
+            finally:
+                pool.close()
+                pool = HandlePool(self.context.disk, _FILES_OPEN, write=False)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _load(self, pool: HandlePool, topic: str, queue_id: int) -> CompactedQueue:
+        places = Places.of(self.context, topic, queue_id)
+        files = Files(self.context.root, self.context.disk, pool, self.sizes())
+        # The log first: what a note says that is seen behind it may not be in the log yet.
+        limit = self.context.log.max_physical_offset
+        pairs, _ = paired(self.context.disk, places)
+        found = [pair for pair in pairs if self._look(files, pair, limit, pair is pairs[-1])]
+        return CompactedQueue(topic, queue_id, places, files, tuple(found))
+
+    def _look(self, files: Files, pair: Pair, limit: int, is_last: bool) -> bool:
+        """Look into a pair; whether there is anything in it."""
+        for handle, size in zip(pair.handles[:2], files.sizes, strict=True):
+            found = files.pool.size(handle)
+            if found == 0 and is_last:
+                return False  # it is being made
+            if found != size:
+                raise CorruptFileError(
+                    handle.path,
+                    found,
+                    f"the file has {found} bytes where {size} are expected; open the store for "
+                    "writing to have it mended",
+                )
+        disk, path = self.context.disk, pair.queue.path
+        key = (path, disk.identity(path), disk.modified(path))
+        known = self._known.get(key)
+        if known is not None and not is_last:
+            for name, value in zip(_EXTENT, known, strict=True):
+                setattr(pair, name, value)
+            return pair.count > 0
+        look_into(files, pair, limit)
+        if pair.is_closed and not is_last and len(self._known) < _KNOWN_MAX:
+            self._known[key] = tuple(getattr(pair, name) for name in _EXTENT)
+        return pair.count > 0
+
+
+_EXTENT = ("count", "size", "first", "last", "end_offset", "timestamp")

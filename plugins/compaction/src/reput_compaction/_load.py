@@ -1,0 +1,142 @@
+"""Finds the pairs of a queue on disk, and what each of them holds.
+
+Nothing is written here. A replacement that is going on, or was when its process died, is looked
+through: the new pairs count, wherever their files are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from reput.errors import CorruptFileError
+from reput.manifest import OWN_DIRECTORY
+from reput_compaction._names import Places, is_queue_name, is_topic
+from reput_compaction._pairs import Pair
+from reput_compaction._replacing import Replacement
+from reput_compaction.layout import (
+    DIRECTORY,
+    LOG_DIRECTORY,
+    QUEUE_DIRECTORY,
+    UNIT_SIZE,
+    FileSizes,
+    is_file_name,
+)
+from reput_compaction.notelayout import UNKNOWN
+
+if TYPE_CHECKING:
+    from reput.context import StoreContext
+    from reput.disk import Disk
+    from reput_compaction._pairs import Files
+
+__all__ = ["bases_in", "find_queues", "find_sizes", "look_into", "paired", "unit_count"]
+
+
+def find_queues(context: StoreContext) -> list[tuple[str, int]]:
+    """Topic and queue id of every queue that has one of its directories."""
+    disk, found = context.disk, set()
+    for steps in (
+        (DIRECTORY, LOG_DIRECTORY),
+        (DIRECTORY, QUEUE_DIRECTORY),
+        (OWN_DIRECTORY, DIRECTORY),
+    ):
+        for topic in disk.list(context.directory(*steps)):
+            if topic.is_dir() and is_topic(topic.name):
+                for queue in disk.list(topic.path):
+                    if is_queue_name(queue.name) and queue.is_dir():
+                        found.add((topic.name, int(queue.name)))
+    return sorted(found)
+
+
+def bases_in(disk: Disk, directory: str) -> dict[int, int]:
+    """Sizes of the files in a directory that have names of a pair's, by base."""
+    found = {}
+    for entry in disk.list(directory):
+        if is_file_name(entry.name):
+            try:
+                if entry.is_file():
+                    found[int(entry.name)] = entry.stat().st_size
+            except FileNotFoundError:  # replaced in the meantime
+                continue
+    return found
+
+
+def find_sizes(context: StoreContext, asked: FileSizes) -> FileSizes:
+    """Sizes of the files that are there; ``asked`` where there are none, or some have those."""
+    logs: Counter[int] = Counter()
+    queues: Counter[int] = Counter()
+    for topic, queue_id in find_queues(context):
+        places = Places.of(context, topic, queue_id)
+        logs.update(bases_in(context.disk, places.log).values())
+        queues.update(bases_in(context.disk, places.queue).values())
+    if asked.log in logs or asked.queue in queues:
+        return asked
+    for log, _ in logs.most_common():
+        for queue, _ in queues.most_common():
+            if queue >= 2 * UNIT_SIZE and queue % UNIT_SIZE == 0 and log > 0 and log % queue == 0:
+                return FileSizes(log, queue)
+    return asked
+
+
+def paired(disk: Disk, places: Places) -> tuple[list[Pair], set[int]]:
+    """Pairs of a queue, and bases of which one file is missing. Only names were looked at."""
+    logs, queues = set(bases_in(disk, places.log)), set(bases_in(disk, places.queue))
+    replacement = Replacement.load(disk, places)
+    if replacement is None:
+        return [Pair.at(places, base) for base in sorted(logs & queues)], logs ^ queues
+    found = {base: Pair.at(places, base) for base in (logs & queues) - set(replacement.old)}
+    for base in replacement.new:
+        pair, fresh = Pair.at(places, base), Pair.at(places.compacting, base)
+        for handle, moving in zip(pair.handles, fresh.handles, strict=True):
+            if disk.exists(moving.path):
+                handle.path = moving.path
+        found[base] = pair
+    return [found[base] for base in sorted(found)], (logs ^ queues) - set(replacement.old) - set(
+        replacement.new
+    )
+
+
+def unit_count(files: Files, pair: Pair) -> int:
+    """Units in front of the first slot that has no size."""
+    low, high = 0, files.sizes.unit_count_max + 1
+    while low < high:
+        middle = (low + high) // 2
+        units = files.read_units(pair, middle, middle + 1)
+        if len(units) and int(units["size"][0]) > 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def look_into(files: Files, pair: Pair, limit: int | None = None) -> None:
+    """Look up how much a pair holds.
+
+    Args:
+        files: what the queues share.
+        pair: the pair.
+        limit: physical offset; what stems from behind it is not counted.
+
+    Raises:
+        CorruptFileError: its last unit leads out of its file.
+    """
+    pair.count = unit_count(files, pair)
+    while limit is not None and pair.count:
+        note = files.read_notes(pair, pair.count - 1, pair.count)[0]
+        if int(note["end_offset"]) <= limit:
+            break
+        pair.count -= 1
+    pair.size = 0
+    if pair.count:
+        unit = files.read_units(pair, pair.count - 1, pair.count)[0]
+        pair.size = int(unit["position"]) + int(unit["size"]) - pair.base
+        if not 0 < pair.size <= files.sizes.log:
+            raise CorruptFileError(
+                pair.queue.path,
+                (pair.count - 1) * UNIT_SIZE,
+                f"the unit leads to position {int(unit['position'])}, out of the file of records",
+            )
+    mark = files.read_units(pair, pair.count, pair.count + 1)
+    pair.is_closed = len(mark) == 0 or int(mark["position"][0]) == -1
+    files.note_extent(pair)
+    pair.lacks_notes = pair.count > 0 and pair.end_offset == UNKNOWN

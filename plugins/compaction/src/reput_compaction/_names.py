@@ -1,0 +1,54 @@
+"""Which topics and queues may become directories, and where these are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from reput.context import StoreContext, is_safe_name
+from reput.encode import check_topic
+from reput.errors import MessageIllegalError
+from reput.manifest import OWN_DIRECTORY
+from reput_compaction.layout import COMPACTING, DIRECTORY, LOG_DIRECTORY, QUEUE_DIRECTORY
+
+__all__ = ["Places", "is_queue_name", "is_topic"]
+
+_QUEUE_ID_MAX = (1 << 31) - 1
+
+
+class Places(NamedTuple):
+    """Directories of one queue."""
+
+    log: str
+    queue: str
+    notes: str
+
+    @classmethod
+    def of(cls, context: StoreContext, topic: str, queue_id: int) -> Places:
+        """Those of a queue, by names that were checked."""
+        steps = topic, str(queue_id)
+        return cls(
+            context.directory(DIRECTORY, LOG_DIRECTORY, *steps),
+            context.directory(DIRECTORY, QUEUE_DIRECTORY, *steps),
+            context.directory(OWN_DIRECTORY, DIRECTORY, *steps),
+        )
+
+    @property
+    def compacting(self) -> Places:
+        """Where files are made that are going to replace others."""
+        return Places(*(f"{directory}/{COMPACTING}" for directory in self))
+
+
+def is_topic(name: object) -> bool:
+    """Whether a name can be a topic's, and a directory's."""
+    try:
+        check_topic(name)  # type: ignore[arg-type]
+    except MessageIllegalError:
+        return False
+    return is_safe_name(str(name))
+
+
+def is_queue_name(name: str) -> bool:
+    """Whether a directory entry can be a queue's number."""
+    if not (name.isascii() and name.isdigit() and len(name) <= len(str(_QUEUE_ID_MAX))):
+        return False
+    return str(int(name)) == name and int(name) <= _QUEUE_ID_MAX

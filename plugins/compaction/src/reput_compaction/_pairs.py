@@ -1,0 +1,283 @@
+"""Pairs of files, a log and the queue that leads to its records, and how they are written.
+
+What is written comes from blocks; where it goes is decided here, as RocketMQ decides it: a record
+that does not fit with eight bytes to spare, or would take the last slot of the queue file, goes
+into the next pair, and the one before it gets its end marks.
+
+Different on purpose: the last file that a compaction makes is closed by a blank record like all
+others, where RocketMQ leaves zeros.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from reput.layout import BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC, file_name
+from reput_compaction._block import Block, state_positions
+from reput_compaction._handles import Handle, HandlePool, ReplacedError
+from reput_compaction.layout import END_UNIT, UNIT_DTYPE, UNIT_SIZE, FileSizes
+from reput_compaction.notelayout import NOTE_DTYPE, NOTE_SIZE, UNKNOWN
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.disk import Disk
+    from reput_compaction._names import Places
+
+__all__ = ["Files", "Pair"]
+
+
+@attrs.define(eq=False)
+class Pair:
+    """A log file, its queue file and its notes."""
+
+    base: int
+    """Position of the first record, and the files' name."""
+    log: Handle
+    queue: Handle
+    notes: Handle
+    count: int = 0
+    """Messages."""
+    size: int = 0
+    """Bytes of their records."""
+    first: int = -1
+    """Queue offset of the first message; -1 when there is none."""
+    last: int = -1
+    end_offset: int = UNKNOWN
+    """Physical offset behind the last message, as its note says."""
+    timestamp: int = 0
+    """Store time of the first message, ms."""
+    is_closed: bool = False
+    """Whether nothing comes into it any more."""
+    lacks_notes: bool = False
+    """Whether some of its messages have no note yet."""
+
+    @property
+    def handles(self) -> tuple[Handle, Handle, Handle]:
+        """The three files."""
+        return self.log, self.queue, self.notes
+
+    @classmethod
+    def at(cls, places: Places, base: int) -> Pair:
+        """The pair of that name in some directories."""
+        name = file_name(base)
+        log, queue, notes = (Handle(f"{directory}/{name}") for directory in places)
+        return cls(base, log, queue, notes)
+
+
+class Files:
+    """What all queues share: the disk, sizes, open files, and what has to be flushed."""
+
+    def __init__(self, root: str, disk: Disk, pool: HandlePool, sizes: FileSizes) -> None:
+        self.root = root
+        self.disk = disk
+        self.pool = pool
+        self.sizes = sizes
+        self._lock = threading.Lock()
+        self._dirty: dict[Pair, None] = {}
+        self._directories: dict[str, None] = {}
+        self._failure: OSError | None = None
+
+    @property
+    def note_file_size(self) -> int:
+        """Bytes of a file of notes."""
+        return self.sizes.queue // UNIT_SIZE * NOTE_SIZE
+
+    @property
+    def all_sizes(self) -> tuple[int, int, int]:
+        """Bytes of the three files of a pair."""
+        return *self.sizes, self.note_file_size
+
+    # ------------------------------------------------------------------ reading
+
+    def read_units(self, pair: Pair, first: int, stop: int) -> npt.NDArray[np.void]:
+        """Slots ``[first, stop)`` of the queue file, as far as it has them: `UNIT_DTYPE`."""
+        size = max(stop - first, 0) * UNIT_SIZE
+        data = self.pool.read(pair.queue, size, first * UNIT_SIZE)
+        return np.frombuffer(data, UNIT_DTYPE, len(data) // UNIT_SIZE)
+
+    def read_notes(self, pair: Pair, first: int, stop: int) -> npt.NDArray[np.void]:
+        """Slots ``[first, stop)`` of the notes: `NOTE_DTYPE`, zero where there are none."""
+        found = np.zeros(max(stop - first, 0), NOTE_DTYPE)
+        try:
+            data = self.pool.read(pair.notes, len(found) * NOTE_SIZE, first * NOTE_SIZE)
+        except FileNotFoundError:
+            return found  # of a store that RocketMQ wrote
+        known = np.frombuffer(data, NOTE_DTYPE, len(data) // NOTE_SIZE)
+        found[: len(known)] = known
+        return found
+
+    # ------------------------------------------------------------------ writing
+
+    def write_block(
+        self, block: Block, pair: Pair | None, next_pair: Callable[[Pair | None], Pair]
+    ) -> Pair | None:
+        """Write a block behind what is there, into as many pairs as it takes; the last of them.
+
+        Args:
+            block: records, each of which fits into a file.
+            pair: where to begin; None where there is no pair yet.
+            next_pair: makes the one behind.
+        """
+        ends = np.cumsum(block.units["size"], dtype=np.int64)
+        row, count, begun = 0, len(ends), 0
+        while row < count:
+            if pair is None or pair.is_closed:
+                pair = next_pair(pair)
+            room = self.sizes.log - BLANK_MIN_SIZE - pair.size
+            stop = int(np.searchsorted(ends, begun + room, "right"))
+            stop = min(stop, row + self.sizes.unit_count_max - pair.count)
+            if stop <= row:
+                self.close(pair)
+                continue
+            end = int(ends[stop - 1])
+            self._write(pair, block, slice(row, stop), slice(begun, end))
+            row, begun = stop, end
+        return pair
+
+    def _write(self, pair: Pair, block: Block, rows: slice, part: slice) -> None:
+        units, notes = block.units[rows], block.notes[rows]
+        sizes = units["size"].astype(np.int64)
+        starts = np.cumsum(sizes) - sizes
+        units["position"] = starts + pair.base + pair.size
+        state_positions(block.data, starts + part.start, units["position"])
+        self.note_dirty(pair)
+        with memoryview(block.data) as data:
+            self.pool.write(pair.log, data[part], pair.size)
+        self.pool.write(pair.notes, notes.tobytes(), pair.count * NOTE_SIZE)
+        # The units last: what they lead to is there then, for whoever reads the files meanwhile.
+        self.pool.write(pair.queue, units.tobytes(), pair.count * UNIT_SIZE)
+        if pair.count == 0:
+            pair.first = int(units["queue_offset"][0])
+            pair.timestamp = int(units["store_timestamp"][0])
+        pair.last = int(units["queue_offset"][-1])
+        pair.end_offset = int(notes["end_offset"][-1])
+        pair.size += part.stop - part.start
+        pair.count += len(units)
+
+    def close(self, pair: Pair) -> None:
+        """Write the marks behind which nothing comes any more."""
+        self.note_dirty(pair)
+        self.pool.write(pair.queue, END_UNIT, pair.count * UNIT_SIZE)
+        blank = SIZE_AND_MAGIC.pack(self.sizes.log - pair.size, BLANK_MAGIC)
+        self.pool.write(pair.log, blank, pair.size)
+        pair.is_closed = True
+
+    def make(self, places: Places, base: int) -> Pair:
+        """Make an empty pair, its files at full size."""
+        pair = Pair.at(places, base)
+        for directory, handle, size in zip(places, pair.handles, self.all_sizes, strict=True):
+            self.make_directory(directory)
+            descriptor = self.disk.open(handle.path, create=True)
+            try:
+                # A failed try, or a crash, may have left something of that name.
+                self.disk.truncate(descriptor, 0)
+                # No space yet: a full disk is an error of the write that needs it.
+                self.disk.truncate(descriptor, size)
+            finally:
+                self.disk.close(descriptor)
+            self.note_names(directory)
+        self.note_dirty(pair)
+        return pair
+
+    def cut(self, pair: Pair, count: int) -> None:
+        """Take everything behind the first ``count`` messages out of a pair."""
+        self.note_dirty(pair)
+        size = 0
+        if count:
+            unit = self.read_units(pair, count - 1, count)[0]
+            size = int(unit["position"]) + int(unit["size"]) - pair.base
+        for handle, used, full in zip(
+            pair.handles, (size, count * UNIT_SIZE, count * NOTE_SIZE), self.all_sizes, strict=True
+        ):
+            self.pool.cut(handle, used, full)
+        pair.is_closed = False
+        pair.count, pair.size = count, size
+        self.note_extent(pair)
+
+    def note_extent(self, pair: Pair) -> None:
+        """Look up what the first and the last of the pair's messages are."""
+        pair.first = pair.last = -1
+        pair.end_offset, pair.timestamp = UNKNOWN, 0
+        if pair.count:
+            first = self.read_units(pair, 0, 1)[0]
+            last = self.read_units(pair, pair.count - 1, pair.count)[0]
+            note = self.read_notes(pair, pair.count - 1, pair.count)[0]
+            pair.first, pair.timestamp = int(first["queue_offset"]), int(first["store_timestamp"])
+            pair.last = int(last["queue_offset"])
+            if note["queue_offset"] == pair.last:
+                pair.end_offset = int(note["end_offset"])
+
+    def remove(self, pair: Pair) -> None:
+        """Remove the files of a pair, which nobody is going to read."""
+        for handle in pair.handles:
+            self.pool.replace(handle)
+            try:
+                self.disk.remove(handle.path)
+            except FileNotFoundError:
+                continue
+            self.note_names(os.path.dirname(handle.path))
+        with self._lock:
+            self._dirty.pop(pair, None)
+
+    # ------------------------------------------------------------------ to disk
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory whose name the next flush brings to disk."""
+        missing = []
+        while path != self.root and not self.disk.exists(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for each in reversed(missing):
+            self.disk.make_one_directory(each)
+            self.note_names(os.path.dirname(each))
+
+    def note_dirty(self, pair: Pair) -> None:
+        """Have the next flush bring a pair to disk."""
+        with self._lock:
+            self._dirty[pair] = None
+
+    def note_names(self, directory: str) -> None:
+        """Have the next flush bring the names in a directory to disk."""
+        with self._lock:
+            self._directories[directory] = None
+
+    def flush(self) -> None:
+        """Bring everything to disk that was written before this call.
+
+        Raises:
+            OSError: this or an earlier flush failed. The system may have dropped the pages that it
+                could not write, so that trying again would report success without them.
+        """
+        if self._failure is not None:
+            raise OSError(self._failure.errno, f"flushed before: {self._failure}")
+        with self._lock:
+            pairs, self._dirty = self._dirty, {}
+            directories, self._directories = self._directories, {}
+        try:
+            for pair in pairs:
+                self.flush_pair(pair)
+            for directory in directories:
+                try:
+                    self.disk.flush_directory(directory)
+                except FileNotFoundError:
+                    continue  # a work area that is gone by now
+        except OSError as error:
+            self._failure = error
+            raise
+
+    def flush_pair(self, pair: Pair) -> None:
+        """Bring the bytes of one pair to disk; nothing where it was replaced meanwhile."""
+        with self._lock:
+            self._dirty.pop(pair, None)
+        for handle in pair.handles:
+            try:
+                self.pool.flush(handle)
+            except (ReplacedError, FileNotFoundError):
+                continue

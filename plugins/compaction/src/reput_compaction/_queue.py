@@ -1,0 +1,186 @@
+"""`CompactedQueue`: the pairs of one queue, and how messages come to them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from reput.layout import BLANK_MIN_SIZE
+from reput_compaction._block import Block, block_of
+from reput_compaction.notelayout import NOTE_SIZE, OLDER, UNKNOWN
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.batch import DispatchBatch
+    from reput_compaction._names import Places
+    from reput_compaction._pairs import Files, Pair
+
+__all__ = ["CompactedQueue"]
+
+
+@attrs.define(eq=False)
+class CompactedQueue:
+    """One queue of a compacted topic."""
+
+    topic: str
+    queue_id: int
+    places: Places
+    files: Files
+    pairs: tuple[Pair, ...] = ()
+    """Oldest first; replaced whole, so that readers need no lock."""
+    lock: threading.RLock = attrs.field(factory=threading.RLock)
+    """Held by whoever changes pairs."""
+    checkpoint: int = -1
+    """Queue offset of the last message that a compaction has seen."""
+    refused_count: int = 0
+    """Messages that came later than others and have no greater queue offset, or fit no file."""
+    lowest_base: int = 0
+    """Names below are taken, or were a moment ago."""
+    tombstone_timestamp: int | None = None
+    """Store time of the oldest tombstone among what was compacted, ms; None when there is none."""
+    _looked_for: bool = False
+    """Whether the oldest message of the log was looked for among those without notes."""
+
+    # ------------------------------------------------------------------ extent
+
+    @property
+    def max_offset(self) -> int:
+        """Queue offset behind the last message; 0 when there is none."""
+        return next((pair.last + 1 for pair in reversed(self.pairs) if pair.count), 0)
+
+    @property
+    def min_offset(self) -> int:
+        """Queue offset of the first message; 0 when there is none."""
+        return next((pair.first for pair in self.pairs if pair.count), 0)
+
+    @property
+    def end_offset(self) -> int:
+        """Physical offset behind the last message, as far as it is known."""
+        return next((pair.end_offset for pair in reversed(self.pairs) if pair.count), UNKNOWN)
+
+    @property
+    def count(self) -> int:
+        """Messages."""
+        return sum(pair.count for pair in self.pairs)
+
+    @property
+    def size(self) -> int:
+        """Bytes of their records."""
+        return sum(pair.size for pair in self.pairs)
+
+    # ------------------------------------------------------------------ appending
+
+    def append(self, batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> None:
+        """Append those rows of a batch, all of this queue, that are not there yet."""
+        with self.lock:
+            if any(pair.lacks_notes for pair in self.pairs):
+                self._find_again(batch, rows)
+            rows = self._fresh(batch, rows)
+            if len(rows):
+                last = self.pairs[-1] if self.pairs else None
+                self.files.write_block(block_of(batch, rows), last, self._next_pair)
+
+    def _fresh(self, batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Rows whose queue offset is above all that came before, and that fit into a file."""
+        offsets = batch.queue_offset[rows]
+        highest = np.maximum.accumulate(np.append(self.max_offset - 1, offsets[:-1]))
+        fits = batch.size[rows] + BLANK_MIN_SIZE <= self.files.sizes.log
+        wanted = (offsets > highest) & fits
+        if not wanted.all():
+            # What comes once more, after a crash, is behind nothing that is there.
+            ends = batch.physical_offset[rows] + batch.size[rows]
+            self.refused_count += int((~wanted & (ends > self.end_offset)).sum())
+            rows = rows[wanted]
+        return rows
+
+    def _next_pair(self, last: Pair | None) -> Pair:
+        base = self.lowest_base
+        if last is not None:
+            base = max(base, last.base + self.files.sizes.log)
+        pair = self.files.make(self.places, base)
+        self.pairs = (*self.pairs, pair)
+        return pair
+
+    def close_last(self) -> None:
+        """Close the last pair, so that it can be compacted."""
+        with self.lock:
+            if self.pairs and self.pairs[-1].count and not self.pairs[-1].is_closed:
+                self.files.close(self.pairs[-1])
+
+    # ------------------------------------------------------------------ cutting
+
+    def cut(self, pair: Pair, count: int) -> None:
+        """Drop everything behind the first ``count`` messages of a pair."""
+        with self.lock:
+            at = self.pairs.index(pair)
+            # The last ones first: a crash must not leave a pair behind one that was cut.
+            while len(self.pairs) > at + (count > 0):
+                self.files.remove(self.pairs[-1])
+                self.pairs = self.pairs[:-1]
+            if count:
+                self.files.cut(pair, count)
+            elif self.pairs and self.pairs[-1].is_closed:
+                # It was closed for what is gone now, and goes on as if that had never been.
+                self.files.cut(self.pairs[-1], self.pairs[-1].count)
+
+    def replace(self, old: tuple[Pair, ...], new: tuple[Pair, ...]) -> None:
+        """Have ``new`` pairs stand where ``old`` ones stood; the lock is held."""
+        assert self.pairs[: len(old)] == old
+        self.pairs = (*new, *self.pairs[len(old) :])
+
+    # ------------------------------------------------------------------ notes of another's files
+
+    def _find_again(self, batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> None:
+        """Give messages without a note theirs, as they come out of the log once more.
+
+        What then has the queue offset of a message that is there and is another one was written
+        into the log in its stead: the queue is cut, and goes on with what the log says.
+        """
+        block = block_of(batch, rows)
+        for pair in self.pairs:
+            if pair.lacks_notes and not self._match(pair, block):
+                return
+
+    def _match(self, pair: Pair, block: Block) -> bool:
+        """Note what of a block is in a pair; False when the queue was cut there."""
+        units = self.files.read_units(pair, 0, pair.count)
+        notes = self.files.read_notes(pair, 0, pair.count)
+        offsets, asked = units["queue_offset"].astype(np.int64), block.units["queue_offset"]
+        place = np.minimum(np.searchsorted(offsets, asked), pair.count - 1)
+        found = np.flatnonzero(offsets[place] == asked)
+        place = place[found]
+        same = np.ones(len(found), bool)
+        for name in ("size", "tags_code", "store_timestamp"):
+            same &= units[name][place] == block.units[name][found]
+        unknown = notes["queue_offset"] != offsets
+        unknown |= notes["end_offset"] == UNKNOWN
+        wrong = place[~same & unknown[place]]
+        notes["queue_offset"] = offsets
+        notes["end_offset"][unknown] = UNKNOWN
+        mended = place[same & unknown[place]]
+        notes["end_offset"][mended] = block.notes["end_offset"][found][same & unknown[place]]
+        unknown[mended] = False
+        if len(asked) and not self._looked_for:
+            # The first that the log has of this queue: what is in front is older than the log.
+            older = unknown & (offsets < int(asked[0]))
+            notes["end_offset"][older] = OLDER
+            unknown &= ~older
+            self._looked_for = pair is self.pairs[-1] or pair.last >= int(asked[0])
+        self.write_notes(pair, notes)
+        pair.lacks_notes = bool(unknown.any())
+        if len(wrong):
+            self.cut(pair, int(wrong[0]))
+            return False
+        return True
+
+    def write_notes(self, pair: Pair, notes: npt.NDArray[np.void]) -> None:
+        """Replace the notes of a pair."""
+        self.files.note_dirty(pair)
+        self.files.pool.write(pair.notes, notes.tobytes(), 0)
+        if pair.count:
+            pair.end_offset = int(notes["end_offset"][pair.count - 1])
+        assert len(notes) * NOTE_SIZE <= self.files.note_file_size

@@ -1,0 +1,162 @@
+"""Reading one compacted queue: units, then the records that they lead to.
+
+Source: RocketMQ ``CompactionStore#getMessage``, ``SparseConsumeQueue#iterateFromOrNext``: a low
+offset begins at the first message that is there, an offset that fell into a hole at the next one.
+Different on purpose: the caller's ``max_count`` and ``max_bytes`` are the limits; a file that ends
+does not end the read; a record is returned only when it is one of the queue and its body matches
+its checksum.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.decode import RECORD_SIZE_MAX
+from reput.layout import RECORD_MIN_SIZE
+from reput.logreader import message_at
+from reput.results import Hole, ReadResult
+from reput.status import ReadStatus
+from reput_compaction._handles import ReplacedError
+
+if TYPE_CHECKING:
+    from reput.view import MessageView
+    from reput_compaction._pairs import Files, Pair
+    from reput_compaction._queue import CompactedQueue
+
+__all__ = ["read", "slot_of"]
+
+_MAX_BYTES_LOWEST, _MAX_BYTES_HIGHEST = 100, 128 << 20
+_STRETCH_SIZE = 4 << 20  # bytes of a log that are read at once
+_UNITS_MAX = 4096  # and of units
+_HOLES_MAX = 4096  # damaged places that one read passes over
+
+
+def read(queue: CompactedQueue, queue_offset: int, max_count: int, max_bytes: int) -> ReadResult:
+    """Answer `reput.hookspecs.reput_read` for one queue."""
+    while True:
+        try:
+            return _read(queue, queue_offset, max_count, max_bytes)
+        except ReplacedError:
+            with queue.lock:  # while names change hands; then the pairs are the new ones
+                pass
+
+
+def _read(queue: CompactedQueue, queue_offset: int, max_count: int, max_bytes: int) -> ReadResult:
+    pairs = [pair for pair in queue.pairs if pair.count]
+    if not pairs:
+        return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+    low, high = pairs[0].first, pairs[-1].last + 1
+    if queue_offset == high:
+        return ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, high)
+    if queue_offset > high:
+        return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high if low else low, low, high)
+    found = _Collector(queue, max_count, min(max(max_bytes, _MAX_BYTES_LOWEST), _MAX_BYTES_HIGHEST))
+    at = bisect_left([pair.last for pair in pairs], queue_offset)
+    found.next_offset = queue_offset
+    for pair in pairs[at:]:
+        found.take(pair, slot_of(queue.files, pair, queue_offset))
+        if found.is_full:
+            break
+    status = ReadStatus.FOUND if found.messages else ReadStatus.MESSAGE_WAS_REMOVING
+    places = tuple(message.queue_offset for message in found.messages)
+    return ReadResult(
+        status, found.next_offset, low, high, tuple(found.messages), places, tuple(found.holes)
+    )
+
+
+def slot_of(files: Files, pair: Pair, queue_offset: int) -> int:
+    """Number of the first unit in the pair whose queue offset is that one or greater."""
+    low, high = 0, pair.count
+    if queue_offset <= pair.first:
+        return 0
+    # As long as nothing is missing the place is known; one look tells.
+    guess = queue_offset - pair.first
+    if guess < pair.count and _offset_at(files, pair, guess) == queue_offset:
+        return guess
+    while low < high:
+        middle = (low + high) // 2
+        if _offset_at(files, pair, middle) < queue_offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _offset_at(files: Files, pair: Pair, slot: int) -> int:
+    units = files.read_units(pair, slot, slot + 1)
+    return int(units["queue_offset"][0]) if len(units) else 1 << 63
+
+
+@attrs.define(eq=False)
+class _Collector:
+    """What one read has found so far."""
+
+    queue: CompactedQueue
+    max_count: int
+    max_bytes: int
+    next_offset: int = 0
+    messages: list[MessageView] = attrs.field(factory=list)
+    holes: list[Hole] = attrs.field(factory=list)
+    is_full: bool = False
+    _total: int = 0
+
+    def take(self, pair: Pair, slot: int) -> None:
+        """Look at the messages of a pair from a slot on."""
+        files, count = self.queue.files, pair.count
+        while slot < count and not self.is_full:
+            wanted = min(max(self.max_count - len(self.messages), 1), _UNITS_MAX)
+            units = files.read_units(pair, slot, min(slot + wanted, count))
+            places = units["position"].tolist()
+            sizes = units["size"].tolist()
+            offsets = units["queue_offset"].tolist()
+            if not places:
+                return  # cut by another process
+            start, data = places[0], b""
+            for place, size, offset in zip(places, sizes, offsets, strict=True):
+                if not self._may_take(size):
+                    self.is_full = True
+                    return
+                record = b""
+                if _leads_into(pair, place, size, files.sizes.log):
+                    at = place - start
+                    if not 0 <= at <= len(data) - size:
+                        start, at = place, 0
+                        stretch = max(size, min(self.max_bytes - self._total, _STRETCH_SIZE))
+                        data = files.pool.read(pair.log, stretch, place - pair.base)
+                    record = data[at : at + size]
+                self._add(pair, record, place, size, offset)
+                slot += 1
+            self.is_full = len(self.messages) >= self.max_count or len(self.holes) >= _HOLES_MAX
+
+    def _may_take(self, size: int) -> bool:
+        if not self.messages:
+            return True
+        return len(self.messages) < self.max_count and self._total + size <= self.max_bytes
+
+    def _add(self, pair: Pair, record: bytes, place: int, size: int, offset: int) -> None:
+        self.next_offset = offset + 1
+        message = message_at(record, place) if record else None
+        reason = "no whole record of that size stands there"
+        if message is not None:
+            queue = self.queue
+            if (message.topic, message.queue_id) != (queue.topic, queue.queue_id):
+                reason = f"the record is one of {message.topic}/{message.queue_id}"
+            elif message.queue_offset != offset:
+                reason = f"the record states queue offset {message.queue_offset}"
+            elif not message.body_matches():
+                reason = "checksum and body differ"
+            else:
+                self.messages.append(message)
+                self._total += size
+                return
+        self.holes.append(Hole(offset, place, size, f"{pair.log.path}: {reason}"))
+
+
+def _leads_into(pair: Pair, place: int, size: int, file_size: int) -> bool:
+    """Whether a unit leads to something that can be a record of its own file."""
+    if not RECORD_MIN_SIZE <= size <= min(RECORD_SIZE_MAX, file_size):
+        return False
+    return pair.base <= place and place + size <= pair.base + file_size

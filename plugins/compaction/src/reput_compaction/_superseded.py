@@ -1,0 +1,196 @@
+"""Which records are superseded by a later one with the same key: a hash, sorted in parts.
+
+Keys are told apart by 128 bits of a strongly universal hash (multilinear hashing) whose
+coefficients are drawn anew for every run. For any two different keys, whoever chose them, the
+chance that one run confuses them is 2**-128; for ten million keys less than 10**-24 that any two of
+them are. A fixed hash has no such bound against keys that were made to collide, as can be done for
+the MD5 of RocketMQ's map; and the hash is on no disk, so that nothing depends on which one it is.
+
+Rows are numbered as they come. They are split by the first bits of their hash into as many parts as
+it takes for one part to fit into the memory allowed; parts go to disk when there is more than one.
+Of the rows of one part, sorted by hash, all but the last of each key are superseded. What stays in
+memory is a byte per row.
+
+Source: Lemire and Kaser, "Strongly universal string hashing is fast" (2014), for the hash.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from reput.gather import rows_by_width
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.disk import Disk
+    from reput.properties import TextColumn
+
+__all__ = ["KeyHash", "SupersededRows"]
+
+_ROW_DTYPE: Final = np.dtype([("high", "<u8"), ("low", "<u8"), ("number", "<i8")])
+_SORT_FACTOR: Final = 3  # bytes that sorting takes for each byte of rows, at most
+_PARTS_MAX: Final = 4096
+_WORD: Final = 4  # bytes of a key that are hashed at a time
+_LANES: Final = 4  # hashes of 32 bits
+
+
+class KeyHash:
+    """128 bits of every key, by coefficients of its own."""
+
+    def __init__(self) -> None:
+        self._coefficients = np.zeros((0, _LANES), np.uint64)
+
+    def __call__(self, keys: TextColumn) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """Two ``(n,)`` halves of the hash of every key; no key is as if it were empty."""
+        count = len(keys)
+        lanes = np.zeros((_LANES, count), np.uint64)
+        sizes = np.maximum(keys.sizes, 0)
+        self._grow(2 + int(sizes.max(initial=0)) // _WORD + 1)
+        constant, of_size = self._coefficients[:2]
+        for lane in range(_LANES):
+            lanes[lane] = constant[lane] + of_size[lane] * sizes.astype(np.uint64)
+        for rows, matrix in rows_by_width(keys.window, keys.starts, sizes):
+            self._add_words(lanes, rows, matrix, sizes[rows])
+        top = lanes >> np.uint64(32)
+        return top[0] << np.uint64(32) | top[1], top[2] << np.uint64(32) | top[3]
+
+    def _add_words(
+        self,
+        lanes: npt.NDArray[np.uint64],
+        rows: npt.NDArray[np.int64],
+        matrix: npt.NDArray[np.uint8],
+        sizes: npt.NDArray[np.int64],
+    ) -> None:
+        shortest, longest = int(sizes.min()), int(sizes.max())
+        words = np.ascontiguousarray(matrix.view(np.uint32).T)
+        some = slice(None) if len(rows) == lanes.shape[1] else rows
+        sums = lanes[:, some]
+        for number in range(-(-longest // _WORD)):
+            word = words[number]
+            left = sizes - number * _WORD
+            if shortest < (number + 1) * _WORD:
+                # What stands behind a key, in its last word or further on, is not the key's.
+                word = word & _MASKS[np.clip(left, 0, _WORD)]
+            wide = word.astype(np.uint64)
+            for lane in range(_LANES):
+                sums[lane] += self._coefficients[2 + number, lane] * wide
+        if not isinstance(some, slice):
+            lanes[:, some] = sums
+
+    def _grow(self, count: int) -> None:
+        missing = count - len(self._coefficients)
+        if missing > 0:
+            data = secrets.token_bytes(missing * _LANES * 8)
+            fresh = np.frombuffer(data, np.uint64).reshape(-1, _LANES)
+            self._coefficients = np.concatenate([self._coefficients, fresh])
+
+
+# Of a word in memory, the bytes that stand first; by their number.
+_MASKS: Final = np.frombuffer(
+    b"".join(b"\xff" * count + b"\0" * (_WORD - count) for count in range(_WORD + 1)), np.uint32
+)
+
+
+class SupersededRows:
+    """Collects the hashes of rows, then says which rows have a successor."""
+
+    def __init__(self, count: int, memory: int, disk: Disk, scratch: str) -> None:
+        """Prepare.
+
+        Args:
+            count: how many rows come, at the most.
+            memory: bytes that sorting may take; what is more goes to disk in between.
+            disk: where it goes.
+            scratch: path of the files for it, but for a number at the end.
+        """
+        self.superseded = np.zeros(count, bool)
+        """``(count,)``: whether a later row has the same key; right when `finish` has come to its
+        end."""
+        self._disk = disk
+        self._scratch = scratch
+        needed = count * _ROW_DTYPE.itemsize * _SORT_FACTOR
+        parts = min(-(-needed // max(memory, 1)), _PARTS_MAX)
+        self._bits = max(int(parts - 1).bit_length(), 0)
+        self._limit = max(memory // _SORT_FACTOR, _ROW_DTYPE.itemsize)
+        self._pending: list[npt.NDArray[np.void]] = []
+        self._pending_count = 0
+        self._sizes = [0] * (1 << self._bits)
+        self._number = 0
+
+    @property
+    def spills(self) -> bool:
+        """Whether rows go to disk in between."""
+        return self._bits > 0
+
+    @property
+    def part_count(self) -> int:
+        """Parts that `finish` sorts, one at a time."""
+        return 1 << self._bits
+
+    def add(self, high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> None:
+        """The hashes of the next rows."""
+        rows = np.empty(len(high), _ROW_DTYPE)
+        rows["high"], rows["low"] = high, low
+        rows["number"] = np.arange(self._number, self._number + len(high))
+        self._number += len(high)
+        self._pending.append(rows)
+        self._pending_count += len(rows)
+        if self.spills and self._pending_count * _ROW_DTYPE.itemsize >= self._limit:
+            self._spill()
+
+    def _spill(self) -> None:
+        rows = np.concatenate(self._pending)
+        self._pending, self._pending_count = [], 0
+        part = (rows["high"] >> np.uint64(64 - self._bits)).astype(np.uint16)
+        order = np.argsort(part, kind="stable")
+        rows, part = rows[order], part[order]
+        stops = np.searchsorted(part, np.arange(self.part_count), "right").tolist()
+        begin = 0
+        for number, stop in enumerate(stops):
+            if stop > begin:
+                self._append(number, rows[begin:stop].tobytes())
+            begin = stop
+
+    def _append(self, part: int, data: bytes) -> None:
+        descriptor = self._disk.open(f"{self._scratch}{part}", create=True)
+        try:
+            self._disk.write(descriptor, data, self._sizes[part])
+        finally:
+            self._disk.close(descriptor)
+        self._sizes[part] += len(data)
+
+    def finish(self, part: int) -> None:
+        """Look at the rows of one part."""
+        if not self.spills:
+            rows = np.concatenate(self._pending) if self._pending else np.zeros(0, _ROW_DTYPE)
+            self._pending = []
+            self._mark(rows)
+            return
+        if self._pending:
+            self._spill()
+        size, path = self._sizes[part], f"{self._scratch}{part}"
+        if size:
+            data = self._disk.read_file(path, size)
+            if len(data) != size:
+                raise OSError(f"{path}: {len(data)} bytes read, {size} were written")
+            self._mark(np.frombuffer(data, _ROW_DTYPE))
+            self._disk.remove(path)
+
+    def _mark(self, rows: npt.NDArray[np.void]) -> None:
+        if len(rows) == 0:
+            return
+        # Stable, so that of equal keys the last one stays the last.
+        order = np.argsort(rows["high"], kind="stable")
+        high = rows["high"][order]
+        is_twin = high[1:] == high[:-1]
+        low = rows["low"][order]
+        if (is_twin & (low[1:] != low[:-1])).any():
+            # Half of the hash is the same for different keys: as good as never, and told apart.
+            order = np.lexsort((rows["low"], rows["high"]))
+            high, low = rows["high"][order], rows["low"][order]
+            is_twin = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
+        self.superseded[rows["number"][order[:-1][is_twin]]] = True

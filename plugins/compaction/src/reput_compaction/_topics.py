@@ -1,0 +1,36 @@
+"""Which topics are compacted: those of the option, and those that RocketMQ's topic table names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from reput_compaction._json import read_json
+from reput_compaction._names import is_topic
+
+if TYPE_CHECKING:
+    from reput.context import StoreContext
+
+__all__ = ["compacted_topics"]
+
+logger = logging.getLogger(__name__)
+
+_ATTRIBUTE = "cleanup.policy"
+_POLICY = "COMPACTION"
+
+
+def compacted_topics(context: StoreContext, configured: Iterable[str]) -> frozenset[str]:
+    """Names of the compacted topics; those that cannot be directories are told and left out."""
+    found = set(configured)
+    document = read_json(context.disk, context.directory("config", "topics.json")) or {}
+    table = document.get("topicConfigTable")
+    for name, about in table.items() if isinstance(table, dict) else ():
+        attributes = about.get("attributes") if isinstance(about, dict) else None
+        policy = attributes.get(_ATTRIBUTE) if isinstance(attributes, dict) else None
+        if policy == _POLICY:
+            found.add(name)
+    for name in sorted(name for name in found if not is_topic(name)):
+        logger.warning("a topic of this name cannot be compacted topic=%r", name)
+        found.discard(name)
+    return frozenset(found)

@@ -1,0 +1,214 @@
+"""`Worker`: which queue is compacted when, and the run that is under way."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput_compaction._compaction import Compaction, Rules
+
+if TYPE_CHECKING:
+    from reput.context import StoreContext
+    from reput_compaction._checkpoint import Checkpoint
+    from reput_compaction._compaction import Compacted
+    from reput_compaction._pairs import Files, Pair
+    from reput_compaction._queue import CompactedQueue
+
+__all__ = ["Timing", "Worker"]
+
+logger = logging.getLogger(__name__)
+
+_SLICE_SECONDS = 0.1
+_PAUSE_MS = 1_000
+_FLUSH_SECONDS = 30.0
+
+
+@attrs.frozen(kw_only=True)
+class Timing:
+    """When queues are compacted."""
+
+    interval_ms: int
+    roll_ms: int
+    """Age of the oldest message at which a file is closed so that it can be compacted; 0: never."""
+
+
+@attrs.define(eq=False)
+class Worker:
+    """Compacts the queues of one store."""
+
+    context: StoreContext
+    files: Files
+    checkpoint: Checkpoint
+    queues: Mapping[tuple[str, int], CompactedQueue]
+    rules: Rules
+    timing: Timing
+    failures: dict[tuple[str, int], str] = attrs.field(factory=dict)
+    """What kept a queue from being compacted, until it is."""
+    run_count: int = 0
+    _next_round: int | None = None
+    _waiting: list[CompactedQueue] = attrs.field(factory=list)
+    _run: Compaction | None = None
+    _steps: Generator[int, None, None] | None = None
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+    """Held by whoever makes a step: the work thread, or a caller of `compact`."""
+
+    # ------------------------------------------------------------------ by the clock
+
+    def work(self, now: int) -> int:
+        """See `reput.hookspecs.reput_work`."""
+        if not self._lock.acquire(blocking=False):
+            return now + _PAUSE_MS
+        try:
+            return self._work(now)
+        finally:
+            self._lock.release()
+
+    def _work(self, now: int) -> int:
+        interval = self.timing.interval_ms
+        if self._next_round is None or self._next_round > now + interval:
+            self._next_round = now + interval  # the first one, or the clock was set back
+        if now >= self._next_round:
+            self._next_round = now + interval
+            self._waiting = list(self.queues.values())
+        until = time.monotonic() + _SLICE_SECONDS
+        while self._run is not None or self._waiting:
+            if self._run is None:
+                queue = self._waiting.pop()
+                self._close_if_old(queue, now)
+                self._begin(queue, now)
+            else:
+                self._step()
+            if time.monotonic() >= until:
+                return now
+        return self._next_round
+
+    def _close_if_old(self, queue: CompactedQueue, now: int) -> None:
+        if self.rules.compat or not self.timing.roll_ms or not queue.pairs:
+            return
+        last = queue.pairs[-1]
+        is_old = last.last > queue.checkpoint and now - last.timestamp >= self.timing.roll_ms
+        if is_old or self._is_due(queue, now):
+            queue.close_last()
+
+    def _is_due(self, queue: CompactedQueue, now: int) -> bool:
+        """Whether tombstones that were kept may go."""
+        tombstone = queue.tombstone_timestamp
+        return tombstone is not None and tombstone + self.rules.retention_ms <= now
+
+    # ------------------------------------------------------------------ at once
+
+    def compact(
+        self, queues: list[CompactedQueue], progress: Callable[[int, int], None] | None = None
+    ) -> list[Compacted]:
+        """Compact queues now, the files included that are being written.
+
+        Args:
+            queues: which.
+            progress: called now and then with bytes read, and bytes to be read in all.
+
+        Raises:
+            CorruptFileError: a queue whose files are damaged; those before it are done.
+        """
+        now = self.context.clock()
+        results: list[Compacted] = []
+        done = 0
+        with self._lock:
+            self._end_run()
+            if not self.rules.compat:
+                for queue in queues:
+                    queue.close_last()
+            end = max((queue.end_offset for queue in queues), default=0)
+            self.context.store.wait_flushed(end, _FLUSH_SECONDS)
+            total = sum(2 * queue.size for queue in queues)
+            for queue in queues:
+                run = self._begin(queue, now)
+                while run is not None and run is self._run:
+                    done += self._step(strict=True)
+                    if progress is not None:
+                        progress(min(done, total), total)
+                if run is not None and run.result is not None:
+                    results.append(run.result)
+        return results
+
+    # ------------------------------------------------------------------ one run
+
+    def _end_run(self) -> None:
+        """Bring a run that is under way to its end."""
+        while self._run is not None:
+            self._step()
+
+    def _begin(self, queue: CompactedQueue, now: int) -> Compaction | None:
+        """Prepare a run over a queue; None when there is nothing to do."""
+        old = self._ready(queue)
+        if not old:
+            return None
+        if old[-1].last <= queue.checkpoint and not self._is_due(queue, now):
+            return None
+        self._run = Compaction(queue, self.files, self.checkpoint, self.rules, now, old)
+        self._steps = self._run.steps()
+        return self._run
+
+    def _ready(self, queue: CompactedQueue) -> tuple[Pair, ...]:
+        """Pairs that can be compacted: closed ones that the log has on disk."""
+        flushed = self.context.store.flushed_offset
+        pairs = queue.pairs[:-1] if self.rules.compat else queue.pairs
+        return tuple(
+            itertools.takewhile(lambda pair: pair.is_closed and pair.end_offset <= flushed, pairs)
+        )
+
+    def _step(self, *, strict: bool = False) -> int:
+        """Go on with the run; bytes that were read."""
+        run, steps = self._run, self._steps
+        assert run is not None
+        queue = run.queue
+        key = queue.topic, queue.queue_id
+        try:
+            if steps is None:
+                run.finish()  # names were changing when the disk failed
+                read = None
+            else:
+                read = next(steps, None)
+        except CorruptFileError as error:
+            self._run = self._steps = None
+            self.failures[key] = str(error)
+            logger.warning("not compacted topic=%s queue=%d error=%s", *key, error)
+            if strict:
+                raise
+            return 0
+        except BaseException:
+            self._steps = None
+            if not run.is_decided:
+                self._run = None
+                self._waiting.append(queue)
+            raise
+        if read is not None:
+            return read
+        self._run = self._steps = None
+        self.run_count += 1
+        self.failures.pop(key, None)
+        result = run.result
+        if result is not None:
+            logger.info(
+                "compacted topic=%s queue=%d messages=%d kept=%d size=%d size_kept=%d",
+                *key,
+                result.messages_before,
+                result.messages_after,
+                result.size_before,
+                result.size_after,
+            )
+        return 0
+
+    def close(self) -> None:
+        """Give up the run that is under way."""
+        with self._lock:
+            if self._steps is not None:
+                self._steps.close()  # now, and not when somebody else has the store open
+            self._run = self._steps = None
+            self._waiting = []

@@ -1,0 +1,353 @@
+"""The plugin ``compaction``: its options, and its hooks."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+from attrs.validators import deep_iterable, ge, instance_of
+
+import reput
+from reput.errors import (
+    MessageIllegalError,
+    ReadOnlyStoreError,
+)
+from reput.layout import PROPERTY_KEYS
+from reput.manifest import OWN_DIRECTORY
+from reput.properties import parse_properties
+from reput.results import QueueInfo, ReadResult
+from reput.status import ReadStatus
+from reput_compaction._checkpoint import Checkpoint
+from reput_compaction._compaction import Rules
+from reput_compaction._follow import Follower
+from reput_compaction._handles import HandlePool
+from reput_compaction._load import find_queues, find_sizes
+from reput_compaction._names import Places
+from reput_compaction._pairs import Files
+from reput_compaction._queue import CompactedQueue
+from reput_compaction._read import read
+from reput_compaction._recover import QueueRecovery, finish_replacement
+from reput_compaction._runs import is_blank, runs
+from reput_compaction._tombstones import Tombstones
+from reput_compaction._topics import compacted_topics
+from reput_compaction._worker import Timing, Worker
+from reput_compaction.layout import (
+    CHECKPOINT,
+    DIRECTORY,
+    LOG_FILE_SIZE,
+    QUEUE_FILE_SIZE,
+    UNIT_SIZE,
+    file_sizes,
+)
+from reput_compaction.notelayout import TOPICS
+
+if TYPE_CHECKING:
+    from reput.batch import DispatchBatch
+    from reput.context import StoreContext
+    from reput.message import Message
+    from reput_compaction._compaction import Compacted
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["CompactionConfig", "CompactionPlugin"]
+
+_DAY_MS = 86_400_000
+_FILES_OPEN = 256
+_QUEUE_ID_MAX = (1 << 31) - 1
+
+
+@attrs.frozen(kw_only=True)
+class CompactionConfig:
+    """Options of the ``compaction`` plugin."""
+
+    topics: Sequence[str] = attrs.field(
+        factory=list, validator=deep_iterable(instance_of(str), instance_of((list, tuple)))
+    )
+    """Topics to compact, beside those whose attribute ``cleanup.policy`` is ``COMPACTION`` in the
+    store's ``config/topics.json``."""
+    log_file_size: int = attrs.field(default=LOG_FILE_SIZE, validator=[instance_of(int), ge(1)])
+    """Bytes of a file of records, about. Files that exist keep their size."""
+    queue_file_size: int = attrs.field(
+        default=QUEUE_FILE_SIZE, validator=[instance_of(int), ge(2 * UNIT_SIZE)]
+    )
+    """Bytes of a file of units, about; 46 for each message, and the last slot is never used."""
+    interval_ms: int = attrs.field(default=900_000, validator=[instance_of(int), ge(1)])
+    """Time between two looks for queues to compact."""
+    roll_ms: int = attrs.field(default=3_600_000, validator=[instance_of(int), ge(0)])
+    """Close a file, so that it can be compacted, when its first message is as old as that; 0 waits
+    until it is full."""
+    tombstone_retention_ms: int = attrs.field(default=_DAY_MS, validator=[instance_of(int), ge(0)])
+    """How long a message without a body, which deletes its key, stays after it was stored."""
+    offset_map_size: int = attrs.field(
+        default=104_857_600, validator=[instance_of(int), ge(1 << 16)]
+    )
+    """Bytes of memory for the keys of a run; what is more goes to disk in between."""
+    compat: bool = attrs.field(default=False, validator=instance_of(bool))
+    """Compact as RocketMQ does: tombstones go in the first run that sees them, and a queue's last
+    file is never compacted."""
+
+
+@attrs.define(eq=False)
+class CompactionPlugin(reput.Plugin):
+    """Keeps the latest message of every key of some topics, however long ago it was stored."""
+
+    name: ClassVar[str] = "compaction"
+    default: ClassVar[bool] = False
+    config_type: ClassVar[type] = CompactionConfig
+
+    config: CompactionConfig = attrs.field(factory=CompactionConfig)
+    context: StoreContext = attrs.field(init=False)
+    topics: frozenset[str] = attrs.field(init=False, factory=frozenset)
+    """Topics that are compacted, as found when the store was opened."""
+    queues: dict[tuple[str, int], CompactedQueue] = attrs.field(init=False, factory=dict)
+    files: Files = attrs.field(init=False)
+    checkpoint: Checkpoint = attrs.field(init=False)
+    worker: Worker = attrs.field(init=False)
+    follower: Follower = attrs.field(init=False)
+    _saves_topics: bool = attrs.field(init=False, default=False)
+
+    # ------------------------------------------------------------------ opening
+
+    @reput.hookimpl
+    def reput_open(self, context: StoreContext) -> None:
+        """Find out which topics are compacted, and how large files are."""
+        self.context = context
+        self.queues = {}
+        self.topics = compacted_topics(context, self.config.topics)
+        asked = file_sizes(self.config.log_file_size, self.config.queue_file_size)
+        pool = HandlePool(context.disk, _FILES_OPEN, write=context.writable)
+        self.files = Files(context.root, context.disk, pool, find_sizes(context, asked))
+        if self.files.sizes != asked:
+            logger.info("files that exist keep their size log=%d queue=%d", *self.files.sizes)
+        self.follower = Follower(context, lambda: find_sizes(context, asked))
+        path = context.directory(DIRECTORY, CHECKPOINT)
+        self.checkpoint = Checkpoint(context.disk, path)
+        rules = Rules(
+            retention_ms=self.config.tombstone_retention_ms,
+            memory=self.config.offset_map_size,
+            compat=self.config.compat,
+        )
+        timing = Timing(interval_ms=self.config.interval_ms, roll_ms=self.config.roll_ms)
+        self.worker = Worker(context, self.files, self.checkpoint, self.queues, rules, timing)
+
+    @reput.hookimpl
+    def reput_recover(self, max_physical_offset: int, progress: int) -> int:
+        """Finish replacements, mend, and cut what the log has not or is going to give again."""
+        if not self.context.writable:
+            return progress
+        limit = max_physical_offset
+        if self.context.recovery != "rocketmq":
+            limit = min(limit, progress)
+        needed = progress
+        for topic, queue_id in find_queues(self.context):
+            if topic not in self.topics:
+                logger.warning("no topic to compact, its files stay as they are topic=%s", topic)
+                continue
+            places = Places.of(self.context, topic, queue_id)
+            finish_replacement(self.context, places, (topic, queue_id), self.checkpoint)
+            queue = self._queue(topic, queue_id)
+            needed = min(needed, QueueRecovery(self.context, queue, self.files, limit).run())
+            if queue.checkpoint >= queue.max_offset:
+                # What comes in the place of what was cut has not been compacted; whatever else led
+                # to this, another run does no harm.
+                queue.checkpoint = -1
+                self.checkpoint.set(topic, queue_id, queue.checkpoint)
+        self._saves_topics = self.topics != self._known_topics()
+        if self.topics - self._known_topics():
+            return 0  # of a topic that is new here all messages are wanted
+        return needed
+
+    def _queue(self, topic: str, queue_id: int) -> CompactedQueue:
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            places = Places.of(self.context, topic, queue_id)
+            queue = CompactedQueue(topic, queue_id, places, self.files)
+            queue.checkpoint = self.checkpoint.get(topic, queue_id)
+            queue.tombstone_timestamp = Tombstones.load(self.context.disk, places).oldest
+            self.queues[topic, queue_id] = queue
+        return queue
+
+    # ------------------------------------------------------------------ which topics are complete
+
+    @property
+    def _topics_path(self) -> str:
+        return self.context.directory(OWN_DIRECTORY, DIRECTORY, TOPICS)
+
+    def _known_topics(self) -> frozenset[str]:
+        """Topics whose messages were looked for in all of the log."""
+        try:
+            found = json.loads(self.context.disk.read_file(self._topics_path))
+        except (OSError, ValueError, RecursionError):
+            return frozenset()
+        names = found.get("topics") if isinstance(found, dict) else None
+        return frozenset(name for name in names or () if isinstance(name, str))
+
+    def _save_topics(self) -> None:
+        directory = self.context.directory(OWN_DIRECTORY, DIRECTORY)
+        self.context.disk.make_directory(directory, durable=True)
+        document = json.dumps({"topics": sorted(self.topics)}, indent=2) + "\n"
+        self.context.disk.replace(self._topics_path, document.encode())
+
+    # ------------------------------------------------------------------ writing
+
+    @reput.hookimpl
+    def reput_put(self, messages: Sequence[Message]) -> None:
+        """Refuse messages of compacted topics that have no key."""
+        for message in messages:
+            if message.topic in self.topics and is_blank(_keys_of(message)):
+                raise MessageIllegalError(
+                    "keys",
+                    message.keys,
+                    None,
+                    f"topic {message.topic} is compacted by key; give one",
+                )
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch: DispatchBatch) -> None:
+        """Copy the records of compacted topics."""
+        for run in runs(batch, self.topics):
+            self._queue(run.topic, run.queue_id).append(batch, run.rows)
+
+    @reput.hookimpl
+    def reput_flush(self) -> None:
+        """Bring what was copied so far to disk."""
+        self.files.flush()
+        if self._saves_topics:
+            # Not sooner: the store has written down by now that it begins at the log's beginning.
+            self._save_topics()
+            self._saves_topics = False
+
+    @reput.hookimpl
+    def reput_work(self, now: int) -> int:
+        """Compact queues in which there is something to drop."""
+        return self.worker.work(now)
+
+    def compact(
+        self,
+        topic: str | None = None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Compacted]:
+        """Compact now what has been dispatched, files that are being written included.
+
+        Args:
+            topic: one topic only.
+            progress: called now and then with bytes read, and bytes to be read in all.
+
+        Returns:
+            What became of each queue in which there was something to do.
+
+        Raises:
+            ValueError: ``topic`` is not compacted.
+            CorruptFileError: files of a queue are damaged.
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+        """
+        if not self.context.writable:
+            raise ReadOnlyStoreError("store", None, None, 'it was opened with mode="r"')
+        if topic is not None and topic not in self.topics:
+            known = ", ".join(sorted(self.topics)) or "none"
+            raise ValueError(f"topic {topic!r} is not compacted; those that are: {known}")
+        chosen = [each for key, each in sorted(self.queues.items()) if topic in (None, key[0])]
+        return self.worker.compact(chosen, progress)
+
+    # ------------------------------------------------------------------ reading
+
+    @reput.hookimpl(tryfirst=True)
+    def reput_read(
+        self, topic: str, queue_id: int, queue_offset: int, max_count: int, max_bytes: int
+    ) -> ReadResult | None:
+        """See `reput.hookspecs.reput_read`; None for topics that are not compacted."""
+        if topic not in self.topics:
+            return None
+        if not self.context.writable and self._is_there(topic, queue_id):
+            return self.follower.ask(
+                topic,
+                queue_id,
+                lambda queue: read(queue, queue_offset, max_count, max_bytes),
+                lambda result: not result.holes,
+            )
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            return ReadResult(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        return read(queue, queue_offset, max_count, max_bytes)
+
+    def _is_there(self, topic: str, queue_id: int) -> bool:
+        if not 0 <= queue_id <= _QUEUE_ID_MAX:
+            return False
+        return self.context.disk.exists(Places.of(self.context, topic, queue_id).log)
+
+    @reput.hookimpl
+    def reput_queues(self) -> list[QueueInfo]:
+        """Every compacted queue; what was kept may be older than all that the log holds."""
+        return self.extents()
+
+    def extents(self) -> list[QueueInfo]:
+        """Every compacted queue with its extent."""
+        if self.context.writable:
+            return [_info(queue) for _, queue in sorted(self.queues.items())]
+        return [
+            self.follower.ask(*key, _info, lambda info: True)
+            for key in find_queues(self.context)
+            if key[0] in self.topics
+        ]
+
+    # ------------------------------------------------------------------ maintaining
+
+    @reput.hookimpl
+    def reput_report(self) -> Mapping[str, object]:
+        """Topics, queues, and what keeps queues from being compacted."""
+        queues = list(self.queues.values())
+        return {
+            "topics": sorted(self.topics),
+            "queue_count": len(self.extents()),
+            "kept_count": sum(queue.count for queue in queues),
+            "kept_size": sum(queue.size for queue in queues),
+            "run_count": self.worker.run_count,
+            "refused_count": sum(queue.refused_count for queue in queues),
+            "log_file_size": self.files.sizes.log,
+            "queue_file_size": self.files.sizes.queue,
+            "failures": {
+                f"{topic}/{queue}": text
+                for (topic, queue), text in sorted(self.worker.failures.items())
+            },
+        }
+
+    @reput.hookimpl
+    def reput_commands(self, group: Any) -> None:
+        """Add ``reput compact``."""
+        from reput_compaction._command import compact
+
+        group.add_command(compact)
+
+    @reput.hookimpl
+    def reput_methods(self) -> Mapping[str, Callable[..., Any]]:
+        """``store.compact``."""
+        return {"compact": self.compact}
+
+    @reput.hookimpl
+    def reput_close(self) -> None:
+        """Close files."""
+        if hasattr(self, "worker"):
+            self.worker.close()
+            self.files.pool.close()
+
+
+def _keys_of(message: Message) -> str:
+    if message.keys:
+        return message.keys if isinstance(message.keys, str) else " ".join(message.keys)
+    properties = message.properties
+    if isinstance(properties, bytes):
+        return parse_properties(properties).get(PROPERTY_KEYS, "")
+    return (properties or {}).get(PROPERTY_KEYS) or ""
+
+
+def _info(queue: CompactedQueue) -> QueueInfo:
+    timestamp = None
+    last = next((pair for pair in reversed(queue.pairs) if pair.count), None)
+    if last is not None:
+        units = queue.files.read_units(last, last.count - 1, last.count)
+        timestamp = int(units["store_timestamp"][0]) if len(units) else None
+    return QueueInfo(queue.topic, queue.queue_id, queue.min_offset, queue.max_offset, timestamp)

@@ -1,0 +1,380 @@
+"""Files that others left, lost or made up: mended, told of, or read past; never followed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+
+import pytest
+
+import reput
+from reput.errors import CorruptFileError
+from reput.testing import Driver, ManualClock, QuickDisk, SmallLog
+from reput_compaction import CompactionPlugin
+
+CONFIG = {"topics": ["t"], "log_file_size": 1200, "queue_file_size": 200}
+LOG = {"commitlog": {"file_size": 4096, "preallocate": False}}
+
+
+def open_store(root, mode="w", **options):
+    plugin = CompactionPlugin.from_section("compaction", {**CONFIG, **options})
+    return reput.open(
+        root,
+        mode,
+        plugins=[plugin],
+        config={**LOG, "compaction": {**CONFIG, **options}},
+        disk=QuickDisk(),
+        threads=False,
+        clock=ManualClock(),
+    )
+
+
+def made(root, count=16, keys=4):
+    with open_store(root) as store:
+        put(store, range(count), keys)
+    return root
+
+
+def put(store, numbers, keys=4):
+    for number in numbers:
+        store.put(reput.Message("t", b"body %d" % number, keys=f"k{number % keys}"))
+    store.wait_dispatched()
+    store.flush()
+
+
+def bodies(store):
+    at, found, holes = 0, [], []
+    while True:
+        result = store.read("t", 0, at, 100)
+        holes += result.holes
+        found += [view.body for view in result]
+        if result.next_queue_offset <= at or not (result or result.holes):
+            return found, holes
+        at = result.next_queue_offset
+
+
+def everything(count=16):
+    return [b"body %d" % number for number in range(count)]
+
+
+def log_of(root):
+    return root / "compaction" / "compactionLog" / "t" / "0"
+
+
+def queue_of(root):
+    return root / "compaction" / "compactionCq" / "t" / "0"
+
+
+def notes_of(root):
+    return root / "reput" / "compaction" / "t" / "0"
+
+
+def trimmed(root):
+    """The commit log loses all but its last file."""
+    files = sorted((root / "commitlog").iterdir())
+    assert len(files) > 1
+    for path in files[:-1]:
+        path.unlink()
+    for name in ("consumequeue", "checkpoint"):
+        shutil.rmtree(root / name, ignore_errors=True)
+
+
+# --------------------------------------------------------------------------- missing files
+
+
+@pytest.mark.parametrize("directory", [log_of, queue_of, notes_of])
+@pytest.mark.parametrize("number", [0, 2, -1])
+def test_what_is_missing_is_taken_out_of_the_log_again(tmp_path, directory, number):
+    root = made(tmp_path / "store")
+    sorted(directory(root).glob("0*"))[number].unlink()
+
+    with open_store(root) as store:
+        store.wait_dispatched()
+
+        assert bodies(store) == (everything(), [])
+
+
+@pytest.mark.parametrize("directory", [log_of, queue_of])
+def test_what_is_missing_and_older_than_the_log_is_told(tmp_path, directory):
+    root = made(tmp_path / "store", 60)
+    trimmed(root)
+    sorted(directory(root).glob("0*"))[1].unlink()
+
+    with open_store(root) as store:
+        (state,) = store.plugins()
+
+        assert "missing" in str(state.last_error)
+        assert "put the file back" in str(state.last_error)
+
+
+def test_messages_that_the_log_has_lost_stay(tmp_path):
+    root = made(tmp_path / "store", 60)
+    trimmed(root)
+
+    with open_store(root) as store:
+        store.wait_dispatched()
+        assert bodies(store) == (everything(60), [])
+        store.compact()
+        assert bodies(store) == (everything(60)[-4:], [])
+
+
+def test_damage_that_the_log_cannot_mend_is_a_hole_and_nothing_is_compacted(tmp_path):
+    root = made(tmp_path / "store", 60)
+    trimmed(root)
+    path = sorted(log_of(root).glob("0*"))[1]
+    data = bytearray(path.read_bytes())
+    data[100:110] = bytes(10)
+    path.write_bytes(data)
+
+    with open_store(root) as store:
+        found, holes = bodies(store)
+        assert len(found) == 59
+        assert [hole.queue_offset for hole in holes] == [found_gap(found)]
+        assert path.name in holes[0].reason
+        with pytest.raises(CorruptFileError, match="nothing of this queue is compacted"):
+            store.compact()
+        assert "t/0" in store.report()["plugins"]["compaction"]["failures"]
+        assert bodies(store) == (found, holes)
+
+
+def found_gap(found):
+    return next(number for number in range(60) if b"body %d" % number not in found)
+
+
+# --------------------------------------------------------------------------- another's files
+
+
+def test_a_directory_that_rocketmq_wrote_is_taken_over(tmp_path):
+    root = made(tmp_path / "store")
+    shutil.rmtree(root / "reput")
+    before = {path.name: path.read_bytes() for path in log_of(root).iterdir()}
+
+    with open_store(root) as store:
+        store.wait_dispatched()
+        assert bodies(store) == (everything(), [])
+
+    assert {path.name: path.read_bytes() for path in log_of(root).iterdir()} == before
+    assert len(list(notes_of(root).glob("0*"))) == len(before)
+
+
+def test_what_rocketmq_kept_and_the_log_has_lost_stays_and_is_looked_for_once(tmp_path):
+    root = made(tmp_path / "store", 60)
+    trimmed(root)
+    shutil.rmtree(root / "reput")
+
+    for attempt in range(2):
+        with open_store(root) as store:
+            store.wait_dispatched()
+            assert bodies(store) == (everything(60), [])
+            queue = store.plugin_objects["compaction"].queues["t", 0]
+            assert not any(pair.lacks_notes for pair in queue.pairs), attempt
+
+    notes = b"".join(path.read_bytes() for path in sorted(notes_of(root).glob("0*")))
+    ends = [end for _, end in struct.iter_unpack(">qq", notes) if end]
+    assert ends[0] == -1 < ends[-1]
+
+
+@pytest.mark.parametrize("stage", ["renamed", "moved one", "moved", "queues renamed"])
+def test_an_exchange_that_rocketmq_did_not_finish_is_brought_to_one_side(tmp_path, stage):
+    root = made(tmp_path / "store")
+    fresh = tmp_path / "fresh"
+    shutil.copytree(root, fresh)
+    with open_store(fresh) as store:
+        store.compact()
+    log, queue = log_of(root), queue_of(root)
+    for directory, source in ((log, log_of(fresh)), (queue, queue_of(fresh))):
+        shutil.copytree(source, directory / "compacting")
+    for path in sorted(log.glob("0*")):
+        path.rename(f"{path}.delete")
+    if stage == "moved one":
+        move_up(log, 1)
+    elif stage != "renamed":
+        move_up(log, 9)
+    if stage == "queues renamed":
+        for path in log.glob("*.delete"):
+            path.unlink()
+        for path in sorted(queue.glob("0*")):
+            path.rename(f"{path}.delete")
+    shutil.rmtree(root / "reput")
+
+    with open_store(root) as store:
+        store.wait_dispatched()
+        found, holes = bodies(store)
+
+    assert holes == []
+    assert set(everything()[-4:]) <= set(found)
+    names = [path.name for path in (root / "compaction").rglob("*")]
+    assert not any(name.endswith(".delete") or name == "compacting" for name in names)
+    assert sorted(p.name for p in log.iterdir()) == sorted(p.name for p in queue.iterdir())
+
+
+def move_up(directory, count):
+    for path in sorted((directory / "compacting").iterdir())[:count]:
+        path.rename(directory / path.name)
+
+
+def test_topics_are_found_in_the_table_that_rocketmq_writes(tmp_path):
+    (tmp_path / "config").mkdir()
+    table = """{
+	"dataVersion":{"counter":2,"stateVersion":0,"timestamp":1},
+	"odd":{0:1,-3:2},
+	"topicConfigTable":{
+		"t":{"attributes":{"cleanup.policy":"COMPACTION"},"perm":6},
+		"kept":{"attributes":{"cleanup.policy":"DELETE"}},
+		"old":{"perm":6},
+		"../escaped":{"attributes":{"cleanup.policy":"COMPACTION"}},
+		"text":"{0:1}",
+		"none":{"attributes":null}
+	}
+}"""
+    (tmp_path / "config" / "topics.json").write_text(table)
+
+    with Driver(CompactionPlugin(), "compaction", tmp_path, SmallLog()) as driver:
+        assert driver.plugin.topics == {"t"}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"topicConfigTable":[]}', "\xff", "[" * 99_999])
+def test_a_table_that_cannot_be_read_names_no_topics(tmp_path, text):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "topics.json").write_bytes(text.encode("latin-1"))
+
+    with Driver(CompactionPlugin(), "compaction", tmp_path, SmallLog()) as driver:
+        assert driver.plugin.topics == frozenset()
+
+
+def test_the_backup_of_the_table_stands_in_for_it(tmp_path):
+    (tmp_path / "config").mkdir()
+    entry = {"topicConfigTable": {"t": {"attributes": {"cleanup.policy": "COMPACTION"}}}}
+    (tmp_path / "config" / "topics.json").write_text('{"topicConf')
+    (tmp_path / "config" / "topics.json.bak").write_text(json.dumps(entry))
+
+    with Driver(CompactionPlugin(), "compaction", tmp_path, SmallLog()) as driver:
+        assert driver.plugin.topics == {"t"}
+
+
+# --------------------------------------------------------------------------- made-up files
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        (0, 120, 0, 0, 0, 1, -1, 0),  # again and again the first record
+        (1 << 62, 120, 0, 0, 5, 1, -1, 0),
+        (-5, 120, 0, 0, 5, 1, -1, 0),
+        (100, 1 << 30, 0, 0, 5, 1, -1, 0),
+        (100, 5, 0, 0, 5, 1, -1, 0),
+        ((1 << 63) - 1, (1 << 31) - 1, 0, 0, (1 << 63) - 1, 1, -1, 0),
+    ],
+)
+@pytest.mark.parametrize("slot", [0, 1, 2])
+def test_units_that_lead_nowhere_are_replaced_from_the_log(tmp_path, unit, slot):
+    root = made(tmp_path / "store")
+    (root / "reput" / "closed").unlink()
+    (root / "abort").touch()
+    path = sorted(queue_of(root).glob("0*"))[-2]
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">qiqqqhii", data, slot * 46, *unit)
+    path.write_bytes(data)
+
+    with open_store(root, "r") as store:
+        try:
+            found, _ = bodies(store)
+        except CorruptFileError as error:
+            found = [] if error.path == str(path) else [str(error)]
+        assert set(found) <= set(everything())
+    with open_store(root) as store:
+        store.wait_dispatched()
+        assert bodies(store) == (everything(), [])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["0000000000000000000x", "0", "a" * 20],
+        ["00000000000000000000.new", "99999999999999999999"],
+    ],
+)
+def test_files_with_other_names_are_left_alone(tmp_path, names):
+    root = made(tmp_path / "store")
+    for name in names:
+        (log_of(root) / name).write_bytes(b"not mine")
+
+    with open_store(root) as store:
+        store.compact()
+
+    assert all((log_of(root) / name).read_bytes() == b"not mine" for name in names)
+
+
+def test_files_whose_positions_overlap_are_told(tmp_path):
+    root = made(tmp_path / "store")
+    for directory in (log_of(root), queue_of(root)):
+        shutil.copy(directory / f"{0:020d}", directory / f"{7:020d}")
+
+    with open_store(root) as store:
+        (state,) = store.plugins()
+
+        assert "remove what does not belong there" in str(state.last_error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[1]",
+        '{"old":["../x"],"new":[],"checkpoint":0,"tombstone":null}',
+        '{"old":[-1],"new":[],"checkpoint":0,"tombstone":null}',
+        '{"old":[],"new":[true],"checkpoint":0,"tombstone":null}',
+        '{"old":[],"new":[],"checkpoint":99999999999999999999}',
+        '{"old":5,"new":[],"checkpoint":0,"tombstone":null}',
+        '{"old":[],"new":[],"checkpoint":0,"tombstone":"x"}',
+    ],
+)
+def test_an_exchange_that_nobody_wrote_down_like_that_is_told(tmp_path, text):
+    root = made(tmp_path / "store")
+    (notes_of(root) / "replacing").write_text(text)
+
+    with open_store(root) as store:
+        (state,) = store.plugins()
+
+        assert "replacing" in str(state.last_error)
+    assert len(list(log_of(root).iterdir())) == len(list(queue_of(root).iterdir())) > 3
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"queueOffsetMap":{"t_0":"x","t_1":null}}', "[]"])
+def test_a_checkpoint_that_cannot_be_read_costs_a_run(tmp_path, text):
+    root = made(tmp_path / "store")
+    with open_store(root) as store:
+        store.compact()
+    path = root / "compaction" / "position-checkpoint"
+    path.write_text(text)
+    path.with_name("position-checkpoint.bak").unlink(missing_ok=True)
+
+    with open_store(root) as store:
+        assert bodies(store)[0] == everything()[-4:]
+        store.compact()
+        assert bodies(store)[0] == everything()[-4:]
+
+
+def test_a_checkpoint_from_the_future_does_not_stop_compactions(tmp_path):
+    root = made(tmp_path / "store")
+    path = root / "compaction" / "position-checkpoint"
+    path.write_text('{"empty":false,"queueOffsetMap":{"t_0":9000}}')
+
+    with open_store(root) as store:
+        store.compact()
+
+        assert bodies(store)[0] == everything()[-4:]
+
+
+def test_a_directory_of_a_topic_that_is_not_compacted_stays_as_it_is(tmp_path):
+    root = made(tmp_path / "store")
+    before = {path: path.stat().st_mtime_ns for path in (root / "compaction").rglob("0*")}
+
+    with open_store(root, topics=["other"]) as store:
+        store.put(reput.Message("t", b"no key"))
+        store.wait_dispatched()
+        store.compact()
+
+    assert {p: p.stat().st_mtime_ns for p in (root / "compaction").rglob("0*")} == before
