@@ -9,6 +9,9 @@ import reput
 from reput.results import QueueInfo
 
 
+SMALL = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+
+
 def keeper(name, *extents):
     infos = [QueueInfo("T", 0, *extent) for extent in extents]
     return plugin(name, reput_queues=lambda self: infos)
@@ -24,10 +27,11 @@ def keeper(name, *extents):
     ],
 )
 def test_extents_are_joined(tmp_path, one, other, together):
-    with reput.open(tmp_path, plugins=[keeper("alpha", one), keeper("beta", other)]) as store:
+    both = [keeper("alpha", one), keeper("beta", other)]
+    with reput.open(tmp_path, plugins=both, config=SMALL) as store:
         assert store.queues() == [QueueInfo("T", 0, *together)]
 
 
 def test_queues_of_one_plugin_stay_as_they_are(tmp_path):
-    with reput.open(tmp_path, plugins=[keeper("alpha", (0, 3, 7))]) as store:
+    with reput.open(tmp_path, plugins=[keeper("alpha", (0, 3, 7))], config=SMALL) as store:
         assert store.queues() == [QueueInfo("T", 0, 0, 3, 7)]
