@@ -178,7 +178,8 @@ def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
     page = (Path(__file__).resolve().parents[2] / "docs" / "arrow.md").read_text(encoding="utf-8")
     code = page.partition("```python\n")[2].partition("```")[0]
     monkeypatch.chdir(tmp_path)
-    with reput.open("orders-store", plugins=()) as store:
+    config = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+    with reput.open("orders-store", plugins=(), config=config) as store:
         store.put(reput.Message("orders", b"first", tags="paid", keys=["k1", "k2"]))
     names = {}
 

@@ -68,7 +68,8 @@ def test_a_part_of_the_log_is_split_between_its_borders(store):
 
 
 def test_an_empty_log_has_no_splits(tmp_path):
-    with reput.open(tmp_path, plugins=()) as store:
+    config = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+    with reput.open(tmp_path, plugins=(), config=config) as store:
         assert plan_splits(store.log) == []
 
 
