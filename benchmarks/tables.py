@@ -10,6 +10,7 @@ __all__ = [
     "APPEND_ONE",
     "APPEND_ONE_DURABLE",
     "BACKFILL",
+    "COMPACTION",
     "DERIVE",
     "FILTER",
     "FILTERED_READ",
@@ -18,8 +19,13 @@ __all__ = [
     "OPEN",
     "OPEN_AFTER_KILL",
     "READ",
+    "REBUILD",
     "SCAN",
+    "SCHEDULE",
+    "SPARK_READ",
     "TABLES",
+    "TIMER",
+    "TRANSACTION",
 ]
 
 APPEND_ONE = Table(
@@ -36,8 +42,24 @@ DERIVE = Table("Consume queues from nothing, the log already there", bytes_of="r
 INDEX = Table(
     "Consume queues and key index from nothing, the log already there", bytes_of="records"
 )
+REBUILD = Table(
+    "Build queues and index aside, and exchange them",
+    bytes_of="records",
+    note="all is on disk when it ends; Spark's session is there before it begins",
+)
 QUERY = Table("Find a message by key", compares=False)
+COMPACTION = Table(
+    "Compacted topics",
+    bytes_of="records",
+    note="bytes are those that come in: a run reads them twice and writes what stays",
+    compares=False,
+)
 SCAN = Table("Scan the log into columns", bytes_of="records")
+SPARK_READ = Table(
+    "The log as rows of Spark",
+    bytes_of="records",
+    note="Spark's session is there before it begins; rows are made and dropped",
+)
 READ = Table("Read everything in order, bodies taken as bytes")
 FILTER = Table("Evaluate a condition for every message of the log", compares=False)
 FILTERED_READ = Table(
@@ -60,6 +82,9 @@ OPEN_AFTER_KILL = Table(
     compares=False,
 )
 OPEN = Table("Open a store", bytes_of="records", compares=False)
+SCHEDULE = Table("Deliver messages of delay levels", compares=False)
+TIMER = Table("Deliver timed messages", compares=False)
+TRANSACTION = Table("Transactions", bytes_of="records", compares=False)
 
 TABLES = (
     APPEND_ONE,
@@ -68,8 +93,11 @@ TABLES = (
     APPEND_MANY_DURABLE,
     DERIVE,
     INDEX,
+    REBUILD,
     QUERY,
+    COMPACTION,
     SCAN,
+    SPARK_READ,
     READ,
     FILTER,
     FILTERED_READ,
@@ -78,4 +106,7 @@ TABLES = (
     BACKFILL,
     OPEN,
     OPEN_AFTER_KILL,
+    SCHEDULE,
+    TIMER,
+    TRANSACTION,
 )

@@ -7,6 +7,7 @@ import itertools
 from benchmarks.case import Case
 from benchmarks.cases import (
     append,
+    compaction,
     derive,
     durable,
     index,
@@ -16,7 +17,12 @@ from benchmarks.cases import (
     opening,
     peers,
     read,
+    rebuild,
     scan,
+    schedule,
+    spark_read,
+    timer,
+    transaction,
 )
 from benchmarks.cases import (
     filter as filters,
@@ -32,13 +38,19 @@ ALL: tuple[Case, ...] = tuple(
             durable,
             derive,
             index,
+            rebuild,
+            compaction,
             scan,
+            spark_read,
             read,
             filters,
             latency,
             isolation,
             opening,
             killing,
+            schedule,
+            timer,
+            transaction,
             peers,
         )
     )

@@ -1,0 +1,317 @@
+"""The plugin ``schedule``: its options and hooks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
+from attrs.validators import ge, in_, instance_of, le
+
+import reput
+from reput.errors import ReadOnlyStoreError
+from reput_schedule import _ownership
+from reput_schedule._cancel import cancellation
+from reput_schedule._levelcolumn import deliver_times
+from reput_schedule._levelput import TIMER_REQUESTS, level_of, may_be_delayed, park_at_level
+from reput_schedule._levelstate import DelayState
+from reput_schedule._levelwork import LevelDelivery
+from reput_schedule.levels import DEFAULT_LEVELS, DelayLevels
+from reput_schedule.pending import Scheduled, scheduled
+from reput_schedule.timer import Timer, TimerOptions
+from reput_schedule.timerlayout import LOG_FILE_SIZE
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from reput.batch import DispatchBatch
+    from reput.context import StoreContext
+    from reput.message import Message
+    from reput.results import Receipt
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["ScheduleConfig", "SchedulePlugin"]
+
+_REQUEST_START: Final = b"TIMER_DEL"  # of TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS
+
+
+def _are_levels(config: object, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text of levels like {DEFAULT_LEVELS!r}")
+    DelayLevels.parse(value)
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleConfig:
+    """Options of the ``schedule`` plugin."""
+
+    delay_levels: str = attrs.field(default=DEFAULT_LEVELS, validator=_are_levels)
+    """Delays of the levels 1, 2, … (RocketMQ's ``messageDelayLevel``): numbers with ``s``, ``m``,
+    ``h`` or ``d``, one space between them."""
+    deliver: str = attrs.field(default="auto", validator=in_(("auto", "always", "never")))
+    """``"auto"``: deliver what is due, unless a RocketMQ broker has written the store, which may
+    still deliver it itself. ``"always"``: deliver in such a store, too. ``"never"``: only park."""
+    precision_ms: int = attrs.field(default=1_000, validator=[instance_of(int), ge(10), le(10_000)])
+    """How exact a time of delivery is, ms. RocketMQ reads files of its own precision only, which is
+    1,000."""
+    roll_window_slots: int = attrs.field(
+        default=172_800, validator=[instance_of(int), ge(2), le(604_740)]
+    )
+    """Messages that are due more than so many times `precision_ms` ahead are put once more on the
+    way."""
+    timer_log_file_size: int = attrs.field(
+        default=LOG_FILE_SIZE, validator=[instance_of(int), ge(4_096), le(1 << 30)]
+    )
+    """Bytes of a timer-log file. Files that exist keep their size."""
+    timer_slot_limit: int = attrs.field(
+        default=(1 << 31) - 1, validator=[instance_of(int), ge(1), le((1 << 31) - 1)]
+    )
+    """Messages due in the same slot from which on puts are refused, some of them; all are from
+    twice as many on."""
+
+    def __attrs_post_init__(self) -> None:
+        self.timer_options()
+
+    def timer_options(self) -> TimerOptions:
+        """Those of the timer."""
+        return TimerOptions(
+            precision_ms=self.precision_ms,
+            roll_window_slots=self.roll_window_slots,
+            log_file_size=self.timer_log_file_size,
+            congest_count=self.timer_slot_limit,
+        )
+
+
+@attrs.define(eq=False)
+class SchedulePlugin(reput.Plugin):
+    """Delivers messages later: by RocketMQ's delay levels, and at any time by its timer wheel.
+
+    Not used by a new store unless it is named, though something is lost by that: without it a delay
+    is stored and not followed, and queues of a RocketMQ directory get wrong deliver times. But who
+    looks at what is put has columns made messages of it first, a quarter of the speed for every
+    store that delays nothing; and a store that named this one could not be opened without.
+    """
+
+    name: ClassVar[str] = "schedule"
+    default: ClassVar[bool] = False
+    config_type: ClassVar[type] = ScheduleConfig
+    requires: ClassVar[frozenset[str]] = frozenset({"consumequeue"})
+    # A half message must be parked by its transaction before anybody looks at its delay.
+    runs_after: ClassVar[frozenset[str]] = frozenset({"transaction"})
+
+    config: ScheduleConfig = attrs.field(factory=ScheduleConfig)
+    levels: DelayLevels = attrs.field(
+        init=False,
+        default=attrs.Factory(lambda self: DelayLevels.parse(self.config.delay_levels), True),
+    )
+    delivers: bool = attrs.field(init=False, default=False)
+    """Whether what is due is delivered here; see the option ``deliver``."""
+    delivery: LevelDelivery | None = attrs.field(init=False, default=None)
+    timer: Timer | None = attrs.field(init=False, default=None)
+    _state: DelayState | None = attrs.field(init=False, default=None)
+    _context: StoreContext | None = attrs.field(init=False, default=None)
+
+    # ------------------------------------------------------------------ opening
+
+    @reput.hookimpl
+    def reput_open(self, context: StoreContext) -> None:
+        """Read what was delivered."""
+        self._context = context
+        self.delivers = False
+        self._state = DelayState(context)
+        self._state.load()
+        self.delivery = None
+        self.timer = Timer(context, self.config.timer_options())
+        self.timer.load()
+
+    @reput.hookimpl
+    def reput_recover(self, max_physical_offset: int, progress: int) -> int:
+        """Find out whether to deliver, and bring the timer's files in line with the log."""
+        assert self._context is not None
+        assert self._state is not None
+        assert self.timer is not None
+        if self._context.writable:
+            self.delivers = _ownership.take(self._context, self._state, self.config.deliver)
+            self.delivery = LevelDelivery(self._context, self.levels, self._state, self.delivers)
+            self.delivery.recover(max_physical_offset)
+        return min(progress, self.timer.recover(max_physical_offset, progress))
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether reput has delivered what was delivered of this store, as far as is known."""
+        if self._context is not None and self._context.writable:
+            return self.delivers
+        return self._state is not None and self._state.is_ours
+
+    # ------------------------------------------------------------------ putting
+
+    @reput.hookimpl
+    def reput_put(self, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """Park what is to be delivered later; see `reput.hookspecs.reput_put`."""
+        changed: list[Message] | None = None
+        for row, message in enumerate(messages):
+            if not message.properties:
+                continue
+            parked = self._parked(message)
+            if parked is not message:
+                if changed is None:
+                    changed = list(messages)
+                changed[row] = parked
+        return changed
+
+    def _parked(self, message: Message) -> Message:
+        level = level_of(message)
+        if level <= 0 and not _asks_for_a_time(message):
+            return message
+        if not may_be_delayed(message):
+            return message
+        if level > 0:
+            return park_at_level(message, level, self.levels)
+        assert self.timer is not None
+        assert self._context is not None
+        return self.timer.transform(message, self._context.clock())
+
+    # ------------------------------------------------------------------ dispatching
+
+    @reput.hookimpl
+    def reput_enrich(self, batch: DispatchBatch) -> Mapping[str, npt.NDArray[np.int64]] | None:
+        """Give the units of delayed messages their deliver time in the place of a tags code."""
+        codes = deliver_times(batch, self.levels)
+        return None if codes is None else {"tags_code": codes}
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch: DispatchBatch) -> None:
+        """Note what is parked."""
+        if self.timer is not None:
+            self.timer.dispatch(batch)
+        if self.delivery is not None:
+            self.delivery.dispatch(batch)
+
+    @reput.hookimpl
+    def reput_flush(self) -> None:
+        """Save what was delivered, and the timer's files."""
+        if self.timer is None or self._context is None or not self._context.writable:
+            return
+        if self._state is not None:
+            self._state.flush()
+        self.timer.flush()
+        if self.delivery is not None and self.delivery.clock_went_back(self._context.clock()):
+            # Whoever sleeps until a time would not notice before that time.
+            self._context.wake()
+
+    # ------------------------------------------------------------------ working
+
+    @reput.hookimpl
+    def reput_work(self, now: int) -> int | None:
+        """Deliver what is due."""
+        if self.delivery is None or self.timer is None:
+            return None
+        times = [self.delivery.work(now)]
+        if self.delivers:
+            times.append(self.timer.work(now))
+        return min((each for each in times if each is not None), default=None)
+
+    # ------------------------------------------------------------------ what users call
+
+    @reput.hookimpl
+    def reput_methods(self) -> Mapping[str, Callable[..., Any]]:
+        """``store.cancel(…)`` and ``store.scheduled()``."""
+        return {"cancel": self.cancel, "scheduled": self.scheduled}
+
+    def cancel(
+        self,
+        what: Receipt | int | str,
+        unique_key: str | None = None,
+        deliver_at: int | dt.datetime | None = None,
+    ) -> Receipt:
+        """Have a timed message not delivered, if it was not delivered yet.
+
+        What a delay level delivers cannot be cancelled: RocketMQ has no form for that.
+
+        Args:
+            what: the receipt of its put, its physical offset, or a recall handle; or the topic,
+                with the other two.
+            unique_key: its ``UNIQ_KEY``, where ``what`` is the topic.
+            deliver_at: the time that it was put with, where ``what`` is the topic.
+
+        Returns:
+            Receipt of the message that cancels it. That it comes in time shows when the time comes.
+
+        Raises:
+            ValueError: no timed message is parked there; nothing that names one.
+            TimerIllegalError: it is due already.
+        """
+        assert self._context is not None
+        assert self.timer is not None
+        if not self._context.writable:
+            reason = 'it was opened with mode="r"; open it with mode="w"'
+            raise ReadOnlyStoreError("store", None, None, reason)
+        precision = self.config.precision_ms
+        message = cancellation(self._context.log, precision, what, unique_key, deliver_at)
+        message = self.timer.transform(message, self._context.clock())
+        return self._context.store.put_many([message])[0]
+
+    def scheduled(self) -> Scheduled:
+        """What waits to be delivered, by level and by time; in read-only stores, too."""
+        assert self._context is not None
+        assert self._state is not None
+        assert self.timer is not None
+        if self._context.writable and self.delivery is not None:
+            offsets = self.delivery.offsets()
+        else:
+            saved = self._state.load()  # another process writes it
+            offsets = {} if saved is None else saved.offsets
+        return scheduled(self._context, self.levels, offsets, self.timer.pending())
+
+    # ------------------------------------------------------------------ maintaining
+
+    @reput.hookimpl
+    def reput_trim(self, min_physical_offset: int) -> None:
+        """Have the timer forget what the log has lost."""
+        if self.timer is not None:
+            self.timer.trim(min_physical_offset)
+
+    @reput.hookimpl
+    def reput_hold(self) -> int | None:
+        """Where the oldest message stands that waits."""
+        if self.delivery is None or self.timer is None:
+            return None
+        held = [self.delivery.hold(), self.timer.hold()]
+        return min((each for each in held if each is not None), default=None)
+
+    @reput.hookimpl
+    def reput_report(self) -> Mapping[str, object]:
+        """What was delivered since the opening, and what the timer has."""
+        facts: dict[str, object] = {"delivers": self.delivers, "levels": self.config.delay_levels}
+        if self.delivery is not None:
+            facts["delivered"] = self.delivery.delivered
+            facts["dropped"] = self.delivery.dropped
+            facts["missing"] = self.delivery.missing
+        if self.timer is not None:
+            facts["timer"] = self.timer.report()
+        return facts
+
+    @reput.hookimpl
+    def reput_commands(self, group: Any) -> None:
+        """Add ``reput schedule``."""
+        from reput_schedule.command import schedule
+
+        group.add_command(schedule)
+
+    @reput.hookimpl
+    def reput_close(self) -> None:
+        """Close the timer's files."""
+        if self.timer is not None:
+            self.timer.close()
+
+
+def _asks_for_a_time(message: Message) -> bool:
+    given = message.properties
+    if isinstance(given, bytes):
+        return _REQUEST_START in given
+    return given is not None and any(name in given for name in TIMER_REQUESTS)

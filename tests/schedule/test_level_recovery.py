@@ -1,0 +1,259 @@
+"""What was delivered is known after crashes, faults and losses, and nothing comes twice."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+
+import attrs
+import pytest
+
+import reput
+from reput.errors import CreateMappedFileError
+from reput.testing import ManualClock, QuickDisk
+from reput_schedule import delayed
+from reput_schedule._levelstate import DelayState
+
+FILE_SIZE = 65_536
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+def opened(root, clock, disk=None, **options):
+    log = {"file_size": FILE_SIZE, "preallocate": False, "max_message_size": 8_192}
+    return reput.open(
+        root,
+        plugins=["consumequeue", "schedule"],
+        config={"commitlog": log, "schedule": options, "consumequeue": {"units_per_file": 100}},
+        threads=False,
+        clock=clock,
+        disk=disk or QuickDisk(),
+    )
+
+
+def orders(first, stop, level=1):
+    return [
+        delayed(reput.Message("orders", b"%d" % number), level=level)
+        for number in range(first, stop)
+    ]
+
+
+def sent(store):
+    views = [batch.message(row) for batch in store.scan() for row in range(len(batch))]
+    return [int(view.body) for view in views if view.topic == "orders"]
+
+
+def run(store, clock):
+    while (due := store.work()) is not None and due <= clock.now:
+        pass
+
+
+def killed(store, target):
+    shutil.copytree(store.root, target)
+    store.close()
+    return target
+
+
+def test_what_was_delivered_behind_the_last_save_does_not_come_again(tmp_path, clock):
+    store = opened(tmp_path / "1", clock)
+    store.put_many(orders(0, 10))
+    clock.advance(1_000)
+    run(store, clock)
+    store.flush()
+    store.put_many(orders(10, 30))
+    clock.advance(1_000)
+    run(store, clock)
+    store.put_many(orders(30, 33))
+    store.wait_dispatched()
+    root = killed(store, tmp_path / "2")
+
+    with opened(root, clock) as store:
+        clock.advance(1_000)
+        run(store, clock)
+
+        assert sent(store) == list(range(33))
+
+
+def test_equal_messages_are_counted(tmp_path, clock):
+    equal = delayed(reput.Message("orders", b"7", born_timestamp=1), level=1)
+    store = opened(tmp_path / "1", clock)
+    store.put_many([equal] * 3)
+    clock.advance(1_000)
+    run(store, clock)
+    store.put_many([equal] * 2)
+    store.wait_dispatched()
+    root = killed(store, tmp_path / "2")
+
+    with opened(root, clock) as store:
+        clock.advance(1_000)
+        run(store, clock)
+
+        assert sent(store) == [7] * 5
+
+
+def test_offsets_that_are_lost_are_found_in_the_log(tmp_path, clock):
+    with opened(tmp_path / "1", clock) as store:
+        store.put_many(orders(0, 300))
+        clock.advance(1_000)
+        run(store, clock)
+        store.put_many(orders(300, 310, level=2))
+        store.put_many(orders(310, 320))
+    shutil.rmtree(tmp_path / "1" / "config")
+
+    with opened(tmp_path / "1", clock, deliver="always") as store:
+        clock.advance(5_000)
+        run(store, clock)
+
+        assert sorted(sent(store)) == list(range(320))
+
+
+def test_a_damaged_file_of_offsets_is_read_from_its_backup(tmp_path, clock, caplog):
+    with opened(tmp_path / "1", clock) as store:
+        store.put_many(orders(0, 5))
+        clock.advance(1_000)
+        run(store, clock)
+    path = tmp_path / "1" / "config" / "delayOffset.json"
+    (path.parent / "delayOffset.json.bak").write_bytes(path.read_bytes())
+    path.write_bytes(b'{"offsetTable":{1:')
+
+    with opened(tmp_path / "1", clock) as store:
+        run(store, clock)
+
+        assert sent(store) == list(range(5))
+    assert "offsets of delayed messages cannot be read" in caplog.text
+
+
+def test_queues_that_are_made_anew_are_waited_for(tmp_path, clock):
+    with opened(tmp_path / "1", clock) as store:
+        store.put_many(orders(0, 50))
+        clock.advance(1_000)
+        run(store, clock)
+        store.put_many(orders(50, 60))
+    store = opened(tmp_path / "1", clock)
+    delivery = store.plugin_objects["schedule"].delivery
+    read, short = store.read_beside, True
+
+    def read_short(plugin, topic, queue_id, queue_offset, *limits):
+        if short and queue_offset > 20:
+            return read(plugin, topic, 17, 0, *limits)  # as if it were not there yet
+        return read(plugin, topic, queue_id, queue_offset, *limits)
+
+    store.read_beside = read_short
+    clock.advance(1_000)
+    for _ in range(20):
+        due = store.work()
+    assert (due, delivery.offsets()[1]) == (clock.now + 100, 50)
+    short = False
+    run(store, clock)
+
+    assert sent(store) == list(range(60))
+    store.close()
+
+
+def test_offsets_beyond_the_queues_are_brought_back_to_them(tmp_path, clock):
+    with opened(tmp_path / "1", clock) as store:
+        store.put_many(orders(0, 5))
+        clock.advance(1_000)
+        run(store, clock)
+    path = tmp_path / "1" / "config" / "delayOffset.json"
+    path.write_bytes(b'{"offsetTable":{1:50}}')
+
+    with opened(tmp_path / "1", clock, deliver="always") as store:
+        run(store, clock)
+        store.put_many(orders(5, 8))
+        clock.advance(1_000)
+        run(store, clock)
+
+        assert sent(store) == list(range(8))
+
+
+def test_a_log_that_was_put_back_into_an_older_state_loses_no_message(tmp_path, clock):
+    with opened(tmp_path / "1", clock) as store:
+        store.put_many(orders(0, 5))
+    shutil.copytree(tmp_path / "1", tmp_path / "older")
+    with opened(tmp_path / "1", clock) as store:
+        store.put_many(orders(5, 50))
+        clock.advance(1_000)
+        run(store, clock)
+    shutil.copy(tmp_path / "1" / "config" / "delayOffset.json", tmp_path / "older" / "config")
+
+    with opened(tmp_path / "older", clock) as store:
+        run(store, clock)
+        store.put_many(orders(100, 103))
+        clock.advance(1_000)
+        run(store, clock)
+
+        assert sent(store) == [0, 1, 2, 3, 4, 100, 101, 102]
+
+
+class FullDisk(QuickDisk):
+    """Makes no further file of the log while it is full."""
+
+    full = False
+
+    def allocate(self, descriptor, size):
+        if self.full and size == FILE_SIZE:
+            raise OSError(errno.ENOSPC, "no space")
+        super().allocate(descriptor, size)
+
+
+def test_a_disk_that_fills_up_in_the_middle_costs_nothing(tmp_path, clock):
+    disk = FullDisk()
+    store = opened(tmp_path / "1", clock, disk)
+    messages = [
+        delayed(reput.Message("orders", b"%-500d" % number), level=1) for number in range(80)
+    ]
+    store.put_many(messages)
+    clock.advance(1_000)
+    plugin = store.plugin_objects["schedule"]
+    disk.full = True
+    store.wait_dispatched()
+    for _ in range(5):
+        try:
+            plugin.reput_work(clock.now)
+        except (OSError, CreateMappedFileError):
+            pass
+    some = len(sent(store))
+    disk.full = False
+    for _ in range(5):
+        plugin.reput_work(clock.now)
+
+    assert 0 < some < 80
+    assert sent(store) == list(range(80))
+    store.close()
+
+
+def test_nothing_is_saved_that_the_log_has_not_flushed(tmp_path, clock):
+    class Flushed:
+        flushed_offset = 0
+
+    with opened(tmp_path / "1", clock) as store:
+        context = store.plugin_objects["schedule"].delivery.context
+    state = DelayState(attrs.evolve(context, store=Flushed()))
+    state.load()
+
+    saved = []
+    for flushed, offset, log_end in [(0, 1, 100), (99, 1, 100), (150, 2, 200), (150, 3, 300)]:
+        Flushed.flushed_offset = flushed
+        state.note({1: offset}, log_end)
+        state.flush()
+        saved.append(state.saved.offsets.get(1, 0))
+
+    # Where it is delivered without a pause, what the flush before has noted is saved.
+    assert saved == [0, 0, 1, 1]
+
+
+def test_what_waits_is_held_in_the_log(tmp_path, clock):
+    with opened(tmp_path / "1", clock) as store:
+        plugin = store.plugin_objects["schedule"]
+        store.put(reput.Message("others", b""))
+        receipt = store.put(orders(0, 1)[0])
+        store.work()
+        assert plugin.reput_hold() == receipt.physical_offset
+
+        clock.advance(1_000)
+        store.work()
+        assert plugin.reput_hold() is None
