@@ -8,7 +8,6 @@ from openstores import plugin
 import reput
 from reput.results import QueueInfo
 
-
 SMALL = {"commitlog": {"file_size": 65_536, "preallocate": False}}
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import pytest
+
 import reput
 from reput.testing import CrashContract, KillContract
 from reput_index import IndexPlugin
@@ -27,6 +29,7 @@ def found_by_every_key(plugin: IndexPlugin) -> dict[tuple[str, str], list[int]]:
     return found
 
 
+@pytest.mark.proof
 class TestCrashes(CrashContract):
     plugin_name = "index"
     config: ClassVar = {"slots_per_file": 5, "items_per_file": 6}
@@ -35,6 +38,7 @@ class TestCrashes(CrashContract):
         return found_by_every_key(plugin)
 
 
+@pytest.mark.proof
 class TestCrashesOfFilesOfManyPages(CrashContract):
     """Slots on pages of their own: each may be older or newer than the items."""
 
@@ -46,6 +50,7 @@ class TestCrashesOfFilesOfManyPages(CrashContract):
         return found_by_every_key(plugin)
 
 
+@pytest.mark.proof
 class TestKilled(KillContract):
     plugin_name = "index"
     config: ClassVar = {"slots_per_file": 50, "items_per_file": 60}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import strategies as st
 
 from reput.message import Message
@@ -76,6 +77,7 @@ class TestContract(Rules, PluginContract):
     undetectable_to_readers = frozenset({"emptied"})
 
 
+@pytest.mark.proof
 class TestCrashes(Rules, CrashContract):
     config: ClassVar = {**CONFIG, "deliver": "auto"}
 
@@ -87,6 +89,7 @@ class TestCrashes(Rules, CrashContract):
         return sample_log()
 
 
+@pytest.mark.proof
 class TestKilled(Rules, KillContract):
     beside = ("consumequeue",)
     kills = 6

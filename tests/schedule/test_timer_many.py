@@ -1,4 +1,4 @@
-"""A million messages that wait: how much memory they take, and that all of them come."""
+"""Many messages that wait: how much memory they take, and that all of them come in time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from reput.testing.powercuts import is_soak
+
 PROGRAM = """
 import json, resource, sys
 from pathlib import Path
@@ -17,7 +19,7 @@ import numpy as np
 from timerstores import TimerStore, DAY
 from reput.message import Message
 
-COUNT, PER_PUT = 1_000_000, 10_000
+COUNT, PER_PUT = int(sys.argv[3]), 10_000
 
 def resident():
     with open("/proc/self/status") as lines:
@@ -66,11 +68,12 @@ with TimerStore(Path(sys.argv[1]), log_file_size=100 << 20) as store:
 
 @pytest.mark.proof
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
-def test_a_million_messages_wait_in_bounded_memory_and_come_in_time(tmp_path):
+def test_many_messages_wait_in_bounded_memory_and_come_in_time(tmp_path):
+    count = 1_000_000 if is_soak() else 150_000
     support = Path(__file__).parents[1] / "support"
 
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path / "store"), str(support)],
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "store"), str(support), str(count)],
         capture_output=True,
         text=True,
         timeout=480,
@@ -79,10 +82,11 @@ def test_a_million_messages_wait_in_bounded_memory_and_come_in_time(tmp_path):
 
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)
-    assert facts["pending"] == facts["delivered"] == 1_000_000
+    assert facts["pending"] == facts["delivered"] == count
     assert facts["least"] >= 0
     assert facts["p99"] < 1500
     assert facts["most"] < 1000
-    # The wheel is 38.7 MB; a record of each message would be 52 MB more, an object of each 500.
-    assert facts["waiting_mb"] < 100
-    assert facts["delivering_mb"] < 150
+    # An object for each message would be 75 MB, or 500 of a million. The wheel has 38.7 MB, of
+    # which only the pages count that are used.
+    assert facts["waiting_mb"] < 60
+    assert facts["delivering_mb"] < 70

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import attrs
+import pytest
 from hypothesis import strategies as st
 from transactionlogs import sample_transactions, state_of, transaction_logs
 
@@ -45,6 +46,7 @@ class LenientWitness(Witness):
         super().compare([v for v in found if not v.properties_text.endswith(b"\0")], note)
 
 
+@pytest.mark.proof
 class TestCrashes(Transactions, CrashContract):
     crash_message_count = 60
     max_states = 20
@@ -62,5 +64,6 @@ class TestCrashes(Transactions, CrashContract):
         return messages
 
 
+@pytest.mark.proof
 class TestKilled(Transactions, KillContract):
     pass

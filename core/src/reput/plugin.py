@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 
 from reput.errors import ConfigError, known_names
+
+if TYPE_CHECKING:
+    from reput.putinterest import PutInterest
 
 __all__ = ["NoConfig", "Plugin", "build_config"]
 
@@ -34,6 +37,15 @@ class Plugin:
     """Plugins that, where they are active, see each batch before this one."""
     requires: ClassVar[frozenset[str]] = frozenset()
     """Plugins without which this one cannot work; they run before it, too."""
+
+    @property
+    def put_interest(self) -> PutInterest | None:
+        """Messages that its `reput_put` has to see; None for all.
+
+        Asked when the store is opened. Columns (`reput.Columns`) of which no row is of interest to
+        any plugin are stored without being taken apart into messages, at several times the rate.
+        """
+        return None
 
     def __init__(self, config: Any = None) -> None:
         self.config = config

@@ -177,6 +177,8 @@ class Store(StoreReads):
     def _put_many(
         self, messages: Sequence[Message] | Columns, hooks: list[tuple[str, Any]]
     ) -> BatchReceipt:
+        if hooks and isinstance(messages, Columns) and self._concern_nobody(messages, hooks):
+            hooks = []
         if hooks:
             listed = messages.to_messages() if isinstance(messages, Columns) else messages
             messages = self._hooked(listed, hooks)
@@ -232,6 +234,11 @@ class Store(StoreReads):
                     )
                 messages = changed
         return messages
+
+    def _concern_nobody(self, columns: Columns, hooks: list[tuple[str, Any]]) -> bool:
+        """Whether no plugin has to see these, so that they need not be taken apart."""
+        interests = (self._put_interests.get(name) for name, _ in hooks)
+        return all(each is not None and not each.covers(columns) for each in interests)
 
     def _put_each(self, messages: Sequence[Message]) -> BatchReceipt:
         """The way for rows that columns do not hold: IPv6 hosts, light queues, record checksums."""

@@ -14,6 +14,7 @@ from reput.errors import (
     StoreClosedError,
 )
 from reput.pluginstates import live_state, recorded_state
+from reput.putinterest import PutInterest
 
 if TYPE_CHECKING:
     from reput.commitlog import CommitLog
@@ -61,6 +62,9 @@ class StorePlugins:
     def _use(self, plugins: PluginSet) -> None:
         self._plugins = plugins
         self._put_hooks = self._usable("reput_put")
+        self._put_interests = {
+            name: _interest_of(name, plugins.plugins.get(name)) for name, _ in self._put_hooks
+        }
         self._readers = self._usable("reput_read")
         self._methods, self._refused_methods = self._offered_methods()
 
@@ -213,3 +217,13 @@ class StorePlugins:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosedError(self.root)
+
+
+def _interest_of(name: str, plugin: Plugin | None) -> PutInterest | None:
+    """Which puts a plugin wants to see; all of them where it does not say."""
+    try:
+        found = None if plugin is None else plugin.put_interest
+    except Exception as error:  # whatever a plugin raises: it is shown everything then
+        logger.error("interest in puts not known plugin=%s error=%r", name, error)
+        return None
+    return found if isinstance(found, PutInterest) else None

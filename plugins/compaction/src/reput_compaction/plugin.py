@@ -18,6 +18,7 @@ from reput.errors import (
 from reput.layout import PROPERTY_KEYS
 from reput.manifest import OWN_DIRECTORY
 from reput.properties import parse_properties
+from reput.putinterest import PutInterest
 from reput.results import QueueInfo, ReadResult
 from reput.status import ReadStatus
 from reput_compaction._checkpoint import Checkpoint
@@ -192,6 +193,11 @@ class CompactionPlugin(reput.Plugin):
         self.context.disk.replace(self._topics_path, document.encode())
 
     # ------------------------------------------------------------------ writing
+
+    @property
+    def put_interest(self) -> PutInterest:
+        """Messages of compacted topics."""
+        return PutInterest(topics=frozenset(self.topics))
 
     @reput.hookimpl
     def reput_put(self, messages: Sequence[Message]) -> None:

@@ -11,13 +11,14 @@ from attrs.validators import ge, in_, instance_of, le
 
 import reput
 from reput.errors import ReadOnlyStoreError
+from reput.putinterest import PutInterest
 from reput_schedule import _ownership
 from reput_schedule._cancel import cancellation
 from reput_schedule._levelcolumn import deliver_times
 from reput_schedule._levelput import TIMER_REQUESTS, level_of, may_be_delayed, park_at_level
 from reput_schedule._levelstate import DelayState
 from reput_schedule._levelwork import LevelDelivery
-from reput_schedule.levels import DEFAULT_LEVELS, DelayLevels
+from reput_schedule.levels import DEFAULT_LEVELS, PROPERTY_LEVEL, DelayLevels
 from reput_schedule.pending import Scheduled, scheduled
 from reput_schedule.timer import Timer, TimerOptions
 from reput_schedule.timerlayout import LOG_FILE_SIZE
@@ -91,14 +92,13 @@ class ScheduleConfig:
 class SchedulePlugin(reput.Plugin):
     """Delivers messages later: by RocketMQ's delay levels, and at any time by its timer wheel.
 
-    Not used by a new store unless it is named, though something is lost by that: without it a delay
-    is stored and not followed, and queues of a RocketMQ directory get wrong deliver times. But who
-    looks at what is put has columns made messages of it first, a quarter of the speed for every
-    store that delays nothing; and a store that named this one could not be opened without.
+    Part of a new store, for it costs next to nothing where nothing is delayed, and without it
+    something is lost: a delay is stored and not followed, and the queues of parked messages that
+    are derived from a RocketMQ log state tags where RocketMQ looks for deliver times.
     """
 
     name: ClassVar[str] = "schedule"
-    default: ClassVar[bool] = False
+    default: ClassVar[bool] = True
     config_type: ClassVar[type] = ScheduleConfig
     requires: ClassVar[frozenset[str]] = frozenset({"consumequeue"})
     # A half message must be parked by its transaction before anybody looks at its delay.
@@ -149,6 +149,11 @@ class SchedulePlugin(reput.Plugin):
         return self._state is not None and self._state.is_ours
 
     # ------------------------------------------------------------------ putting
+
+    @property
+    def put_interest(self) -> PutInterest:
+        """Messages that ask to come later."""
+        return PutInterest(frozenset({PROPERTY_LEVEL, *TIMER_REQUESTS}))
 
     @reput.hookimpl
     def reput_put(self, messages: Sequence[Message]) -> Sequence[Message] | None:

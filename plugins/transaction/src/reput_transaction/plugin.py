@@ -10,6 +10,7 @@ import attrs
 
 import reput
 from reput.errors import CorruptFileError, ServiceNotAvailableError
+from reput.putinterest import PutInterest
 from reput_transaction._engine import Engine, Which
 from reput_transaction._first import first_needed
 from reput_transaction._ids import UniqueKeys
@@ -20,6 +21,7 @@ from reput_transaction._tracker import Tracker
 from reput_transaction._worker import Check, Worker
 from reput_transaction.config import TransactionConfig
 from reput_transaction.half import HalfMessage
+from reput_transaction.layout import PROPERTY_TRANSACTIONAL
 from reput_transaction.transaction import Transaction, as_transactional
 
 if TYPE_CHECKING:
@@ -93,6 +95,11 @@ class TransactionPlugin(reput.Plugin):
         return self._engine
 
     # ------------------------------------------------------------------ writing
+
+    @property
+    def put_interest(self) -> PutInterest:
+        """Messages that begin a transaction."""
+        return PutInterest(frozenset({PROPERTY_TRANSACTIONAL}))
 
     @reput.hookimpl
     def reput_put(self, messages: Sequence[Message]) -> Sequence[Message] | None:
