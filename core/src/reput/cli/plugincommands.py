@@ -1,4 +1,8 @@
-"""Commands that plugins add to ``reput`` (hook ``reput_commands``).
+"""Commands that plugins add to ``reput`` (hook ``reput_commands``), and other distributions.
+
+A distribution that is no plugin names its commands in the entry-point group ``reput.commands``:
+the command's name, and where its ``click.Command`` is. Their modules are imported for the list of
+commands, too: they are to import what they need inside of the commands.
 
 Nothing is loaded when one of our own commands runs. For the list of commands those plugins are
 loaded whose sources name the hook, the others are left alone: to load a plugin is to load numpy and
@@ -34,19 +38,32 @@ class PluginCommands:
         self._loaded: set[str] = set()
 
     def all(self) -> dict[str, click.Command]:
-        """Commands by name, of the plugins whose sources name the hook."""
+        """Commands by name, of distributions, and of the plugins whose sources name the hook."""
+        self._load_own()
         self._load(everything=False)
         return self._commands
 
     def find(self, name: str) -> click.Command | None:
-        """The command of that name, whichever plugin adds it."""
+        """The command of that name, whoever adds it."""
+        self._load_own()
+        if name in self._commands:
+            return self._commands[name]
         self._load(everything=False)
         if name not in self._commands:
             self._load(everything=True)
         return self._commands.get(name)
 
+    def _load_own(self) -> None:
+        for entry_point in _entry_points("reput.commands"):
+            if f"{entry_point.name} {entry_point.value}" in self._loaded:
+                continue
+            self._loaded.add(f"{entry_point.name} {entry_point.value}")
+            command = _command_of(entry_point)
+            if command is not None:
+                self._add(entry_point.name, entry_point.name, command)
+
     def _load(self, *, everything: bool) -> None:
-        for entry_point in _entry_points():
+        for entry_point in _entry_points("reput.plugins"):
             if entry_point.name in self._loaded:
                 continue
             if everything or _names_the_hook(entry_point.value):
@@ -61,10 +78,24 @@ class PluginCommands:
             self._commands[name] = command
 
 
-def _entry_points() -> list[EntryPoint]:
+def _entry_points(group: str) -> list[EntryPoint]:
     from importlib.metadata import entry_points
 
-    return sorted(entry_points(group="reput.plugins"), key=lambda found: found.name)
+    return sorted(entry_points(group=group), key=lambda found: found.name)
+
+
+def _command_of(entry_point: EntryPoint) -> click.Command | None:
+    try:
+        command = entry_point.load()
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{entry_point.value} is no click.Command")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        text = f"command {entry_point.name!r} ({_origin(entry_point)}) could not be loaded"
+        warn(f"{text}: {type(error).__name__}: {error}")
+        return None
+    return command
 
 
 def _commands_of(entry_point: EntryPoint) -> dict[str, click.Command]:

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reput.cli.exitcodes import ExitCode
 from reput.cli.options import json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from reput.rebuild.local import Rebuilt
 
-__all__ = ["rebuild"]
+__all__ = ["print_rebuilt", "rebuild"]
 
 _EXAMPLES = """\b
 Examples:
   reput rebuild STORE
   reput rebuild STORE consumequeue index --jobs 4
+  reput rebuild STORE --check
 """
 
 
@@ -26,15 +28,23 @@ Examples:
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Processes; as many as processors when left out."
 )
+@click.option(
+    "--check", is_flag=True, help="Compare with the files that are there, and change nothing."
+)
 @json_option("one document at the end")
 @with_debug
-def rebuild(path: str, plugins: tuple[str, ...], jobs: int | None, as_json: bool) -> None:
+def rebuild(
+    path: str, plugins: tuple[str, ...], jobs: int | None, check: bool, as_json: bool
+) -> None:
     r"""Build the files of each PLUGIN of the store at PATH anew from the log.
 
     Without PLUGIN: of all plugins that keep nothing but what follows from the log. The files that
     are there stay in use until the new ones are complete; no other process may have the store
     open for writing. What is built is, byte for byte, what the plugins write while messages
     arrive.
+
+    With --check the new files are only compared with those that are there; exit code 1 says that
+    some differ.
     """
     from reput.cli.progress import Progress
     from reput.cli.storeplugins import check_store
@@ -42,11 +52,18 @@ def rebuild(path: str, plugins: tuple[str, ...], jobs: int | None, as_json: bool
 
     root = check_store(path)
     with Progress("rebuilding", None, "bytes") as progress:
-        built = build(root, plugins, jobs=jobs, progress=progress.update)
+        built = build(root, plugins, jobs=jobs, progress=progress.update, check=check)
+    print_rebuilt(root, built, as_json=as_json)
+
+
+def print_rebuilt(root: str, built: list[Rebuilt], *, as_json: bool) -> None:
+    """Print what came of a rebuild, or of a comparison; end with exit code 1 where files differ."""
     if as_json:
         _print_json(root, built)
     else:
         _print(root, built)
+    if any(each.differences for each in built):
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 
 def _print_json(root: str, built: list[Rebuilt]) -> None:
@@ -58,6 +75,7 @@ def _print_json(root: str, built: list[Rebuilt]) -> None:
 
 
 def _print(root: str, built: list[Rebuilt]) -> None:
+    from reput.cli.escape import escape_text
     from reput.cli.output import Column, format_size, print_table
     from reput.cli.times import format_duration
 
@@ -68,6 +86,8 @@ def _print(root: str, built: list[Rebuilt]) -> None:
     for each in built:
         seconds = max(each.seconds, 1e-9)
         how = f"{each.split_count} splits" if each.split_count > 1 else "in one piece"
+        if each.differences is not None:
+            how += ", differs" if each.differences else ", the same"
         rows.append(
             [
                 each.plugin,
@@ -87,3 +107,6 @@ def _print(root: str, built: list[Rebuilt]) -> None:
         Column("BUILT", shrink=True),
     ]
     print_table(columns, rows)
+    for each in built:
+        for found in each.differences or ():
+            click.echo(f"{escape_text(found.path)}, byte {found.position}: {found.reason}")

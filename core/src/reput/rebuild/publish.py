@@ -40,6 +40,7 @@ def staging_directory(root: str) -> str:
 def publish(
     root: str,
     plugin: str,
+    built: str,
     directories: Sequence[str],
     log: LogReader,
     last_record_offset: int,
@@ -52,27 +53,27 @@ def publish(
     Args:
         root: the store's directory.
         plugin: whose they are.
-        directories: names below the root, and below the staging directory.
+        built: where they were built; on the same file system.
+        directories: names below the root, and below ``built``.
         log: the log that they were built from, to its end.
         last_record_offset: where its last record begins; -1 without one.
         disk: file operations.
     """
-    staging = staging_directory(root)
     file = ProgressFile(os.path.join(root, OWN_DIRECTORY, "progress", plugin), disk)
     disk.make_directory(os.path.dirname(file.path), durable=True)
     # Twice, for the file has two slots, and none of them may lead back to the old files.
     file.load()
     file.save(Progress(0, -1, 1))
     file.save(Progress(0))
-    aside = os.path.join(staging, _OLD, plugin)
+    aside = os.path.join(staging_directory(root), _OLD, plugin)
     disk.make_directory(aside)
     for name in directories:
         if disk.exists(os.path.join(root, name)):
             disk.rename(os.path.join(root, name), os.path.join(aside, name))
     disk.flush_directory(root)
     for name in directories:
-        if disk.exists(os.path.join(staging, name)):
-            disk.rename(os.path.join(staging, name), os.path.join(root, name))
+        if disk.exists(os.path.join(built, name)):
+            disk.rename(os.path.join(built, name), os.path.join(root, name))
     disk.flush_directory(root)
     # What was remembered of the old files, a failed flush say, means nothing for the new ones.
     PluginRecords(root, disk).forget(plugin)

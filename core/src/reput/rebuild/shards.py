@@ -9,10 +9,12 @@ of the log, read side by side in any order, by processes of this machine or by S
 3. each task of the plan is *built* by somebody;
 4. the driver *finishes*: checks that all fits together, writes what belongs between the parts.
 
-Everything is written under a staging directory, at the paths below a store's root, and published by
-the driver. A task may run twice, or be given up and begun anew: what it writes must come out the
+Everything is written under a staging directory of the plugin's own, at the paths below a store's
+root, and published by the driver; all processes share its file system. A task may run twice, or be
+given up and begun anew, while the attempt before it still runs: what it writes must come out the
 same. The result must be, byte for byte, what the reput loop would have built; where that cannot be
-(queue offsets that repeat, say), raise `NotSplittableError`, and one process builds it in order.
+(queue offsets that repeat, say), raise `NotSplittableError` in a scan or in the plan, and one
+process builds it in order.
 """
 
 from __future__ import annotations

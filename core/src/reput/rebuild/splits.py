@@ -83,15 +83,22 @@ def _border_at(log: CommitLogReader, cut: int, stop: int) -> int:
     return log.next_record(cut, min(base + log.file_size, stop))
 
 
-def read_split(log: CommitLogReader, split: Split) -> Iterator[DispatchBatch]:
+def read_split(
+    log: CommitLogReader, split: Split, *, check_crc: bool = False
+) -> Iterator[DispatchBatch]:
     """The batches of one split; each is valid until the next one is taken.
+
+    Args:
+        log: the log.
+        split: which part of it.
+        check_crc: verify the checksum of every body.
 
     Raises:
         CorruptFileError: damage, or the records do not end where the next split begins. Who reads
             the whole log in order gets over both.
     """
     position = split.start_offset
-    for batch in log.scan(split.start_offset, split.end_offset):
+    for batch in log.scan(split.start_offset, split.end_offset, check_crc=check_crc):
         if batch.finding is not None:
             path, at = log.path_of(batch.finding.physical_offset)
             raise CorruptFileError(path, at, f"{batch.finding}; read the log in one piece")

@@ -23,12 +23,12 @@ from reput.rebuild.shards import NotSplittableError
 from reput.rebuild.splits import Split, read_split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from reput.batch import DispatchBatch
-    from reput.rebuild.shards import ShardBuilder
+    from reput.rebuild.shards import ShardBuilder, ShardScan
 
-__all__ = ["Job", "Scanned", "Worker"]
+__all__ = ["Job", "Worker"]
 
 _WINDOW_SIZE = 4 << 20
 _FILES_OPEN = 16
@@ -50,28 +50,23 @@ class Job:
     sections: Mapping[str, Mapping[str, Any]]
     """Their configuration."""
     staging: str
-    """Where everything is written."""
+    """Where everything is written; this job's alone."""
 
-
-@attrs.frozen
-class Scanned:
-    """What came of one split."""
-
-    split: Split
-    message_count: int
-    results: Mapping[str, Any]
-    """By plugin: what its scan returned, or why it cannot be built in parts."""
+    @property
+    def size(self) -> int:
+        """Bytes of the log."""
+        return self.end_offset - self.start_offset
 
 
 class Worker:
-    """The log and the plugins of one store, open in one process."""
+    """The log and the plugins of one store, open in one process for one task."""
 
     def __init__(self, job: Job, disk: Disk | None = None) -> None:
         self.job = job
         self.disk = disk or Disk()
-        pool = FilePool(self.disk, _FILES_OPEN)
+        self._pool = FilePool(self.disk, _FILES_OPEN)
         directory = os.path.join(job.root, "commitlog")
-        self.log = CommitLogReader(directory, job.file_size, self.disk, pool, _WINDOW_SIZE)
+        self.log = CommitLogReader(directory, job.file_size, self.disk, self._pool, _WINDOW_SIZE)
         self.log.files.load(writable=False)
         self.log.set_end(job.end_offset)
         self.log.ledger = LossLedger(job.root, self.disk, system_clock)
@@ -80,9 +75,16 @@ class Worker:
         self._opened: set[str] = set()
         self._enrichers = self.plugins.implementing("reput_enrich")
 
+    def close(self) -> None:
+        """Close what was opened."""
+        for name, close in self.plugins.implementing("reput_close"):
+            if name in self._opened:
+                close()
+        self._pool.close()
+
     # ------------------------------------------------------------------ in parts
 
-    def builders(self, names: Sequence[str]) -> dict[str, ShardBuilder]:
+    def builders(self, names: Iterable[str]) -> dict[str, ShardBuilder]:
         """Those of these plugins that can be built in parts."""
         offered = dict(self.plugins.implementing("reput_shards"))
         made = {
@@ -92,64 +94,90 @@ class Worker:
         }
         return {name: builder for name, builder in made.items() if builder is not None}
 
-    def scan(self, split: Split, names: Sequence[str]) -> Scanned:
+    def scan(
+        self, split: Split, staging: Mapping[str, str], report: Callable[[int], None]
+    ) -> tuple[int, dict[str, Any]]:
         """Read one split for some plugins, decoding it once.
 
-        Raises:
-            CorruptFileError: the split has no sound end; see `read_split`.
+        Args:
+            split: what to read.
+            staging: by plugin, where it writes.
+            report: told the bytes that are read.
+
+        Returns:
+            Messages in it; by plugin what its scan returned, or why it cannot be built in parts.
         """
-        staging = self.job.staging
-        scans = {n: each.begin(split, staging) for n, each in self.builders(names).items()}
+        builders = self.builders(staging)
+        scans = {name: builders[name].begin(split, staging[name]) for name in staging}
         results: dict[str, Any] = {}
         count = 0
-        for batch in self._enriched(read_split(self.log, split)):
-            count += len(batch)
-            for name, scan in list(scans.items()):
-                try:
-                    scan.add(batch)
-                except NotSplittableError as error:
-                    results[name] = error
-                    del scans[name]
+        try:
+            for batch in self._enriched(read_split(self.log, split)):
+                count += len(batch)
+                self._add(batch, scans, results)
+                report(batch.end_offset - split.start_offset)
+        except CorruptFileError as error:
+            # Who reads in order gets over it, or says what to do.
+            return count, {name: NotSplittableError(name, str(error)) for name in staging}
         results.update((name, scan.finish()) for name, scan in scans.items())
-        return Scanned(split, count, results)
+        return count, results
 
-    def build(self, name: str, task: Any) -> Any:
+    def _add(
+        self, batch: DispatchBatch, scans: dict[str, ShardScan], results: dict[str, Any]
+    ) -> None:
+        for name, scan in list(scans.items()):
+            try:
+                scan.add(batch)
+            except NotSplittableError as error:
+                results[name] = error
+                del scans[name]
+
+    def build(self, name: str, task: Any, staging: str) -> Any:
         """Build one task of one plugin's plan."""
-        return self.builders([name])[name].build(task, self.job.staging)
+        return self.builders([name])[name].build(task, staging)
 
     # ------------------------------------------------------------------ in order
 
-    def build_in_order(self, name: str, report: Callable[[int], None] = lambda done: None) -> int:
-        """Have one plugin dispatch the whole log into the staging directory; messages seen.
+    def build_in_order(self, name: str, root: str, report: Callable[[int], None]) -> int:
+        """Have one plugin dispatch the whole log into a directory of its own; messages seen.
 
         Args:
             name: the plugin.
-            report: called with the physical offset reached, batch by batch.
+            root: an empty directory: the plugin finds nothing there, and begins at the beginning.
+            report: told the bytes that are dispatched.
 
         Raises:
             CorruptFileError: damage that no opening has found yet, so that nobody has noted what is
                 lost there.
         """
-        plugins = self.plugins
         hooks = {
-            hook: dict(plugins.implementing(hook)).get(name)
+            hook: dict(self.plugins.implementing(hook)).get(name)
             for hook in ("reput_open", "reput_recover", "reput_dispatch", "reput_flush")
         }
-        closing = dict(plugins.implementing("reput_close")).get(name)
-        dispatch = hooks["reput_dispatch"]
+        dispatch, flush = hooks["reput_dispatch"], hooks["reput_flush"]
         if dispatch is None:
             raise PluginError(name, "it derives nothing from the log, so nothing can be rebuilt")
-        # A root of its own: the plugin finds nothing there, and so begins at the beginning.
-        context = self._context(name, root=self.job.staging, writable=True)
         begins = self.job.start_offset
         if hooks["reput_open"] is not None:
-            hooks["reput_open"](context=context)
+            hooks["reput_open"](context=self._context(name, root=root, writable=True))
         self._opened.add(name)
         if hooks["reput_recover"] is not None:
             hooks["reput_recover"](max_physical_offset=self.job.end_offset, progress=begins)
         count = 0
-        for batch in self._enriched(self.log.scan(begins, self.job.end_offset)):
-            if batch.finding is not None:
+        for batch in self._enriched(self._sound(name)):
+            dispatch(batch=batch)
+            count += len(batch)
+            report(batch.end_offset - begins)
+        if flush is not None:
+            flush()
+        return count
+
+    def _sound(self, name: str) -> Iterator[DispatchBatch]:
+        """The whole log, passing over what is known to be lost."""
+        for batch in self.log.scan(self.job.start_offset, self.job.end_offset):
+            if batch.finding is not None and not self.log.losses(
+                batch.finding.physical_offset, batch.finding.physical_offset + 1
+            ):
                 path, at = self.log.path_of(batch.finding.physical_offset)
                 raise CorruptFileError(
                     path,
@@ -157,19 +185,14 @@ class Worker:
                     f"{batch.finding}; `reput backfill {self.job.root} {name} --from-start` notes "
                     "what is lost and goes on behind it",
                 )
-            if len(batch):
-                dispatch(batch=batch)
-            count += len(batch)
-            report(batch.end_offset)
-        for hook in (hooks["reput_flush"], closing):
-            if hook is not None:
-                hook()
-        return count
+            yield batch
 
     # ------------------------------------------------------------------ parts
 
     def _enriched(self, batches: Iterator[DispatchBatch]) -> Iterator[DispatchBatch]:
         for batch in batches:
+            if not len(batch):
+                continue
             for name, enrich in self._enrichers:
                 self._open(name)
                 columns = enrich(batch=batch)
@@ -182,15 +205,12 @@ class Worker:
         if name in self._opened:
             return
         self._opened.add(name)
-        for hook in ("reput_open", "reput_recover"):
-            function = dict(self.plugins.implementing(hook)).get(name)
-            if function is None:
-                continue
-            if hook == "reput_open":
-                function(context=self._context(name, root=self.job.root, writable=False))
-            else:
-                end = self.job.end_offset
-                function(max_physical_offset=end, progress=end)
+        open_ = dict(self.plugins.implementing("reput_open")).get(name)
+        recover = dict(self.plugins.implementing("reput_recover")).get(name)
+        if open_ is not None:
+            open_(context=self._context(name, root=self.job.root, writable=False))
+        if recover is not None:
+            recover(max_physical_offset=self.job.end_offset, progress=self.job.end_offset)
 
     def _context(self, name: str, *, root: str, writable: bool) -> StoreContext:
         return StoreContext(

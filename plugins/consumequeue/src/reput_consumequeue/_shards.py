@@ -114,7 +114,7 @@ class QueueBuilder:
 
     def begin(self, split: Split, staging: str) -> QueueScan:
         """See `reput.rebuild.ShardBuilder.begin`."""
-        return QueueScan(staging, self.units_per_file, self.is_good)
+        return QueueScan(staging, self.units_per_file, self.is_good, self.disk)
 
     def plan(self, scanned: Sequence[Mapping[tuple[str, int], Extent]]) -> Sequence[Any]:
         """Nothing is left to do where every queue goes on from split to split.

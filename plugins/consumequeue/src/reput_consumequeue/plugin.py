@@ -186,7 +186,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         if self.config.extend or self.config.multi_dispatch:
             return None
         self.reput_open(context)
-        return QueueBuilder(self.files.units_per_file, self._is_good)
+        return QueueBuilder(self.files.units_per_file, self._is_good, context.disk)
 
     # ------------------------------------------------------------------ dispatching
 

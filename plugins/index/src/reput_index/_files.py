@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reput.disk import Disk, FilePool
     from reput_index._keys import Keys
 
-__all__ = ["IndexFiles"]
+__all__ = ["IndexFiles", "follow_up", "make_empty"]
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class IndexFiles:
                 except FileNotFoundError:  # trimmed in the meantime
                     continue
         if sizes and self.geometry.file_size not in sizes.values():
-            self._follow(sizes)
+            self._follow(sizes, self.directory)
         files = []
         known = {file.path: file for file in self.files}
         for name in sizes:
@@ -92,10 +92,20 @@ class IndexFiles:
         full = [file.header.end_timestamp for file in files if file.is_full]
         self.flushed_timestamp = max(full, default=0)
 
-    def _follow(self, sizes: dict[str, int]) -> None:
+    def follow(self, directory: str) -> None:
+        """Take over the geometry of the files in another directory, where there are any."""
+        sizes = {
+            entry.name: entry.stat().st_size
+            for entry in self.disk.list(directory)
+            if is_file_name(entry.name) and entry.is_file()
+        }
+        if sizes and self.geometry.file_size not in sizes.values():
+            self._follow(sizes, directory)
+
+    def _follow(self, sizes: dict[str, int], directory: str) -> None:
         """Take over the geometry of files that another configuration made."""
         for name in sizes:
-            found = guess_geometry(self.disk, f"{self.directory}/{name}")
+            found = guess_geometry(self.disk, f"{directory}/{name}")
             # A file of as many slots is one of ours that was cut or has grown; that is mended.
             if found is not None and (
                 not self.writable or found.slot_count != self.geometry.slot_count
@@ -154,26 +164,10 @@ class IndexFiles:
             full = self.files[-1]
             self._write_back(full)
             full.slots = None  # from here on they are read from the file
-            end = full.header
-            header = Header(
-                max(end.end_timestamp, 0),
-                max(end.end_timestamp, 0),
-                max(end.end_physical_offset, 0),
-                max(end.end_physical_offset, 0),
-            )
-            name = max(name, full.name + 1)
+            header, name = follow_up(full.header, full.name, timestamp)
         path = f"{self.directory}/{file_name(name)}"
         self.disk.make_directory(self.directory)
-        self.disk.make_directory(os.path.dirname(self.scratch))
-        descriptor = self.disk.open(self.scratch, create=True)
-        try:
-            # A power cut may leave a file here that was renamed and written already.
-            self.disk.truncate(descriptor, 0)
-            # No space yet: a full disk is an error of the write that needs it.
-            self.disk.truncate(descriptor, self.geometry.file_size)
-        finally:
-            self.disk.close(descriptor)
-        self.disk.rename(self.scratch, path)
+        make_empty(self.disk, self.scratch, path, self.geometry)
         file = IndexFile(path, name, self.geometry, self.disk, self.pool, header)
         with self.lock:
             self.files = (*self.files, file)
@@ -259,3 +253,34 @@ class IndexFiles:
         # One after the other also on disk: a power cut must not leave a gap.
         self.disk.flush_directory(self.directory)
         logger.info("removed file=%s", file.path)
+
+
+def follow_up(full: Header, name: int, timestamp: int) -> tuple[Header, int]:
+    """With what header the file behind a full one begins, and its name.
+
+    Args:
+        full: header of the file that is full.
+        name: its name, as a number.
+        timestamp: store time of the message for which the next one is made, ms.
+    """
+    header = Header(
+        max(full.end_timestamp, 0),
+        max(full.end_timestamp, 0),
+        max(full.end_physical_offset, 0),
+        max(full.end_physical_offset, 0),
+    )
+    return header, max(name_of_time(timestamp), name + 1)
+
+
+def make_empty(disk: Disk, scratch: str, path: str, geometry: Geometry) -> None:
+    """Make a file at full size and zero, and give it its name at once."""
+    disk.make_directory(os.path.dirname(scratch))
+    descriptor = disk.open(scratch, create=True)
+    try:
+        # A power cut may leave a file here that was renamed and written already.
+        disk.truncate(descriptor, 0)
+        # No space yet: a full disk is an error of the write that needs it.
+        disk.truncate(descriptor, geometry.file_size)
+    finally:
+        disk.close(descriptor)
+    disk.rename(scratch, path)

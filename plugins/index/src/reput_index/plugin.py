@@ -19,6 +19,7 @@ from reput_index._header import Geometry
 from reput_index._keys import KeysOfBatch
 from reput_index._query import Question, find
 from reput_index._recover import Recovery
+from reput_index._shards import IndexBuilder
 from reput_index.layout import DIRECTORY, ITEMS_PER_FILE, SLOTS_PER_FILE
 
 if TYPE_CHECKING:
@@ -73,7 +74,14 @@ class IndexPlugin(reput.Plugin):
         """Find the files that are on disk."""
         self.context = context
         self._keys_added = 0
-        self.index = IndexFiles(
+        self.index = self._files(context)
+        if context.old_root:
+            self.index.follow(f"{context.old_root}/{DIRECTORY}")
+        if context.writable:
+            self.index.load()
+
+    def _files(self, context: StoreContext) -> IndexFiles:
+        return IndexFiles(
             context.directory(DIRECTORY),
             context.directory(OWN_DIRECTORY, "index-file"),
             context.disk,
@@ -82,8 +90,6 @@ class IndexPlugin(reput.Plugin):
             Geometry(self.config.slots_per_file, self.config.items_per_file),
             context.writable,
         )
-        if context.writable:
-            self.index.load()
 
     @reput.hookimpl
     def reput_recover(self, progress: int) -> int:
@@ -93,6 +99,13 @@ class IndexPlugin(reput.Plugin):
             progress = recovery.run(progress, clean=self.context.clean)
         self.dispatched_to = progress
         return progress
+
+    @reput.hookimpl
+    def reput_shards(self, context: StoreContext) -> IndexBuilder:
+        """See `reput_index._shards`; files keep the sizes that they have, as a writer's would."""
+        index = attrs.evolve(self._files(context), writable=True)
+        index.follow(index.directory)
+        return IndexBuilder(index.geometry, context.disk)
 
     # ------------------------------------------------------------------ dispatching
 

@@ -1,0 +1,321 @@
+"""Leads a rebuild from the store's lock to the exchange of files, whichever engine runs its tasks.
+
+Two rounds of tasks: first every split is read for the plugins that are built in parts, while those
+that are built in order have a process each; then what the plugins have planned is built, beside
+those of which the first round has shown that they cannot be built in parts after all.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.checkpoint import StoreLock
+from reput.disk import Disk
+from reput.errors import PluginError, StoreNotFoundError
+from reput.manifest import OWN_DIRECTORY, Manifest
+from reput.pluginset import PluginSet
+from reput.rebuild.compare import Difference, compare
+from reput.rebuild.publish import publish, remove_tree, staging_directory
+from reput.rebuild.shards import NotSplittableError
+from reput.rebuild.splits import SPLIT_SIZE, plan_splits
+from reput.rebuild.tasks import (
+    BuildTask,
+    Ordered,
+    OrderTask,
+    Scanned,
+    ScanTask,
+    parts_directory,
+    run_task,
+)
+from reput.rebuild.worker import Job, Worker
+from reput.storeconfig import decide
+
+if TYPE_CHECKING:
+    from reput.logreader import CommitLogReader
+    from reput.rebuild.engine import Engine
+    from reput.rebuild.shards import ShardBuilder
+
+__all__ = ["Rebuilt", "run_rebuild"]
+
+logger = logging.getLogger(__name__)
+
+_SPLITS_PER_JOB = 3  # so that a slow split at the end keeps one core waiting, not all
+_SPLIT_MIN = 1 << 20
+
+
+@attrs.frozen
+class Rebuilt:
+    """How one plugin's files were built."""
+
+    plugin: str
+    message_count: int
+    size: int
+    """Bytes of the log."""
+    split_count: int
+    """Splits that were read side by side; 1 when it was built in one piece."""
+    seconds: float
+    reason: str | None = None
+    """Why it was built in one piece, where it could not be otherwise."""
+    differences: tuple[Difference, ...] | None = None
+    """Where the files that are there are others, when that was all that was asked; else None."""
+
+
+def run_rebuild(
+    path: str | os.PathLike[str],
+    plugins: Sequence[str],
+    engine: Engine,
+    *,
+    split_size: int = SPLIT_SIZE,
+    progress: Callable[[int, int], None] | None = None,
+    check: bool = False,
+    disk: Disk | None = None,
+) -> list[Rebuilt]:
+    """Build files of plugins anew; see `reput.rebuild.local.rebuild`.
+
+    Args:
+        path: the store's directory, the same for all who run tasks.
+        plugins: names; all that derive files and keep nothing else when empty.
+        engine: runs the tasks.
+        split_size: bytes of the log that a task reads, about.
+        progress: called with bytes done and bytes in all; both may grow.
+        check: compare what is built with the files that are there, and change nothing.
+        disk: file operations of this process.
+    """
+    root = os.path.abspath(os.fspath(path))
+    disk = disk or Disk()
+    if not disk.exists(os.path.join(root, "commitlog")):
+        raise StoreNotFoundError(root, 'no store: a directory that holds "commitlog" is expected')
+    lock = StoreLock(os.path.join(root, "lock"), root, disk)
+    lock.acquire()
+    try:
+        return _Rebuild(root, disk, engine, split_size, progress, check).run(plugins)
+    finally:
+        lock.release()
+
+
+@attrs.frozen
+class _Built:
+    """What came of one plugin, and where its files are."""
+
+    facts: Rebuilt
+    directory: str
+    names: Sequence[str]
+
+
+class _Rebuild:
+    """One rebuild under way; the store's lock is held."""
+
+    def __init__(
+        self,
+        root: str,
+        disk: Disk,
+        engine: Engine,
+        split_size: int,
+        progress: Callable[[int, int], None] | None,
+        check: bool,
+    ) -> None:
+        self.root = root
+        self.disk = disk
+        self.engine = engine
+        self.split_size = split_size
+        self.check = check
+        self._progress = progress or (lambda done, total: None)
+        self._done = self._planned = 0
+        self._started = time.monotonic()
+
+    def run(self, wanted: Sequence[str]) -> list[Rebuilt]:
+        from reput.opening import open_store
+
+        manifest = Manifest.load(self.root, self.disk)
+        names, sections = decide(manifest, None, {}, frozenset(), writable=False)
+        known = [name for name in names if isinstance(name, str)]
+        targets = _targets(PluginSet(known, sections), wanted)
+        # Opened to be read, and so as its next writer will find it: its valid end, its damage.
+        with open_store(self.root, "r", plugins=(), disk=self.disk) as store:
+            log = store.log
+            self._sweep()
+            self.job = Job(
+                root=self.root,
+                file_size=log.file_size,
+                start_offset=log.min_physical_offset,
+                end_offset=log.max_physical_offset,
+                plugins=tuple(known),
+                sections=sections,
+                # A name of its own: an attempt that outlives its rebuild writes where nobody looks.
+                staging=os.path.join(staging_directory(self.root), uuid.uuid4().hex),
+            )
+            last = store.recovery.last_record_offset
+            is_sound = not store.losses() and store.recovery.finding is None
+            try:
+                built = self._build(log, targets, is_sound=is_sound)
+                _check_names(built)
+                if self.check:
+                    return [self._compared(each) for each in built]
+                for each in built:
+                    plugin = each.facts.plugin
+                    publish(self.root, plugin, each.directory, each.names, log, last, self.disk)
+            finally:
+                self._sweep()
+        return [each.facts for each in built]
+
+    def _sweep(self) -> None:
+        """Remove what this rebuild, or an earlier one that was killed, has left."""
+        try:
+            remove_tree(staging_directory(self.root), self.disk)
+        except OSError as error:
+            # An attempt on another machine may still be writing there. Nobody reads it, and an
+            # error of the rebuild itself must not be hidden by this one.
+            logger.warning(
+                "left for the next rebuild to remove directory=%s error=%s",
+                staging_directory(self.root),
+                error,
+            )
+
+    def _compared(self, built: _Built) -> Rebuilt:
+        found = compare(self.root, built.directory, built.names, self.disk)
+        return attrs.evolve(built.facts, differences=tuple(found))
+
+    # ------------------------------------------------------------------ rounds
+
+    def _build(
+        self, log: CommitLogReader, targets: Sequence[str], *, is_sound: bool
+    ) -> list[_Built]:
+        """Build each plugin aside, in parts where that can be; in the order of ``targets``."""
+        builders: dict[str, ShardBuilder] = {}
+        reasons: dict[str, str | None] = dict.fromkeys(targets)
+        if not is_sound:
+            reasons = dict.fromkeys(targets, "the log has lost records")
+        elif self.engine.splits:
+            worker = Worker(self.job, self.disk)
+            builders = worker.builders(targets)
+            worker.close()
+            reasons = {name: None for name in targets if name not in builders}
+        splits = plan_splits(log, self._size_of_splits()) if builders else []
+        scans = [ScanTask(split, tuple(builders)) for split in splits]
+        # Those in one piece first: they take longest.
+        found = self._run([*self._in_order(reasons), *scans])
+        built = {each.plugin: self._ordered(each, reasons) for each in found[: len(reasons)]}
+        scanned: list[Scanned] = found[len(reasons) :]
+        built.update(self._second_round(builders, scanned, len(splits)))
+        return [built[name] for name in targets]
+
+    def _second_round(
+        self, builders: dict[str, ShardBuilder], scanned: list[Scanned], split_count: int
+    ) -> dict[str, _Built]:
+        plans: dict[str, Sequence[Any]] = {}
+        unlike: dict[str, str | None] = {}
+        for name, builder in builders.items():
+            try:
+                plans[name] = _plan(name, builder, scanned)
+            except NotSplittableError as error:
+                unlike[name] = error.reason
+        tasks = [task for name, plan in plans.items() for task in self._build_tasks(name, plan)]
+        found = self._run([*self._in_order(unlike), *tasks])
+        built = {each.plugin: self._ordered(each, unlike) for each in found[: len(unlike)]}
+        results = iter(found[len(unlike) :])
+        count = sum(each.message_count for each in scanned)
+        for name, plan in plans.items():
+            directory = parts_directory(self.job, name)
+            self.disk.make_directory(directory)
+            own = [next(results) for _ in plan]
+            builders[name].finish([each.results[name] for each in scanned], own, directory)
+            seconds = time.monotonic() - self._started
+            facts = Rebuilt(name, count, self.job.size, split_count, seconds)
+            built[name] = _Built(facts, directory, builders[name].directories)
+        return built
+
+    def _in_order(self, reasons: dict[str, str | None]) -> list[OrderTask]:
+        return [OrderTask(name, self.job.size) for name in reasons]
+
+    def _build_tasks(self, name: str, plan: Sequence[Any]) -> list[BuildTask]:
+        size = self.job.size // max(len(plan), 1)
+        return [BuildTask(name, number, task, size) for number, task in enumerate(plan)]
+
+    def _ordered(self, found: Ordered, reasons: dict[str, str | None]) -> _Built:
+        # What a plugin keeps in the store's own directory is for the time of its work only.
+        names = [entry.name for entry in self.disk.list(found.directory)]
+        names = [name for name in names if name != OWN_DIRECTORY]
+        reason = reasons[found.plugin]
+        seconds, size = found.seconds, self.job.size
+        facts = Rebuilt(found.plugin, found.message_count, size, 1, seconds, reason)
+        return _Built(facts, found.directory, names)
+
+    def _run(self, tasks: Sequence[ScanTask | BuildTask | OrderTask]) -> list[Any]:
+        """Results of all tasks, in their order."""
+        if not tasks:
+            return []
+        begin = self._done
+        self._planned += sum(task.size for task in tasks)
+
+        def told(size: int) -> None:
+            self._done = begin + size
+            self._progress(self._done, self._planned)
+
+        # Only what runs here can be given a disk of the caller's.
+        disk = self.disk if self.engine.is_here else None
+        return self.engine.run(functools.partial(_do, self.job, disk), tasks, told)
+
+    def _size_of_splits(self) -> int:
+        """Smaller than asked for where there would not be enough for every process."""
+        even = self.job.size // (self.engine.parallelism * _SPLITS_PER_JOB)
+        return max(min(self.split_size, even), _SPLIT_MIN)
+
+
+def _do(job: Job, disk: Disk | None, task: Any, report: Callable[[int], None]) -> Any:
+    return run_task(job, task, report, disk)
+
+
+def _plan(name: str, builder: ShardBuilder, scanned: Sequence[Scanned]) -> Sequence[Any]:
+    results = [each.results[name] for each in scanned]
+    failure = next((each for each in results if isinstance(each, NotSplittableError)), None)
+    if failure is not None:
+        raise failure
+    return builder.plan(results)
+
+
+# ---------------------------------------------------------------------- what may be rebuilt
+
+_NOT_DERIVED = frozenset({"commitlog", "config", OWN_DIRECTORY, "checkpoint", "abort", "lock"})
+
+
+def _check_names(built: Sequence[_Built]) -> None:
+    """Refuse to replace what is not one plugin's alone."""
+    owners: dict[str, str] = {}
+    for each in built:
+        plugin = each.facts.plugin
+        for name in each.names:
+            if name in _NOT_DERIVED:
+                raise PluginError(plugin, f"it writes to {name!r}, which others use, too")
+            if name in owners:
+                raise PluginError(plugin, f"it writes to {name!r}, as {owners[name]!r} does")
+            owners[name] = plugin
+
+
+def _targets(plugins: PluginSet, wanted: Sequence[str]) -> list[str]:
+    """Plugins to rebuild, in dispatch order.
+
+    Raises:
+        PluginError: one of those named cannot be rebuilt; the text says why.
+    """
+    deriving = {name for name, _ in plugins.implementing("reput_dispatch")}
+    acting = {name for name, _ in plugins.implementing("reput_work")}
+    for name in wanted:
+        if name not in plugins.plugins:
+            known = ", ".join(plugins.plugins) or "none"
+            raise PluginError(name, f"the store does not use it; it uses {known}")
+        if name not in deriving:
+            raise PluginError(name, "it derives nothing from the log, so nothing can be rebuilt")
+        if name in acting:
+            raise PluginError(
+                name, "it keeps more than what follows from the log, so it cannot be rebuilt"
+            )
+    chosen = set(wanted) or deriving - acting
+    return [name for name in plugins.plugins if name in chosen]

@@ -1,0 +1,173 @@
+"""Runs tasks: one by one in this process, or side by side in several of this machine.
+
+An engine knows nothing of what a task does. Spark's is in the distribution ``reput-spark``.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+
+if TYPE_CHECKING:
+    from ctypes import Array
+    from multiprocessing.sharedctypes import Synchronized
+    from types import TracebackType
+
+__all__ = ["Engine", "LocalEngine", "Task", "Work"]
+
+_LOOK_SECONDS = 0.2  # how often the bar moves while no task ends
+
+
+class Task(Protocol):
+    """One piece of work; plain values, made to be sent."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it stands for, for whoever watches."""
+        ...
+
+
+Work: TypeAlias = Callable[[Any, Callable[[int], None]], Any]
+"""What is done with a task: called with it, and with what to tell of its bytes how many are done.
+It is sent, too: a function of a module, or a `functools.partial` of one over plain values."""
+
+
+class Engine(Protocol):
+    """Runs tasks."""
+
+    @property
+    def parallelism(self) -> int:
+        """Tasks that run at once."""
+        ...
+
+    @property
+    def splits(self) -> bool:
+        """Whether work is worth being cut into parts."""
+        ...
+
+    @property
+    def is_here(self) -> bool:
+        """Whether tasks run in this process, one by one."""
+        ...
+
+    def run(
+        self, work: Work, tasks: Sequence[Task], told: Callable[[int], None] = lambda size: None
+    ) -> list[Any]:
+        """Results of ``work`` on each task, in the order of the tasks.
+
+        Nothing runs any more when this returns or raises.
+
+        Args:
+            work: see `Work`.
+            tasks: those that should begin first stand first.
+            told: called with the bytes of the tasks that are done so far; never fewer than before.
+        """
+        ...
+
+
+class LocalEngine:
+    """Processes of this machine; for 1 it is this process. A context manager."""
+
+    def __init__(self, jobs: int | None = None) -> None:
+        self.parallelism = max(jobs or os.cpu_count() or 1, 1)
+        self.splits = self.parallelism > 1
+        self.is_here = not self.splits
+        self._pool: ProcessPoolExecutor | None = None
+        # Spawned, not forked: whoever calls this may have threads, and locks that they hold.
+        self._context = multiprocessing.get_context("spawn")
+        self._meters = self._context.RawArray("q", self.parallelism)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def run(
+        self, work: Work, tasks: Sequence[Task], told: Callable[[int], None] = lambda size: None
+    ) -> list[Any]:
+        """See `Engine.run`."""
+        if self.is_here:
+            return _run_here(work, tasks, told)
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(
+                self.parallelism,
+                mp_context=self._context,
+                initializer=_begin,
+                initargs=(self._meters, self._context.Value("i", 0)),
+            )
+        futures = {self._pool.submit(_work, work, task): task for task in tasks}
+        self._wait(futures, told)
+        return [future.result() for future in futures]
+
+    def _wait(self, futures: dict[Future[Any], Task], told: Callable[[int], None]) -> None:
+        waiting = set(futures)
+        done = most = 0
+        try:
+            while waiting:
+                ended, waiting = wait(waiting, _LOOK_SECONDS, FIRST_COMPLETED)
+                for future in ended:
+                    future.result()
+                    done += futures[future].size
+                # A task that has just ended is counted by its size, and perhaps not yet or still
+                # by its meter.
+                total = sum(task.size for task in futures.values())
+                most = max(most, min(done + sum(self._meters), total) if waiting else total)
+                told(most)
+        except BaseException:
+            for future in waiting:
+                future.cancel()
+            wait(waiting)  # those under way still write where somebody is about to clear up
+            raise
+
+
+def _run_here(work: Work, tasks: Sequence[Task], told: Callable[[int], None]) -> list[Any]:
+    results: list[Any] = []
+    done = 0
+    for task in tasks:
+        begin, size = done, task.size
+
+        def report(count: int, begin: int = begin, size: int = size) -> None:
+            told(begin + min(count, size))
+
+        results.append(work(task, report))
+        done += size
+        told(done)
+    return results
+
+
+# ---------------------------------------------------------------------- in the other processes
+
+_meters: Array[Any] | None = None
+"""Bytes of the task at hand that are done, one number for each process."""
+_own_meter = 0
+
+
+def _begin(meters: Array[Any], next_meter: Synchronized[int]) -> None:
+    global _meters, _own_meter
+    with next_meter.get_lock():
+        _own_meter = next_meter.value
+        next_meter.value += 1
+    _meters = meters
+
+
+def _work(work: Work, task: Task) -> Any:
+    assert _meters is not None
+    meters, own = _meters, _own_meter
+
+    def report(count: int) -> None:
+        meters[own] = count
+
+    try:
+        return work(task, report)
+    finally:
+        report(0)

@@ -1,0 +1,206 @@
+"""Builds the index from splits of the log, side by side.
+
+Which file a key belongs to, and where in it, follows from how many keys stand before it in the log.
+Each split's keys are written aside, as hashes with what an item says beside them; their numbers say
+which keys each file gets. Then each file is built by itself, from its keys, as `IndexFile` does it
+while messages arrive. Of the file before it a file needs only the last key.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+
+from reput.disk import Disk, FilePool
+from reput_index._file import CHUNK, IndexFile
+from reput_index._files import IndexFiles, follow_up, make_empty
+from reput_index._header import Geometry, Header
+from reput_index._keys import Keys, KeysOfBatch
+from reput_index._names import file_name, name_of_time
+from reput_index.layout import DIRECTORY
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.batch import DispatchBatch
+    from reput.rebuild import Split
+
+__all__ = ["FileTask", "IndexBuilder", "IndexScan", "SplitKeys"]
+
+_KEYS: Final = "keys"
+"""Directory, beside the index that is built, of the splits' keys; gone when the rebuild ends."""
+KEY_DTYPE: Final = np.dtype(
+    [
+        ("key_hash", "<i4"),  # as an item states it
+        ("physical_offset", "<i8"),  # bytes, of the record in the commit log
+        ("timestamp", "<i8"),  # store time of the message, ms
+    ]
+)
+
+
+@attrs.frozen
+class SplitKeys:
+    """The keys of one split."""
+
+    path: str
+    """File of `KEY_DTYPE`, in the order of the log."""
+    count: int
+    first_timestamp: int | None
+    """Store time of the first message, with keys or without; None where there is no message."""
+
+
+@attrs.frozen
+class FileTask:
+    """One index file to be built."""
+
+    name: int
+    header: Header
+    """What it begins with: where the file before it ended."""
+    parts: tuple[tuple[str, int, int], ...]
+    """File of keys, number of the first one there, and how many."""
+
+
+@attrs.define(eq=False)
+class IndexScan:
+    """Writes the keys of one split aside."""
+
+    path: str
+    disk: Disk
+    count: int = 0
+    first_timestamp: int | None = None
+    _keys_of: KeysOfBatch = attrs.field(factory=KeysOfBatch)
+    _descriptor: int = -1
+
+    def add(self, batch: DispatchBatch) -> None:
+        """See `reput.rebuild.ShardScan.add`."""
+        if not len(batch):
+            return
+        if self.first_timestamp is None:
+            self.first_timestamp = int(batch.store_timestamp[0])
+        keys = self._keys_of(batch)
+        rows = np.empty(len(keys.hashes), KEY_DTYPE)
+        rows["key_hash"] = keys.hashes
+        rows["physical_offset"] = keys.physical_offsets
+        rows["timestamp"] = keys.timestamps
+        if self._descriptor < 0:
+            self.disk.make_directory(os.path.dirname(self.path))
+            self._descriptor = self.disk.open(self.path, create=True)
+        self.disk.write(self._descriptor, rows.view(np.uint8).data, self.count * KEY_DTYPE.itemsize)
+        self.count += len(rows)
+
+    def finish(self) -> SplitKeys:
+        """What the plan needs. Nothing is flushed: a crash ends the rebuild."""
+        if self._descriptor >= 0:
+            self.disk.close(self._descriptor)
+        return SplitKeys(self.path, self.count, self.first_timestamp)
+
+
+@attrs.define(eq=False)
+class IndexBuilder:
+    """Builds all index files; see `reput.rebuild.ShardBuilder`."""
+
+    geometry: Geometry
+    disk: Disk = attrs.field(factory=Disk)
+
+    @property
+    def directories(self) -> Sequence[str]:
+        """The index."""
+        return (DIRECTORY,)
+
+    def begin(self, split: Split, staging: str) -> IndexScan:
+        """See `reput.rebuild.ShardBuilder.begin`."""
+        return IndexScan(f"{staging}/{_KEYS}/{split.start_offset:020d}", self.disk)
+
+    def plan(self, scanned: Sequence[SplitKeys]) -> Sequence[FileTask]:
+        """One task for each file that the reput loop would have made."""
+        timestamps = (each.first_timestamp for each in scanned)
+        timestamp = next((each for each in timestamps if each is not None), None)
+        if timestamp is None:
+            return []
+        borders = np.cumsum([0, *(each.count for each in scanned)])
+        total, room = int(borders[-1]), self.geometry.item_count - 1
+        # Made for the first message, with keys or without; each further one for its first key.
+        header, name = Header(), name_of_time(timestamp)
+        tasks = []
+        for first in range(0, max(total, 1), room):
+            if first:
+                last = self._read(_parts(scanned, borders, first - 1, 1))
+                own = self._read(_parts(scanned, borders, first, 1))
+                full = Header(
+                    end_timestamp=int(last.timestamps[0]),
+                    end_physical_offset=int(last.physical_offsets[0]),
+                )
+                header, name = follow_up(full, name, int(own.timestamps[0]))
+            count = min(room, total - first)
+            tasks.append(FileTask(name, header, _parts(scanned, borders, first, count)))
+        return tasks
+
+    def build(self, task: FileTask, staging: str) -> None:
+        """Build one file, under a name that no other attempt knows, and give it its own at once."""
+        directory = f"{staging}/{DIRECTORY}"
+        path = f"{staging}/{uuid.uuid4().hex}"
+        self.disk.make_directory(directory)
+        make_empty(self.disk, f"{path}.new", path, self.geometry)
+        pool = FilePool(self.disk, 1, write=True)
+        file = IndexFile(path, task.name, self.geometry, self.disk, pool, task.header)
+        # The keeper of all files, here of this one: what brings slots and header to disk is its.
+        index = IndexFiles(staging, path, self.disk, pool, self.geometry, True, (file,))
+        index.note_unflushed(file)
+        for keys in self._chunks(task.parts):
+            index.append(keys)
+        index.flush()
+        pool.close()
+        self.disk.rename(path, f"{directory}/{file_name(task.name)}")
+
+    def finish(self, scanned: Sequence[SplitKeys], built: Sequence[Any], staging: str) -> None:
+        """Bring the names to disk."""
+        if built:
+            self.disk.flush_directory(f"{staging}/{DIRECTORY}")
+
+    # ------------------------------------------------------------------ keys
+
+    def _read(self, parts: tuple[tuple[str, int, int], ...]) -> Keys:
+        """All keys of some parts, which are few."""
+        (keys,) = self._chunks(parts)
+        return keys
+
+    def _chunks(self, parts: tuple[tuple[str, int, int], ...]) -> Iterator[Keys]:
+        for path, first, count in parts:
+            descriptor = self.disk.open(path)
+            try:
+                for start in range(first, first + count, CHUNK):
+                    size = min(CHUNK, first + count - start) * KEY_DTYPE.itemsize
+                    data = self.disk.read(descriptor, size, start * KEY_DTYPE.itemsize)
+                    if len(data) < size:
+                        raise EOFError(f"{path}: {len(data)} bytes of {size} at key {start}")
+                    yield _keys(np.frombuffer(data, KEY_DTYPE))
+            finally:
+                self.disk.close(descriptor)
+
+
+def _keys(rows: npt.NDArray[np.void]) -> Keys:
+    return Keys(
+        rows["key_hash"].astype(np.int32),
+        rows["physical_offset"].astype(np.int64),
+        rows["timestamp"].astype(np.int64),
+    )
+
+
+def _parts(
+    scanned: Sequence[SplitKeys], borders: npt.NDArray[np.int64], first: int, count: int
+) -> tuple[tuple[str, int, int], ...]:
+    """Where the keys ``[first, first + count)`` of the log stand."""
+    parts = []
+    split = int(np.searchsorted(borders, first, "right")) - 1
+    while count > 0:
+        start = first - int(borders[split])
+        size = min(count, scanned[split].count - start)
+        if size > 0:
+            parts.append((scanned[split].path, start, size))
+        first, count, split = first + size, count - size, split + 1
+    return tuple(parts)
