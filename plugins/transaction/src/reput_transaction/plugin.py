@@ -36,6 +36,7 @@ __all__ = ["TransactionPlugin"]
 
 DEFAULT_GROUP = "reput"
 _HOUR_MS = 3_600_000
+_NO_WORK = (False, False, False)
 
 
 @attrs.define(eq=False)
@@ -56,7 +57,8 @@ class TransactionPlugin(reput.Plugin):
     _worker: Worker | None = attrs.field(init=False, default=None)
     _offsets: SystemOffsets | None = attrs.field(init=False, default=None)
     _keys: UniqueKeys = attrs.field(init=False, default=attrs.Factory(lambda: UniqueKeys(_never)))
-    _has_work: bool = attrs.field(init=False, default=False)
+    _work: tuple[bool, bool, bool] = attrs.field(init=False, default=_NO_WORK)
+    """Whether there were op markers to write, transactions to finish, and checks to make."""
 
     # ------------------------------------------------------------------ opening
 
@@ -74,7 +76,7 @@ class TransactionPlugin(reput.Plugin):
             self._engine = engine
             self._keys = UniqueKeys(context.clock)
             self._worker = Worker(engine, self.config, self.checks)
-            self._has_work = False
+            self._work = _NO_WORK
         self._offsets = SystemOffsets(context.directory(CONFIG_DIRECTORY), context.disk)
         self._offsets.load()
         engine.noted_half_offset = self._offsets.half_offset or 0
@@ -121,9 +123,10 @@ class TransactionPlugin(reput.Plugin):
         with engine.lock:
             engine.tracker.take(batch)
             rows = engine.tracker.index.rows
-            has_work = bool(rows.ended or rows.halved or (self.checks and rows.open_count))
-            is_news = has_work and not self._has_work
-            self._has_work = has_work
+            # Each by itself: who sleeps until the next check is to hear of markers that are due.
+            work = bool(rows.ended), bool(rows.halved), bool(self.checks and rows.open_count)
+            is_news = any(has and not had for has, had in zip(work, self._work, strict=True))
+            self._work = work
         if is_news:
             engine.context.wake()
 
