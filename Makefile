@@ -4,7 +4,7 @@
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
 
-PLUGINS := consumequeue filter index
+PLUGINS := compaction consumequeue filter index schedule transaction
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint format dev bench constraints clean
+.PHONY: help demo demo-spark demo-on-spark test soak lint format dev bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,18 @@ help: ## show this list
 demo: $(BIN)/tox ## open, fill, dispatch and read a store, with rates
 	@UV_NO_SOURCES=1 $(INSTALL) './core[cli]' $(PLUGINS:%=./plugins/%)
 	@$(BIN)/reput demo $(ARGS)
+	@if $(BIN)/python -c 'import reput_spark' 2>/dev/null; then $(MAKE) --no-print-directory demo-on-spark; \
+	  else echo 'Spark: skipped, as reput-spark is not installed; "make demo-spark" installs it, 450 MB' >&2; fi
+
+demo-spark: $(BIN)/tox ## the same store on Apache Spark: rebuild queues, compare, count; installs 450 MB
+	@UV_NO_SOURCES=1 $(INSTALL) './core[arrow,cli]' $(PLUGINS:%=./plugins/%) ./spark
+	@$(MAKE) --no-print-directory demo-on-spark
+
+demo-on-spark:
+	@directory=$$(mktemp -d) && trap 'rm -rf "$$directory"' EXIT && \
+	  $(BIN)/reput demo --directory "$$directory/store" --json >/dev/null && \
+	  $(BIN)/reput spark rebuild "$$directory/store" consumequeue --check && \
+	  $(BIN)/reput spark stats "$$directory/store"
 
 test: $(BIN)/tox ## run the whole matrix: lint, types, every plugin alone and together, on every CPython >= 3.11
 	@PATH="$(INTERPRETERS)$$PATH" $(BIN)/tox run-parallel --parallel auto --parallel-no-spinner $(ARGS)
@@ -49,7 +61,7 @@ format: $(BIN)/tox ## let ruff mend what it can
 
 dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
 	@$(INSTALL) --group test --group lint --group types --group docs \
-	  --editable './core[cli,testing]' $(PLUGINS:%=--editable ./plugins/%)
+	  --editable './core[arrow,cli,testing]' $(PLUGINS:%=--editable ./plugins/%)
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 
 bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others; ARGS="..." for python -m benchmarks
@@ -57,13 +69,13 @@ bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and othe
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 constraints: $(BIN)/tox ## pin the newest versions of everything CI installs in constraints.txt
-	@printf '%s\n' editables hatchling tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \
+	@printf '%s\n' editables hatchling 'pyspark>=4.1,<5' tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \
 	  --python-version 3.11 --no-annotate --custom-compile-command 'make constraints' \
-	  --output-file constraints.txt - core/pyproject.toml --extra cli --extra testing \
+	  --output-file constraints.txt - core/pyproject.toml --extra arrow --extra cli --extra testing \
 	  --group test --group lint --group types --group docs --group bench
 
 clean: ## remove environments, caches and builds
-	rm -rf $(VENV) .tox .hypothesis .mypy_cache .pytest_cache .ruff_cache core/dist plugins/*/dist examples/*/dist
+	rm -rf $(VENV) .tox .hypothesis .mypy_cache .pytest_cache .ruff_cache core/dist plugins/*/dist spark/dist examples/*/dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

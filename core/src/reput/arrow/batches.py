@@ -119,6 +119,11 @@ def _host_bytes(
     ]:
         if len(rows):
             items = fixed_rows(batch.window, position[rows], np.dtype((np.void, size)))
+            letters = items.view(np.uint32).reshape(len(rows), -1)
+            if (letters == letters[0]).all():  # one host, as a rule; sorting tells the others
+                numbers[rows] = len(found)
+                found.append(items[0].tobytes())
+                continue
             hosts, places = np.unique(items, return_inverse=True)
             numbers[rows] = places + len(found)
             found += [host.tobytes() for host in hosts]
@@ -148,13 +153,22 @@ def _host_text(host: bytes) -> str:
 def _msg_id(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
     """Hex digits of the store host, then of the physical offset, as columns of characters."""
     _, hosts, numbers = _host_bytes(batch, STORE_HOST_V6, _store_host_position(batch))
-    heads = pa.array([host.hex().upper() for host in hosts], pa.string()).take(pa.array(numbers))
-    digits = _HEX[batch.physical_offset.astype(">i8").view(np.uint8)].reshape(-1)
-    offsets = np.arange(len(batch) + 1, dtype=np.int32) * 16
-    tails = pa.StringArray.from_buffers(len(batch), pa.py_buffer(offsets), pa.py_buffer(digits))
-    return pc.binary_join_element_wise(heads, tails, "")
+    digits = _HEX[batch.physical_offset.astype(">i8").view(np.uint8)].reshape(len(batch), 16)
+    if len({len(host) for host in hosts}) <= 1:  # nearly always: one store has one address
+        heads = np.array([list(host.hex().upper().encode()) for host in hosts], np.uint8)
+        return _strings(np.concatenate([heads[numbers], digits], axis=1)) if hosts else _NO_TEXTS
+    texts = pa.array([host.hex().upper() for host in hosts], pa.string()).take(pa.array(numbers))
+    return pc.binary_join_element_wise(texts, _strings(digits), "")
 
 
+def _strings(letters: npt.NDArray[np.uint8]) -> pa.StringArray:
+    """``n`` texts of one width from ``(n, width)`` ASCII letters."""
+    count, width = letters.shape
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(letters))
+
+
+_NO_TEXTS: Final = pa.array([], pa.string())
 _HEX: Final = np.array([list(b"%02X" % byte) for byte in range(256)], np.uint8)
 _SPECIAL: Final[dict[str, Callable[[DispatchBatch, pa.DataType], Any]]] = {
     "topic": _topic,

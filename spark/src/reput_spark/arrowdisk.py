@@ -1,0 +1,208 @@
+"""Log files on any file system that Arrow knows, behind the one door that the core reads through.
+
+A path with a scheme (``hdfs://…``, ``s3://…``) is opened by `pyarrow.fs`; one without is a local
+file, which the system reads quicker. Only what reading takes is there: nothing is ever written.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from reput.disk import Disk
+
+if TYPE_CHECKING:
+    from pyarrow import NativeFile
+    from pyarrow.fs import FileSystem
+
+__all__ = ["ArrowDisk", "LocalDisk", "above", "below", "disk_of"]
+
+
+class _Entry(NamedTuple):
+    """What the core asks of a directory's entry."""
+
+    name: str
+    path: str
+    is_directory: bool
+    size: int
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return self.is_directory
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        return not self.is_directory
+
+    def stat(self, *, follow_symlinks: bool = True) -> _Entry:
+        return self
+
+    @property
+    def st_size(self) -> int:
+        return self.size
+
+
+class LocalDisk(Disk):
+    """This machine's files.
+
+    Args:
+        only: name of the one file that listings show; all when left out.
+    """
+
+    def __init__(self, only: str | None = None) -> None:
+        self._only = only
+
+    def list(self, path: str) -> list[os.DirEntry[str]]:
+        """See `Disk.list`."""
+        return [each for each in super().list(path) if self._only in (None, each.name)]
+
+
+class ArrowDisk(Disk):
+    """Reads files of one Arrow file system; thread-safe.
+
+    Every operation that would change something is refused, and none reaches the system's own
+    files: a descriptor of this disk is a number that the system may use for a file of its own.
+
+    Args:
+        system: the file system.
+        only: name of the one file that listings show; all when left out.
+    """
+
+    def __init__(self, system: FileSystem, only: str | None = None) -> None:
+        self._system = system
+        self._only = only
+        self._files: dict[int, NativeFile] = {}
+        self._lock = threading.Lock()
+        self._next = 0
+
+    # ------------------------------------------------------------------ reading
+
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
+        """See `Disk.open`."""
+        if write or create:
+            _refuse(path)
+        file = self._system.open_input_file(path)
+        with self._lock:
+            self._next += 1
+            self._files[self._next] = file
+            return self._next
+
+    def close(self, descriptor: int) -> None:
+        """See `Disk.close`."""
+        with self._lock:
+            file = self._files.pop(descriptor)
+        file.close()
+
+    def is_removed(self, descriptor: int) -> bool:
+        """Nobody knows; what is open stays readable."""
+        return False
+
+    def size(self, descriptor: int) -> int:
+        """See `Disk.size`."""
+        size: int = self._files[descriptor].size()
+        return size
+
+    def read(self, descriptor: int, size: int, position: int) -> bytes:
+        """See `Disk.read`."""
+        found: bytes = self._files[descriptor].read_at(size, position)
+        return found
+
+    def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
+        """See `Disk.read_into`."""
+        found = self.read(descriptor, len(buffer), position)
+        buffer[: len(found)] = found
+        return len(found)
+
+    def data_ranges(self, descriptor: int, start: int, end: int) -> list[tuple[int, int]]:
+        """All of it: such file systems do not tell where their holes are."""
+        return [(start, end)] if start < end else []
+
+    def exists(self, path: str) -> bool:
+        """See `Disk.exists`."""
+        from pyarrow.fs import FileType
+
+        return bool(self._system.get_file_info(path).type != FileType.NotFound)
+
+    def leads_nowhere(self, path: str) -> bool:
+        """See `Disk.leads_nowhere`; such file systems have no links."""
+        return False
+
+    def modified(self, path: str) -> int:
+        """See `Disk.modified`."""
+        found = self._system.get_file_info(path).mtime_ns
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return int(found) // 1_000_000
+
+    def list(self, path: str) -> list[Any]:
+        """See `Disk.list`."""
+        from pyarrow.fs import FileSelector, FileType
+
+        found = self._system.get_file_info(FileSelector(path, allow_not_found=True))
+        entries = [
+            _Entry(each.base_name, each.path, each.type == FileType.Directory, each.size or 0)
+            for each in found
+            if self._only in (None, each.base_name)
+        ]
+        return sorted(entries, key=lambda entry: entry.name)
+
+    # ------------------------------------------------------------------ what is refused
+
+    def write_some(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused."""
+        _refuse()
+
+    # One by one and not through `__getattr__`: each is there in `Disk`, and would be found.
+    allocate = truncate = flush = map = rename = remove = remove_directory = write_some
+    identity = usage = lock = lock_holder = write_some
+    make_one_directory = make_directory = flush_directory = replace = write_some
+
+
+def _refuse(path: str | None = None) -> NoReturn:
+    raise PermissionError(errno.EROFS, "files of this file system are only read", path)
+
+
+def disk_of(path: str, only: str | None = None) -> tuple[Disk, str]:
+    """The disk that a path is on, and the path there.
+
+    Args:
+        path: a URI, or a local path.
+        only: name of the one file that listings of the disk show; all when left out.
+
+    Raises:
+        ValueError: a scheme that Arrow does not know, or a URI that is none; the text is Arrow's.
+        OSError: what the scheme needs is not installed, or nobody answers.
+    """
+    if path.startswith("file:/") and not path.startswith("file://"):
+        path = path.removeprefix("file:")  # as Hadoop writes it
+    if "://" not in path:
+        return LocalDisk(only), os.path.abspath(path)
+    system, inside = _system_of(path)
+    from pyarrow.fs import LocalFileSystem
+
+    if isinstance(system, LocalFileSystem):
+        return LocalDisk(only), inside
+    return ArrowDisk(system, only), inside
+
+
+def _system_of(uri: str) -> tuple[FileSystem, str]:
+    from pyarrow.fs import FileSystem
+
+    found: tuple[FileSystem, str] = FileSystem.from_uri(uri)
+    return found
+
+
+def below(path: str, name: str) -> str:
+    """``name`` in the directory ``path``, which may be a URI with its settings behind a ``?``."""
+    head, mark, settings = _cut(path)
+    return f"{head.rstrip('/')}/{name}{mark}{settings}"
+
+
+def above(path: str) -> str:
+    """The directory that holds ``path``."""
+    head, mark, settings = _cut(path)
+    return f"{head.rstrip('/').rpartition('/')[0] or '/'}{mark}{settings}"
+
+
+def _cut(path: str) -> tuple[str, str, str]:
+    return path.partition("?") if "://" in path else (path, "", "")

@@ -1,0 +1,34 @@
+"""What goes wrong here, with a code in front of each text.
+
+Spark keeps only the text of an exception that is raised in one of its Python workers. The code is
+how whoever catches Spark's own error can tell ours.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from reput.errors import ReputError
+
+__all__ = ["SparkReputError", "code_of"]
+
+
+@attrs.define(eq=False, slots=False)
+class SparkReputError(ReputError):
+    """An option, a path or a log that cannot be used; the text begins with ``[REPUT_…]``."""
+
+    code: str
+    """``OPTION``, ``NO_LOG``, ``DAMAGED``, ``DATA_LOSS``, ``JAVA``, ``JOB``."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"[REPUT_{self.code}] {self.reason}"
+
+
+def code_of(error: BaseException) -> str | None:
+    """The code in an exception's text, ours or Spark's around ours; None without one."""
+    text = str(error)
+    place = text.find("[REPUT_")
+    if place < 0:
+        return None
+    return text[place + len("[REPUT_") :].partition("]")[0]

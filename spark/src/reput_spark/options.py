@@ -1,0 +1,237 @@
+"""Options of the data source: read, checked, and kept as plain values that go to executors."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import json
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.rebuild import SPLIT_SIZE
+from reput_spark.errors import SparkReputError
+
+if TYPE_CHECKING:
+    from reput.filters import MessageFilter
+
+__all__ = ["CORRUPT", "OPTIONS", "ReadOptions", "texts_of"]
+
+CORRUPT: Final = ("fail", "skip", "collect")
+BATCH_ROWS: Final = 8_192
+OPTIONS: Final = {
+    "path": "a store, a directory of log files, one such file, or a directory of stores",
+    "paths": "a JSON list of such; `load([…])` makes it",
+    "topic": "only these topics, commas between them",
+    "queue_id": "only these queues, commas between them",
+    "min_offset": "physical offset at which the first record wanted may begin",
+    "max_offset": "physical offset behind the last record wanted",
+    "min_queue_offset": "first queue offset wanted",
+    "max_queue_offset": "queue offset behind the last one wanted",
+    "start": "store time of the oldest message wanted: ms since the epoch, or ISO 8601",
+    "end": "store time behind that of the newest message wanted, likewise",
+    "filter": "a condition in SQL92 on properties, or tags; needs reput-filter",
+    "filter_kind": "`SQL92` (when left out) or `TAG`",
+    "corrupt": "at damage: `fail` (when left out), `skip` it, or `collect` it as rows",
+    "check_crc": "`true`: verify the checksum of every body",
+    "split_size": "bytes of a task, about (268435456), or `file`: whole files",
+    "batch_rows": "most rows of an Arrow batch (8192)",
+    "pushdown": "`true`: conditions of the query are applied while reading",
+}
+"""Every option of a read, and what it means."""
+_INT32_MAX: Final = (1 << 31) - 1
+_INT64_MAX: Final = (1 << 63) - 1
+_SPLIT_SIZE_MIN: Final = 1 << 16
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@attrs.frozen(kw_only=True)
+class ReadOptions:
+    """What a read was asked for."""
+
+    paths: tuple[str, ...]
+    topics: frozenset[str] | None = None
+    queue_ids: frozenset[int] | None = None
+    min_offset: int | None = None
+    max_offset: int | None = None
+    min_queue_offset: int | None = None
+    max_queue_offset: int | None = None
+    start_timestamp: int | None = None
+    """ms."""
+    end_timestamp: int | None = None
+    """ms, exclusive."""
+    filter: MessageFilter | None = None
+    corrupt: str = "fail"
+    check_crc: bool = False
+    split_size: int | None = SPLIT_SIZE
+    """Bytes; None for whole files."""
+    batch_rows: int = BATCH_ROWS
+    pushdown: bool = False
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], others: Collection[str] = ()) -> ReadOptions:
+        """Read what Spark hands over: texts by name, whatever its case.
+
+        Args:
+            options: texts by name.
+            others: names of options that are somebody else's, and passed over.
+
+        Raises:
+            SparkReputError: an unknown option (with the one that was meant, perhaps), or a value
+                that it does not take.
+        """
+        given = {name.lower(): value for name, value in options.items()}
+        for name in others:
+            given.pop(name.lower(), None)
+        for name in given:
+            if name not in OPTIONS:
+                known = sorted({*OPTIONS, *others})
+                near = difflib.get_close_matches(name, known, 1)
+                meant = f"{near[0]!r} was meant? " if near else ""
+                raise SparkReputError(
+                    "OPTION", f"no option {name!r}. {meant}There are: {', '.join(known)}"
+                )
+        return cls(
+            paths=_paths(given),
+            topics=_words("topic", given),
+            queue_ids=_numbers("queue_id", given),
+            min_offset=_number("min_offset", given),
+            max_offset=_number("max_offset", given),
+            min_queue_offset=_number("min_queue_offset", given),
+            max_queue_offset=_number("max_queue_offset", given),
+            start_timestamp=_time("start", given),
+            end_timestamp=_time("end", given),
+            filter=_filter(given),
+            corrupt=_choice("corrupt", given, CORRUPT),
+            check_crc=_flag("check_crc", given),
+            split_size=_split_size(given),
+            batch_rows=_number("batch_rows", given, 1, _INT32_MAX) or BATCH_ROWS,
+            pushdown=_flag("pushdown", given),
+        )
+
+
+def _refuse(name: str, value: object, expected: str) -> SparkReputError:
+    return SparkReputError("OPTION", f"option {name!r} is {value!r}; {expected} expected")
+
+
+def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
+    if "paths" in given:
+        try:
+            found = json.loads(given["paths"])
+        except ValueError as error:
+            raise _refuse("paths", given["paths"], f"a JSON list ({error})") from None
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise _refuse("paths", given["paths"], "a JSON list of paths")
+        return tuple(found)
+    return (given["path"],) if given.get("path") else ()
+
+
+def _words(name: str, given: Mapping[str, str]) -> frozenset[str] | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    words = frozenset(word.strip() for word in text.split(",") if word.strip())
+    if not words:  # nothing would be found, which nobody asks for
+        raise _refuse(name, text, "one or more, commas between them,")
+    return words
+
+
+def _numbers(name: str, given: Mapping[str, str]) -> frozenset[int] | None:
+    words = _words(name, given)
+    if words is None:
+        return None
+    numbers = frozenset(_whole(name, word) for word in words)
+    if not all(0 <= number <= _INT32_MAX for number in numbers):
+        raise _refuse(name, given[name], f"0 to {_INT32_MAX}")
+    return numbers
+
+
+def _number(
+    name: str, given: Mapping[str, str], least: int = 0, most: int = _INT64_MAX
+) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    value = _whole(name, text)
+    if not least <= value <= most:
+        raise _refuse(name, text, f"{least} to {most}")
+    return value
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise _refuse(name, text, "a whole number") from None
+
+
+def _split_size(given: Mapping[str, str]) -> int | None:
+    if given.get("split_size", "").lower() == "file":
+        return None
+    try:
+        return _number("split_size", given, _SPLIT_SIZE_MIN) or SPLIT_SIZE
+    except SparkReputError as error:
+        raise SparkReputError("OPTION", f"{error.reason}, or 'file'") from None
+
+
+def _flag(name: str, given: Mapping[str, str]) -> bool:
+    return _choice(name, given, ("false", "true")) == "true"
+
+
+def _choice(name: str, given: Mapping[str, str], known: tuple[str, ...]) -> str:
+    value = given.get(name, known[0]).lower()
+    if value not in known:
+        raise _refuse(name, value, " or ".join(known))
+    return value
+
+
+def _time(name: str, given: Mapping[str, str]) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    expected = "ms since the epoch, or a time as 2026-01-31T12:00+01:00,"
+    try:
+        value = int(text)
+    except ValueError:
+        try:
+            time = dt.datetime.fromisoformat(text.strip())
+        except ValueError:
+            raise _refuse(name, text, expected) from None
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=dt.UTC)
+        value = -((_EPOCH - time) // dt.timedelta(milliseconds=1))  # the next ms, where between two
+    if abs(value) > _INT64_MAX:
+        raise _refuse(name, text, expected)
+    return value
+
+
+def _filter(given: Mapping[str, str]) -> Any:
+    expression = given.get("filter")
+    if expression is None:
+        return None
+    try:
+        import reput_filter
+    except ImportError:
+        raise SparkReputError(
+            "OPTION", "option 'filter' needs the distribution reput-filter, on the executors, too"
+        ) from None
+    try:
+        return reput_filter.compile(expression, given.get("filter_kind", "SQL92"), strict=True)
+    except ValueError as error:
+        raise SparkReputError("OPTION", f"option 'filter': {error}") from error
+
+
+def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as Spark takes them: flags, numbers, times, lists and None as people write them."""
+    return {name: _text(value) for name, value in options.items() if value is not None}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dt.datetime | dt.date):
+        return value.isoformat()
+    if isinstance(value, list | tuple | set | frozenset | range):
+        return ",".join(map(_text, value))
+    return str(value)

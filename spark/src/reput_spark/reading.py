@@ -1,0 +1,189 @@
+"""Reads a log for Spark: plans tasks on the driver, makes Arrow batches on the executors.
+
+Nothing here knows Spark, so that all of it can be tested without a JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import attrs
+import pyarrow as pa
+
+from reput.arrow import to_arrow
+from reput.errors import CorruptFileError
+from reput.rebuild import Split, plan_splits, read_split
+from reput_spark.errors import SparkReputError
+from reput_spark.logs import LogPlace, OpenLog, find_logs, open_log
+from reput_spark.rows import Condition, offset_range, wanted_rows
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from reput.batch import DispatchBatch, Finding
+    from reput_spark.options import ReadOptions
+
+__all__ = ["DAMAGE_COLUMN", "STORE_COLUMN", "Task", "plan_tasks", "read_task"]
+
+STORE_COLUMN = "store"
+"""Column that says which of the paths a row came from; where it is asked for."""
+DAMAGE_COLUMN = "damage"
+"""Column that says what is wrong, with ``corrupt=collect``; null for sound rows."""
+
+
+@attrs.frozen
+class Task:
+    """What one Spark task reads; plain values."""
+
+    place: LogPlace
+    split: Split
+    log_end: int
+
+
+def plan_tasks(options: ReadOptions, conditions: tuple[Condition, ...] = ()) -> list[Task]:
+    """The tasks of a read, in the order of the logs and of their bytes.
+
+    Args:
+        options: of the read.
+        conditions: those of the query; they say which part of the log nobody needs to look at.
+
+    Raises:
+        SparkReputError: no log at a path, or one that cannot be read.
+    """
+    low, high = offset_range(options, conditions)
+    tasks: list[Task] = []
+    for place in find_logs(options.paths):
+        with _opened(place) as log:
+            splits = _splits(log, place, options, low, high)
+            tasks += [Task(place, split, log.max_physical_offset) for split in splits]
+    return tasks
+
+
+def _opened(place: LogPlace, end_offset: int | None = None) -> OpenLog:
+    try:
+        return open_log(place, end_offset)
+    except CorruptFileError as error:
+        raise SparkReputError("DAMAGED", str(error)) from error
+
+
+def _splits(
+    log: OpenLog, place: LogPlace, options: ReadOptions, low: int | None, high: int | None
+) -> list[Split]:
+    """Those of one log that may hold a record at ``[low, high)``."""
+    start, end = log.min_physical_offset, log.max_physical_offset
+    # Files begin at a border; where else one is, only looking tells.
+    if low is not None:
+        start = max(start, _file_border(log, low))
+    if high is not None:
+        end = min(end, _file_border(log, high + log.file_size - 1))
+    # A cut may fall for a body that holds a record. Who lands behind it notices, and fails; who
+    # passes over damage would take what is in the body for records, and begins at whole files.
+    by_file = options.split_size is None or options.corrupt != "fail"
+    size = place.file_size if by_file else options.split_size
+    assert size is not None
+    return [
+        split
+        for split in plan_splits(log, size, start, end)
+        if (low is None or split.end_offset > low) and (high is None or split.start_offset < high)
+    ]
+
+
+def _file_border(log: OpenLog, offset: int) -> int:
+    """Beginning of the file that holds ``offset``, also where there is none such yet."""
+    first = log.min_physical_offset
+    return first + (offset - first) // log.file_size * log.file_size
+
+
+def read_task(
+    task: Task,
+    options: ReadOptions,
+    schema: pa.Schema,
+    conditions: tuple[Condition, ...] = (),
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one task.
+
+    Args:
+        task: what to read.
+        options: of the read.
+        schema: of the batches: columns of `reput.arrow.COLUMNS`, `STORE_COLUMN`, `DAMAGE_COLUMN`.
+        conditions: those of the query that are applied here.
+
+    Raises:
+        SparkReputError: damage, and the option ``corrupt`` is ``"fail"``.
+    """
+    columns = [name for name in schema.names if name not in (STORE_COLUMN, DAMAGE_COLUMN)]
+    plain = pa.schema([schema.field(name) for name in columns])
+    with _opened(task.place, task.log_end) as log:
+        for batch in _batches(log, task, options):
+            rows = wanted_rows(batch, options, conditions)
+            if rows is None or rows.any():
+                for first in range(0, len(batch), options.batch_rows):
+                    made = _made(batch, first, options.batch_rows, rows, plain)
+                    if made is not None:
+                        yield _completed(made, schema, task)
+            if batch.finding is not None and options.corrupt == "collect":
+                low, high = options.min_offset, options.max_offset
+                at = batch.finding.physical_offset
+                if (low is None or at >= low) and (high is None or at < high):
+                    yield _damage_row(batch.finding, schema, task)
+
+
+def _batches(log: OpenLog, task: Task, options: ReadOptions) -> Iterator[DispatchBatch]:
+    split = task.split
+    if options.corrupt != "fail":
+        yield from log.scan(split.start_offset, split.end_offset, check_crc=options.check_crc)
+        return
+    try:
+        yield from read_split(log, split, check_crc=options.check_crc)
+    except CorruptFileError as error:
+        raise SparkReputError(
+            "DAMAGED",
+            f"{error}. Option split_size=file reads whole files in one piece; if that fails, too, "
+            "corrupt=skip leaves out what is damaged, and corrupt=collect shows it",
+        ) from error
+
+
+def _made(
+    batch: DispatchBatch,
+    first: int,
+    most: int,
+    rows: npt.NDArray[np.bool_] | None,
+    plain: pa.Schema,
+) -> pa.RecordBatch | None:
+    """The wanted ones of ``most`` rows from ``first`` on; None where none is wanted."""
+    part = batch[first : first + most]
+    wanted = None if rows is None else rows[first : first + most]
+    if wanted is None or wanted.all():
+        return to_arrow(part, plain)
+    if not wanted.any():
+        return None
+    return to_arrow(part, plain).filter(pa.array(wanted))
+
+
+def _completed(made: pa.RecordBatch, schema: pa.Schema, task: Task) -> pa.RecordBatch:
+    """With the columns that are not the log's own."""
+    if made.schema.names == schema.names:
+        return made
+    count = made.num_rows
+    arrays = []
+    for field in schema:
+        if field.name == STORE_COLUMN:
+            arrays.append(pa.repeat(pa.scalar(task.place.store), count))
+        elif field.name == DAMAGE_COLUMN:
+            arrays.append(pa.nulls(count, pa.string()))
+        else:
+            arrays.append(made.column(field.name))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _damage_row(finding: Finding, schema: pa.Schema, task: Task) -> pa.RecordBatch:
+    """One row that says where something is damaged, and what."""
+    known = {
+        "physical_offset": finding.physical_offset,
+        STORE_COLUMN: task.place.store,
+        DAMAGE_COLUMN: f"{finding.reason.value} ({finding.detail})",
+    }
+    arrays = [pa.array([known.get(field.name)], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

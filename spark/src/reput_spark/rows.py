@@ -1,0 +1,99 @@
+"""Which rows of a batch a read wants: decided by the column, before anything goes to Arrow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.batch import DispatchBatch
+    from reput_spark.options import ReadOptions
+
+__all__ = ["Condition", "offset_range", "wanted_rows"]
+
+
+@attrs.frozen
+class Condition:
+    """One condition of a query on one number column, or on the topic; plain values."""
+
+    column: str
+    """``topic``, or a number column of a batch."""
+    operator: str
+    """``=``, ``in``, ``<``, ``<=``, ``>``, ``>=``; for the topic ``=`` and ``in``."""
+    value: Any
+    """A number or a text; for ``in`` a tuple of them. Times are ms."""
+
+    def rows(self, batch: DispatchBatch) -> npt.NDArray[np.bool_]:
+        """``(n,)``: whether each row meets it."""
+        if self.column == "topic":
+            names = self.value if self.operator == "in" else (self.value,)
+            return _of_topics(batch, frozenset(names))
+        column = batch.column(self.column)
+        if self.operator == "in":
+            limits = np.iinfo(np.int64)  # what no column can hold is in none
+            values = [each for each in self.value if limits.min <= each <= limits.max]
+            return np.isin(column, np.array(values, np.int64))
+        found: npt.NDArray[np.bool_] = _COMPARE[self.operator](column, self.value)
+        return found
+
+
+_COMPARE: dict[str, Any] = {
+    "=": np.equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+
+
+def offset_range(
+    options: ReadOptions, conditions: tuple[Condition, ...] = ()
+) -> tuple[int | None, int | None]:
+    """The physical offsets ``[low, high)`` that a read wants at most; None: no limit."""
+    lows, highs = [options.min_offset], [options.max_offset]
+    for each in conditions:
+        if each.column == "physical_offset" and each.operator != "in":
+            if each.operator in ("=", ">", ">="):
+                lows.append(each.value + (each.operator == ">"))
+            if each.operator in ("=", "<", "<="):
+                highs.append(each.value + (each.operator != "<"))
+    low = max((each for each in lows if each is not None), default=None)
+    return low, min((each for each in highs if each is not None), default=None)
+
+
+def wanted_rows(
+    batch: DispatchBatch, options: ReadOptions, conditions: tuple[Condition, ...] = ()
+) -> npt.NDArray[np.bool_] | None:
+    """``(n,)``: the rows that a read wants; None for all of them."""
+    parts = []
+    if options.topics is not None:
+        parts.append(_of_topics(batch, options.topics))
+    if options.queue_ids is not None:
+        parts.append(np.isin(batch.queue_id, sorted(options.queue_ids)))
+    for column, low, high in [
+        ("physical_offset", options.min_offset, options.max_offset),
+        ("queue_offset", options.min_queue_offset, options.max_queue_offset),
+        ("store_timestamp", options.start_timestamp, options.end_timestamp),
+    ]:
+        if low is not None:
+            parts.append(batch.column(column) >= low)
+        if high is not None:
+            parts.append(batch.column(column) < high)
+    parts += [condition.rows(batch) for condition in conditions]
+    if options.filter is not None and (not parts or np.logical_and.reduce(parts).any()):
+        # Last: it looks at properties, which a batch that nobody wants is never asked for.
+        parts.append(options.filter.matches_batch(batch))
+    if not parts:
+        return None
+    found: npt.NDArray[np.bool_] = np.logical_and.reduce(parts)
+    return found
+
+
+def _of_topics(batch: DispatchBatch, names: frozenset[str]) -> npt.NDArray[np.bool_]:
+    wanted = np.array([topic in names for topic in batch.topics] or [False])
+    found: npt.NDArray[np.bool_] = wanted[batch.topic_code]
+    return found

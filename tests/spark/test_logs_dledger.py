@@ -1,0 +1,368 @@
+"""Logs that DLedger writes: the same records, each in an entry of its own."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sparkstores import fill, messages_of
+
+import reput
+from reput.errors import CorruptFileError
+from reput_spark import ReadOptions, SparkReputError
+from reput_spark.ledgerentries import ENTRY_DTYPE
+from reput_spark.logs import LEDGER, find_logs, open_log
+from reput_spark.reading import plan_tasks, read_task
+from reput_spark.rows import Condition
+from reput_spark.schema import arrow_schema, spark_schema
+
+FILE_SIZE = 16_384
+COLUMNS = ["physical_offset", "msg_id", "body", "topic", "queue_offset", "keys", "size"]
+SCHEMA = arrow_schema(spark_schema(COLUMNS))
+
+
+class Ledger:
+    """Writes entries as the library does, byte by byte; knows nothing of what reads them."""
+
+    def __init__(self, directory, file_size=FILE_SIZE, base=0):
+        self.directory = directory
+        self.file_size = file_size
+        self.base = base
+        self.data = bytearray()
+        self.offsets = []  # of the records
+        self.entries = []  # of the entries
+        self.index = 0
+        self.term = 1
+
+    @property
+    def position(self):
+        return self.base + len(self.data)
+
+    def append(self, record, magic=1):
+        """One entry; ``record`` is given the offset at which it stands."""
+        size = 48 + len(record)
+        left = self.file_size - len(self.data) % self.file_size
+        if left < size + 8:
+            self.data += struct.pack(">ii", -1, left) + bytes(left - 8)
+        position = self.position
+        if magic == 1:
+            record = record[:28] + struct.pack(">q", position + 48) + record[36:]
+            self.offsets.append(position + 48)
+        head = (magic, size, self.index, self.term, position, 0, 0, 0, len(record))
+        self.data += struct.pack(">iiqqqiiii", *head) + record
+        self.entries.append(position)
+        self.index += 1
+
+    def write(self, committed=None):
+        self.directory.mkdir(parents=True, exist_ok=True)
+        size = self.file_size
+        padded = bytes(self.data) + bytes(-len(self.data) % size)
+        for start in range(0, len(padded), size):
+            path = self.directory / f"{self.base + start:020d}"
+            path.write_bytes(padded[start : start + size])
+        if committed is not None:
+            text = f"#Sat Nov 21 14:15:50 UTC 2026\nendIndex=99\ncommittedIndex={committed}\n"
+            (self.directory.parent / "checkpoint").write_text(text)
+        return self
+
+    def path_of(self, offset):
+        base = self.base + (offset - self.base) // self.file_size * self.file_size
+        return self.directory / f"{base:020d}", offset - base
+
+    def spoil(self, offset, data):
+        path, position = self.path_of(offset)
+        with path.open("r+b") as file:
+            file.seek(position)
+            file.write(data)
+
+
+class Messages(list):
+    """A list that Hypothesis can show beside an example that fails."""
+
+    def __repr__(self):
+        return f"<{len(self)} messages>"
+
+
+@pytest.fixture(scope="module")
+def messages(plain_store):
+    return Messages(messages_of(plain_store))
+
+
+@pytest.fixture
+def ledger(tmp_path, messages):
+    """The messages of the plain store, in entries; some entries hold none of them."""
+    made = Ledger(tmp_path / "store" / "dledger-n0" / "data")
+    for number, message in enumerate(messages):
+        if number % 50 == 0:
+            made.append(b"", magic=2)
+        if number % 70 == 0:
+            made.append(b"configuration", magic=3)
+            made.term += 1
+        made.append(message.record)
+    return made.write()
+
+
+def rows_of(path, conditions=(), **options):
+    parsed = ReadOptions.parse({"path": str(path), **options})
+    return [
+        row
+        for task in plan_tasks(parsed, conditions)
+        for batch in read_task(task, parsed, SCHEMA, conditions)
+        for row in batch.to_pylist()
+    ]
+
+
+def offsets(path, conditions=(), **options):
+    return [row["physical_offset"] for row in rows_of(path, conditions, **options)]
+
+
+def test_the_head_of_an_entry_is_48_bytes():
+    packed = struct.pack(">iiqqqiiii", 1, 2, 3, 4, 5, 6, 7, 8, 9)
+
+    assert np.frombuffer(packed, ENTRY_DTYPE)[0].tolist() == (1, 2, 3, 4, 5, 6, 7, 8, 9)
+
+
+@pytest.mark.parametrize("where", ["store", "store/dledger-n0", "store/dledger-n0/data", "."])
+def test_messages_of_a_ledger_are_found_with_the_offsets_that_they_state(
+    where, ledger, messages, tmp_path
+):
+    rows = rows_of(tmp_path / where)
+
+    assert [row["physical_offset"] for row in rows] == ledger.offsets
+    assert [row["msg_id"][-16:] for row in rows] == [f"{each:016X}" for each in ledger.offsets]
+    for row, message in zip(rows, messages, strict=True):
+        assert row["msg_id"][:-16] == message.msg_id[:-16]
+        for name in ("body", "topic", "queue_offset", "size"):
+            assert row[name] == getattr(message, name)
+        assert row["keys"] == list(message.keys)
+
+
+def test_one_file_of_a_ledger_is_read_alone(ledger):
+    wanted = [each for each in ledger.offsets if FILE_SIZE <= each < 2 * FILE_SIZE]
+
+    assert offsets(ledger.directory / f"{FILE_SIZE:020d}") == wanted
+
+
+@settings(deadline=None, max_examples=30)
+@given(data=st.data())
+def test_any_range_of_offsets(data, ledger_of_all):
+    low = data.draw(st.integers(0, ledger_of_all.position))
+    high = data.draw(st.integers(0, ledger_of_all.position))
+    pushed = (Condition("physical_offset", "<", high),)
+    rows = data.draw(st.sampled_from(["1", "100"]))
+
+    found = offsets(ledger_of_all.directory, pushed, min_offset=str(low), batch_rows=rows)
+
+    assert found == [each for each in ledger_of_all.offsets if low <= each < high]
+
+
+@pytest.fixture(scope="module")
+def ledger_of_all(tmp_path_factory, messages):
+    made = Ledger(tmp_path_factory.mktemp("ledger") / "data", base=FILE_SIZE * 7)
+    for message in messages:
+        made.append(message.record)
+    return made.write()
+
+
+def test_small_splits_are_all_of_it_once(tmp_path, messages):
+    made = Ledger(tmp_path / "data", file_size=1 << 20)
+    for _ in range(8):
+        for message in messages:
+            made.append(message.record)
+    made.write()
+    options = ReadOptions.parse({"path": str(tmp_path), "split_size": "65536"})
+
+    assert len(plan_tasks(options)) > 10
+    assert offsets(tmp_path, split_size="65536") == made.offsets
+
+
+def test_an_entry_larger_than_a_window_is_one_row(tmp_path, messages):
+    with reput.open(tmp_path / "large", plugins=()) as store:
+        store.put(reput.Message("T", b"x" * ((4 << 20) - 1_000)))
+    (large,) = messages_of(tmp_path / "large")
+    made = Ledger(tmp_path / "data", file_size=16 << 20)
+    for message in [messages[1], large, messages[2]]:
+        made.append(message.record)
+    made.write()
+
+    rows = rows_of(tmp_path / "data")
+
+    assert [len(row["body"]) for row in rows] == [
+        len(messages[1].body), len(large.body), len(messages[2].body)
+    ]  # fmt: skip
+    assert [row["physical_offset"] for row in rows] == made.offsets
+
+
+@pytest.mark.parametrize("committed", [-1, 0, 57, 300, 10_000])
+def test_what_is_not_committed_is_not_read(tmp_path, messages, committed):
+    made = Ledger(tmp_path / "dledger-n1" / "data")
+    for message in messages:
+        made.append(message.record)
+    made.write(committed)
+
+    assert offsets(tmp_path) == made.offsets[: committed + 1]
+
+
+def test_a_checkpoint_that_says_no_number_is_told(ledger):
+    (ledger.directory.parent / "checkpoint").write_text("committedIndex=many\n")
+
+    with pytest.raises(SparkReputError, match=r"REPUT_DAMAGED.*'many'"):
+        offsets(ledger.directory)
+
+
+def test_the_log_from_before_the_ledger_is_read_with_it(tmp_path, messages):
+    fill(tmp_path, 20)
+    before = [message.physical_offset for message in messages_of(tmp_path)]
+    made = Ledger(tmp_path / "dledger-n0" / "data", base=FILE_SIZE)
+    for message in messages:
+        made.append(message.record)
+    made.write()
+
+    places = find_logs([str(tmp_path)])
+
+    assert [place.kind for place in places] == ["commitlog", LEDGER]
+    assert {place.store for place in places} == {str(tmp_path)}
+    assert offsets(tmp_path) == before + made.offsets
+
+
+# --------------------------------------------------------------------------- damage
+
+
+def test_a_torn_entry_at_the_end_ends_the_log(tmp_path, messages):
+    made = Ledger(tmp_path / "data")
+    for message in messages[:10]:
+        made.append(message.record)
+    last = made.entries[-1]
+    made.data[last - made.base + 100 :] = b""
+    made.write()
+
+    # Its lengths are there and its end is not; nobody can tell that from a body of zeros, but for
+    # what the record in it says.
+    with pytest.raises(SparkReputError, match="REPUT_DAMAGED"):
+        offsets(tmp_path)
+    made.spoil(last, bytes(48))
+    assert offsets(tmp_path) == made.offsets[:-1]
+
+
+@pytest.mark.parametrize(
+    ("at", "data"),
+    [
+        (0, b"\x00\x00\x00\x09"),  # magic
+        (0, bytes(8)),
+        (4, b"\x00\x00\x00\x05"),  # size
+        (4, b"\x7f\x00\x00\x00"),
+        (8, b"\x11"),  # index
+        (24, b"\x01"),  # position
+        (44, b"\x7f"),  # body size
+        (48 + 4, b"\xff"),  # magic of the record
+        (48 + 28, b"\xff"),  # its own offset
+    ],
+)
+def test_a_damaged_entry_is_told_or_left_out(ledger, messages, at, data):
+    victim = ledger.entries[ledger.entries.index(ledger.offsets[100] - 48)]
+    ledger.spoil(victim + at, data)
+
+    with pytest.raises(SparkReputError, match=r"\[REPUT_DAMAGED\]"):
+        offsets(ledger.directory)
+    found = offsets(ledger.directory, corrupt="skip")
+
+    left_out = [] if at == 8 else [ledger.offsets[100]]  # a record whose number alone is wrong
+    assert found == [each for each in ledger.offsets if each not in left_out]
+
+
+def test_a_record_that_does_not_match_its_checksum_is_noticed(ledger):
+    ledger.spoil(ledger.offsets[101] + 88, b"\xff\xff")
+
+    assert offsets(ledger.directory) == ledger.offsets
+    with pytest.raises(SparkReputError, match="checksum"):
+        offsets(ledger.directory, check_crc="true")
+    found = offsets(ledger.directory, check_crc="true", corrupt="skip")
+    assert found == [each for each in ledger.offsets if each != ledger.offsets[101]]
+
+
+def test_damage_in_front_of_what_is_committed_does_not_end_the_log(tmp_path, messages):
+    made = Ledger(tmp_path / "data")
+    for message in messages[:30]:
+        made.append(message.record)
+    assert made.position < FILE_SIZE
+    made.write(committed=29)
+    made.spoil(made.entries[10], b"\xff" * 48)
+
+    with pytest.raises(SparkReputError, match="REPUT_DAMAGED"):
+        offsets(tmp_path)
+    found = offsets(tmp_path, corrupt="skip")
+    assert found == [*made.offsets[:10], *made.offsets[11:]]
+
+
+def test_a_forged_entry_in_a_body_does_not_become_rows(tmp_path, messages):
+    made = Ledger(tmp_path / "data", file_size=1 << 20)
+    for _ in range(5):
+        for message in messages:
+            made.append(message.record)
+    # The body begins behind the heads of entry and record, and says that an entry stands there.
+    at = made.position + 48 + 88
+    forged = struct.pack(">iiqqqiiii", 1, 48 + 100, 7, 9, at, 0, 0, 0, 100) + bytes(100)
+    with reput.open(tmp_path / "forger", plugins=()) as store:
+        store.put(reput.Message("T", forged + bytes(2_000)))
+    (record,) = messages_of(tmp_path / "forger")
+    for each in [record, *messages, *messages]:
+        made.append(each.record)
+    made.write()
+    size = str(at - 20)
+    options = ReadOptions.parse({"path": str(tmp_path / "data"), "split_size": size})
+    assert plan_tasks(options)[1].split.start_offset == at
+
+    with pytest.raises(SparkReputError, match="REPUT_DAMAGED"):
+        offsets(tmp_path / "data", split_size=size)
+    assert offsets(tmp_path / "data", split_size="file") == made.offsets
+    assert offsets(tmp_path / "data", split_size=size, corrupt="skip") == made.offsets
+
+
+@settings(deadline=None, max_examples=100)
+@given(at=st.integers(0, 1 << 16), spoiled=st.binary(min_size=1, max_size=60))
+def test_any_damage_loses_no_entry_but_those_that_it_hits(at, spoiled, tmp_path_factory, messages):
+    made = Ledger(tmp_path_factory.mktemp("spoiled") / "data", file_size=4_096)
+    for message in messages[1:24]:
+        made.append(message.record)
+    made.write(committed=22)
+    at %= made.position
+    _, position = made.path_of(at)
+    spoiled = spoiled[: made.file_size - position]
+    made.spoil(at, spoiled)
+
+    found = offsets(made.directory, corrupt="skip")
+
+    hit = {
+        offset
+        for offset, end in zip(made.offsets, [*made.entries[1:], made.position], strict=True)
+        if offset - 48 < at + len(spoiled) and at < end
+    }
+    assert set(made.offsets) - hit <= set(found)
+    assert found == sorted(found)
+
+
+def test_a_whole_store_of_java_in_entries(tmp_path, golden_store, golden_rows):
+    rows = golden_rows("basic", "put")
+    made = Ledger(tmp_path / "data", file_size=1 << 20)
+    for message in messages_of(golden_store("basic")):
+        made.append(message.record)
+    made.write()
+
+    found = rows_of(made.directory)
+
+    assert [row["body"].hex() for row in found] == [row["body"] for row in rows]
+    assert json.dumps([row["queue_offset"] for row in found]) == json.dumps(
+        [row["queue_offset"] for row in rows]
+    )
+
+
+def test_opening_a_ledger_whose_files_do_not_fit_is_told(ledger):
+    (place,) = find_logs([str(ledger.directory)])
+    (ledger.directory / f"{FILE_SIZE:020d}").unlink()
+
+    with pytest.raises(CorruptFileError, match="missing"):
+        open_log(place)

@@ -1,0 +1,266 @@
+"""Logs as DataFrames: what arrives behind the JVM is what is in the log."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import json
+import shutil
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException, PythonException
+from sparkstores import forged_store, messages_of
+
+import reput
+from reput.arrow import to_arrow
+from reput_spark import SparkReputError, code_of, read
+
+GOLDEN = ["basic", "slow", "v6", "transaction", "delay", "ext"]
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def rows_of(frame):
+    return frame.orderBy("store", "physical_offset").toArrow().to_pylist()
+
+
+def ms(time):
+    return (time - EPOCH) // dt.timedelta(milliseconds=1)
+
+
+def expanded(text):
+    """Java prints IPv6 addresses without shortening them."""
+    address, _, port = text.removeprefix("/").rpartition(":")
+    return ipaddress.ip_address(address.strip("[]")), int(port)
+
+
+def properties_of(text):
+    """As Java reads them: what has no value is none."""
+    entries = [entry.split("\x01") for entry in text.split("\x02")]
+    return {entry[0]: entry[1] for entry in entries if len(entry) == 2 and entry[1]}
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+def test_rows_say_what_java_says_of_its_stores(case, spark, golden_store, golden_rows):
+    expected = {row["physical_offset"]: row for row in golden_rows(case, "put")}
+    frame = spark.read.format("reput").load(str(golden_store(case)))
+
+    rows = {row["physical_offset"]: row for row in frame.toArrow().to_pylist()}
+
+    assert set(expected) <= set(rows)
+    if case != "delay":  # delivered copies were not put by the test program
+        assert len(rows) == len(expected)
+    for offset, java in expected.items():
+        row = rows[offset]
+        for name in (
+            *("topic", "queue_id", "queue_offset", "size", "sys_flag", "flag", "body_crc"),
+            *("reconsume_times", "prepared_transaction_offset", "uniq_key", "msg_id"),
+        ):
+            assert row[name] == java[name], name
+        assert row["body"].hex() == java["body"]
+        assert (row["tags"] or None) == (java["tags"] or None)
+        assert " ".join(row["keys"]) == (java["keys"] or "")
+        assert dict(row["properties"]) == properties_of(java["properties"])
+        assert ms(row["born_timestamp"]) == java["born_timestamp"]
+        assert ms(row["store_timestamp"]) == java["store_timestamp"]
+        assert expanded(row["born_host"]) == expanded(java["born_host"])
+        assert expanded(row["store_host"]) == expanded(java["store_host"])
+        if row["topic"] != "SCHEDULE_TOPIC_XXXX":  # there Java says the deliver time instead
+            assert row["tags_code"] == java["tags_code"]
+
+
+@pytest.mark.parametrize("case", ["demo", "batch", "trimmed"])
+def test_every_column_of_a_store_is_what_the_log_gives_without_spark(case, spark, golden_store):
+    root = golden_store(case)
+    with reput.open(root, "r", plugins=()) as store:
+        expected = [row for batch in store.scan() for row in to_arrow(batch, unit="us").to_pylist()]
+
+    size = "4194304" if case == "demo" else "65536"  # a task costs more than its bytes
+    rows = rows_of(spark.read.format("reput").option("split_size", size).load(str(root)))
+
+    assert {row.pop("store") for row in rows} == {str(root)}
+    assert rows == expected
+
+
+def test_a_projection_by_schema_is_all_that_is_read(spark, plain_store):
+    frame = spark.read.format("reput").schema("body binary, queue_id int").load(str(plain_store))
+
+    assert frame.columns == ["body", "queue_id"]
+    assert [row.body for row in frame.collect()] == [each.body for each in messages_of(plain_store)]
+
+
+def test_people_get_everything_but_the_body(spark, plain_store):
+    frame = read(spark, plain_store)
+
+    assert "body" not in frame.columns
+    assert frame.columns[:3] == ["topic", "queue_id", "queue_offset"]
+    assert frame.count() == 400
+
+
+def test_a_relative_path_is_meant_where_it_is_written(spark, plain_store, monkeypatch):
+    monkeypatch.chdir(plain_store.parent)
+
+    assert read(spark, "store", columns=["store"]).first().store == str(plain_store)
+
+
+def test_people_write_options_as_they_are_used_to(spark, plain_store):
+    frame = read(
+        spark,
+        [plain_store, str(plain_store)],
+        columns=["topic", "store"],
+        topic=["topic-1", "topic-2"],
+        start=dt.datetime(2020, 1, 1, tzinfo=dt.UTC),
+        check_crc=True,
+    )
+
+    assert {row.topic: row["count"] for row in frame.groupBy("topic").count().collect()} == {
+        "topic-1": 200,
+        "topic-2": 200,
+    }
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "physical_offset < 5000",
+        "physical_offset = 0",
+        "topic = 'topic-1' AND queue_id IN (0, 2)",
+        "topic IN ('topic-1', 'nobody')",
+        "tags = 'A' OR flag < 10",
+        "tags IS NULL AND flag >= 300",
+        "NOT (queue_id = 1)",
+        "tags_code = 65 AND queue_offset > 3 AND queue_offset <= 20",
+        "store_timestamp >= timestamp'2020-01-01 00:00:00.0005' AND flag < 50",
+        "store_timestamp < timestamp'2020-01-01'",
+        "born_timestamp = timestamp'2020-01-01'",
+        "keys[0] = 'k17'",
+        "properties['number'] = '18'",
+        "flag = 18 AND size > 100 AND topic LIKE 'topic%'",
+        "body IS NOT NULL AND length(body) = 0",
+    ],
+)
+def test_pushed_conditions_change_no_answer(condition, spark, plain_store):
+    plain = spark.read.format("reput").load(str(plain_store)).where(condition)
+    pushed = (spark.read.format("reput").option("pushdown", "true").load(str(plain_store))).where(
+        condition
+    )
+
+    expected = rows_of(plain)
+
+    assert rows_of(pushed) == expected
+    assert "born" in condition or "2020-01-01'" in condition or expected
+
+
+def test_pushed_conditions_are_decided_while_reading(spark, plain_store):
+    frame = read(spark, plain_store, columns=["topic", "queue_id"]).where("queue_id = 1")
+
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+
+    assert "Filter " not in plan
+    assert (
+        "Filter "
+        in frame.where("length(topic) = 7")._jdf.queryExecution().executedPlan().toString()
+    )
+    assert {row.queue_id for row in frame.collect()} == {1}
+
+
+def test_the_filter_of_consumers_selects_the_same_messages(spark, plain_store):
+    pytest.importorskip("reput_filter")
+    expected = [
+        message.flag
+        for message in messages_of(plain_store)
+        if int(message.properties["weight"]) > 7
+    ]
+
+    frame = read(spark, plain_store, columns=["flag"], filter="weight > 7")
+    tagged = read(spark, plain_store, columns=["tags"], filter="A || C", filter_kind="TAG")
+
+    assert [row.flag for row in frame.collect()] == expected
+    assert {row.tags for row in tagged.collect()} == {"A"}
+
+
+def test_sql_reads_a_store_through_a_view(spark, plain_store):
+    options = f"path '{plain_store}', topic 'topic-3'"
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW log USING reput OPTIONS ({options})")
+
+    assert spark.sql("SELECT count(*) AS n FROM log").collect()[0].n == 100
+    spark.catalog.dropTempView("log")
+
+
+def test_damage_is_told_by_the_code_in_the_text_of_sparks_error(spark, tmp_path):
+    _, at = forged_store(tmp_path / "store", before=400)
+
+    with pytest.raises(PythonException, match="one piece") as failure:
+        read(spark, tmp_path / "store", split_size=at - 20).count()
+
+    assert code_of(failure.value) == "DAMAGED"
+    assert read(spark, tmp_path / "store", split_size="file").count() == 702
+    assert read(spark, tmp_path / "store", split_size=at - 20, corrupt="skip").count() == 702
+
+
+def test_damage_is_collected_as_rows(spark, tmp_path, plain_store):
+    shutil.copytree(plain_store, tmp_path / "store")
+    victim = messages_of(plain_store)[30].physical_offset
+    with (tmp_path / "store" / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(victim + 4)
+        file.write(b"\xff")
+
+    frame = read(spark, tmp_path / "store", corrupt="collect")
+
+    (bad,) = frame.where("damage IS NOT NULL").collect()
+    assert bad.physical_offset == victim
+    assert frame.count() == 400
+    # SQL's rule for what is not known, also where the condition is applied while reading.
+    assert frame.where("topic = 'topic-2'").count() == 99
+    assert frame.where(f"physical_offset = {victim}").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "code"),
+    [
+        ({"topci": "x"}, None, "OPTION"),
+        ({"corrupt": "perhaps"}, None, "OPTION"),
+        ({}, "nothing", "NO_LOG"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_before_any_task(options, path, code, spark, plain_store):
+    with pytest.raises(AnalysisException) as failure:
+        spark.read.format("reput").options(**options).load(path or str(plain_store)).count()
+
+    assert code_of(failure.value) == code
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ("topics string", "no column 'topics'"),
+        ("queue_id bigint", "is int, not bigint"),
+        ("tags string not null", "may be null"),
+    ],
+)
+def test_a_schema_that_no_log_has_is_refused(schema, text, spark, plain_store):
+    with pytest.raises(PySparkException, match=text) as failure:
+        spark.read.format("reput").schema(schema).load(str(plain_store)).count()
+
+    assert code_of(failure.value) == "OPTION"
+
+
+def test_people_are_told_of_mistakes_without_spark(spark, plain_store):
+    with pytest.raises(SparkReputError, match="no column 'keyz'"):
+        read(spark, plain_store, columns=["keyz"])
+    with pytest.raises(SparkReputError, match="'min_ofset'"):
+        read(spark, plain_store, min_ofset=5)
+
+
+def test_a_log_without_records_is_an_empty_frame(spark, tmp_path):
+    (tmp_path / f"{0:020d}").write_bytes(bytes(4_096))
+
+    assert read(spark, tmp_path).count() == 0
+
+
+def test_a_schema_of_a_log_is_json_that_spark_understands(spark, plain_store):
+    frame = spark.read.format("reput").load(str(plain_store))
+
+    names = [field["name"] for field in json.loads(frame.schema.json())["fields"]]
+    assert names[-1] == "store"
+    assert dict(frame.dtypes)["properties"] == "map<string,string>"
+    assert dict(frame.dtypes)["store_timestamp"] == "timestamp"

@@ -1,0 +1,367 @@
+"""Files that Spark has built are those that were built while messages arrived."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import shutil
+import signal
+import zipfile
+from pathlib import Path
+
+import attrs
+import pytest
+
+import reput
+from reput.errors import PluginError, StoreLockedError, StoreNotFoundError
+from reput.rebuild import local
+from reput.rebuild.driver import run_rebuild
+from reput.testing import snapshot
+
+pytest.importorskip("pyspark")
+
+from reput_spark import SparkReputError
+from reput_spark.jobs import SparkEngine, TaskReader, task_source
+from reput_spark.jobs_rebuild import rebuild
+
+CONFIG = {
+    "commitlog": {"file_size": 1 << 20, "preallocate": False},
+    "consumequeue": {"units_per_file": 500},
+    "index": {"slots_per_file": 1_000, "items_per_file": 9_000},
+}
+SPLIT = 300_000  # bytes; at least 1 MiB is taken
+PLUGINS = ["consumequeue", "index"]
+AUDIT = Path(__file__).parents[2] / "examples" / "reput-audit" / "src" / "reput_audit"
+
+
+def fill(store, count=16_000):
+    store.put_many(
+        [
+            reput.Message(
+                f"T{number % 5}",
+                b"x" * (number % 300),
+                queue_id=number % 3,
+                keys=f"k{number}",
+                properties={"UNIQ_KEY": f"U{number}"},
+            )
+            for number in range(count)
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A closed store with several files of every kind."""
+    root = tmp_path_factory.mktemp("rebuild") / "store"
+    with reput.open(root, plugins=PLUGINS, config=CONFIG) as store:
+        fill(store)
+    return root
+
+
+@pytest.fixture
+def path(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "store")
+
+
+def derived(path, names=("consumequeue", "index")):
+    return {name: snapshot(path / name) for name in names}
+
+
+def nothing_is_left_behind(path):
+    return not (path / "reput" / "rebuild").exists()
+
+
+# --------------------------------------------------------------------------- what is built
+
+
+def test_queues_and_index_are_the_same_to_the_byte(spark, path):
+    before = derived(path)
+    for name in before:
+        shutil.rmtree(path / name)
+    told = []
+
+    built = rebuild(
+        spark, path, split_size=SPLIT, progress=lambda done, total: told.append((done, total))
+    )
+
+    assert derived(path) == before
+    assert [(each.plugin, each.message_count, each.reason) for each in built] == [
+        ("consumequeue", 16_000, None),
+        ("index", 16_000, None),
+    ]
+    assert all(each.split_count > 3 for each in built)
+    assert told[-1][0] == told[-1][1] > 0
+    assert nothing_is_left_behind(path)
+    with reput.open(path) as store:
+        assert [(state.lag_size, state.batch_count) for state in store.plugins()] == [(0, 0)] * 2
+
+
+@pytest.mark.parametrize("case", ["basic", "transaction", "batch"])
+def test_of_stores_that_java_wrote(spark, case, golden_store):
+    in_order, on_spark = golden_store(case), golden_store(case)
+    local.rebuild(in_order, PLUGINS, jobs=1)
+
+    rebuild(spark, on_spark, PLUGINS, split_size=SPLIT)
+
+    assert derived(on_spark) == derived(in_order)
+    assert snapshot(on_spark / "index")
+
+
+def test_what_differs_is_told_and_nothing_is_changed(spark, path):
+    victim = path / "consumequeue" / "T1" / "0" / f"{0:020d}"
+    with open(victim, "r+b") as file:
+        file.seek(47)
+        file.write(b"\x55")
+    before = derived(path)
+
+    queues, index = rebuild(spark, path, split_size=SPLIT, check=True)
+
+    (found,) = queues.differences
+    assert (found.path, found.position) == (str(victim.relative_to(path)), 47)
+    assert index.differences == ()
+    assert derived(path) == before
+    assert nothing_is_left_behind(path)
+
+
+@pytest.fixture
+def audit(spark, tmp_path_factory, monkeypatch):
+    """The example of a stranger's plugin, sent to the executors as Spark's users send packages."""
+    archive = tmp_path_factory.mktemp("sent") / "audit.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for source in AUDIT.glob("*.py"):
+            file.write(source, f"reput_audit/{source.name}")
+        about = "reput_audit-0.1.0.dist-info"
+        file.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: reput-audit\nVersion: 1\n")
+        entry = "[reput.plugins]\naudit = reput_audit:AuditPlugin\n"
+        file.writestr(f"{about}/entry_points.txt", entry)
+    spark.sparkContext.addPyFile(str(archive))
+    monkeypatch.syspath_prepend(str(archive))
+
+
+def test_a_strangers_plugin_is_built_unchanged_by_one_task_beside_the_splits(
+    spark, audit, tmp_path
+):
+    path = tmp_path / "store"
+    with reput.open(path, plugins=["consumequeue", "audit"], config=_without_index()) as store:
+        fill(store)
+    before = derived(path, ["consumequeue", "audit"])
+    shutil.rmtree(path / "audit")
+
+    built = {each.plugin: each for each in rebuild(spark, path, split_size=SPLIT)}
+
+    assert derived(path, ["consumequeue", "audit"]) == before
+    assert before["audit"]
+    assert (built["audit"].split_count, built["audit"].message_count) == (1, 16_000)
+    assert built["consumequeue"].split_count > 3
+
+
+def _without_index():
+    return {name: section for name, section in CONFIG.items() if name != "index"}
+
+
+def test_queues_that_cannot_be_built_in_parts_are_built_in_order(spark, path):
+    with reput.open(path) as store:
+        store.log.queue_offsets["T0", 0] += 5  # as after a loss
+        fill(store, 10)
+    before = derived(path)
+
+    queues, index = rebuild(spark, path, split_size=SPLIT)
+
+    assert "repeat or leave gaps" in queues.reason
+    assert (queues.split_count, index.reason) == (1, None)
+    assert derived(path) == before
+
+
+# --------------------------------------------------------------------------- what fails
+
+
+@attrs.frozen
+class Stumble:
+    """A task that fails until it has been tried often enough, having written half of its file."""
+
+    number: int
+    path: str
+    failures: int
+    size: int = 10
+
+    def __str__(self):
+        return f"stumble {self.number} in {self.path}"
+
+
+def test_a_task_that_fails_first_is_begun_anew_and_counted_once(spark, tmp_path):
+    tasks = [Stumble(number, str(tmp_path / str(number)), number % 2) for number in range(4)]
+
+    def work(task, report):
+        tries = os.path.getsize(task.path) if os.path.exists(task.path) else 0
+        with open(task.path, "ab") as file:
+            file.write(b"x")
+        if tries < task.failures:
+            raise OSError("not yet")
+        return task.number, tries
+
+    told = []
+
+    found = SparkEngine(spark).run(work, tasks, told.append)
+
+    assert found == [(0, 0), (1, 1), (2, 0), (3, 1)]
+    assert told[-1] == 40
+    assert told == sorted(told)
+
+
+def test_a_rebuild_whose_tasks_all_fail_first_gives_the_same_bytes(spark, path, tmp_path):
+    before = derived(path)
+    engine = SparkEngine(spark)
+    run = engine.run
+
+    def failing_first(work, tasks, told):
+        marks = str(tmp_path / f"round of {type(tasks[0]).__name__}")
+        os.makedirs(marks)
+        return run(functools.partial(_half_first, work, marks), tasks, told)
+
+    engine.run = failing_first
+    for name in before:
+        shutil.rmtree(path / name)
+
+    run_rebuild(path, (), engine, split_size=SPLIT)
+
+    assert derived(path) == before
+    assert nothing_is_left_behind(path)
+
+
+def _half_first(work, marks, task, report):
+    """The first attempt does all of its work and then is lost."""
+    result = work(task, report)
+    mark = os.path.join(marks, str(task))
+    if not os.path.exists(mark):
+        with open(mark, "x"):
+            pass
+        raise OSError("the executor was lost")
+    return result
+
+
+def test_workers_that_are_killed_change_nothing(spark, path, tmp_path):
+    before = derived(path)
+    engine = SparkEngine(spark)
+    run = engine.run
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    engine.run = lambda work, tasks, told: run(
+        functools.partial(_killed_first, work, str(marks)), tasks, told
+    )
+    for name in before:
+        shutil.rmtree(path / name)
+
+    run_rebuild(path, (), engine, split_size=SPLIT)
+
+    assert derived(path) == before
+    assert {mark.name for mark in marks.iterdir()} == {"ScanTask", "BuildTask"}
+
+
+def _killed_first(work, marks, task, report):
+    """One task of each kind ends its process the first time, with its work half done."""
+    mark = os.path.join(marks, type(task).__name__)
+    if os.path.exists(mark):
+        return work(task, report)
+
+    def die(size):
+        try:
+            os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    result = work(task, die)
+    die(0)  # what builds a file tells nothing of its progress
+    return result
+
+
+def test_a_failure_names_split_and_file_and_leaves_the_store_as_it_was(spark, path):
+    before = snapshot(path)
+    engine = SparkEngine(spark)
+    run = engine.run
+    engine.run = lambda work, tasks, told: run(functools.partial(_broken, work), tasks, told)
+
+    with pytest.raises(
+        SparkReputError, match=r"split 1 \[\d+, \d+\) for consumequeue, index.*full"
+    ):
+        run_rebuild(path, (), engine, split_size=SPLIT)
+
+    assert snapshot(path) == before
+    assert nothing_is_left_behind(path)
+
+
+def _broken(work, task, report):
+    work(task, report)
+    if " 1 " in str(task):
+        raise OSError("the disk is full")
+
+
+def test_damage_that_nobody_has_noted_is_told(spark, path):
+    with reput.open(path, "r") as store:
+        victim = next(iter(store.scan(1 << 20))).physical_offset[5]
+        file, position = store.log.path_of(int(victim))
+    with open(file, "r+b") as log:
+        log.seek(position + 4)
+        log.write(b"\xff\xff\xff\xff")
+    before = derived(path)
+
+    with pytest.raises(SparkReputError, match=r"REPUT_DAMAGED.*backfill"):
+        rebuild(spark, path, split_size=SPLIT)
+
+    assert derived(path) == before
+
+
+def test_what_is_left_of_a_rebuild_that_was_killed_is_swept(spark, path):
+    left = path / "reput" / "rebuild" / "someone" / "index"
+    left.mkdir(parents=True)
+    (left / "half").write_bytes(b"x")
+
+    rebuild(spark, path, ["index"], split_size=SPLIT)
+
+    assert nothing_is_left_behind(path)
+
+
+def test_a_store_that_is_being_written_is_left_alone(spark, path):
+    with reput.open(path), pytest.raises(StoreLockedError):
+        rebuild(spark, path)
+
+
+def test_there_must_be_a_store_that_uses_the_plugin(spark, path, tmp_path):
+    with pytest.raises(StoreNotFoundError):
+        rebuild(spark, tmp_path / "nothing")
+    with pytest.raises(PluginError, match="it uses consumequeue, index"):
+        rebuild(spark, path, ["nobody"])
+    with pytest.raises(SparkReputError, match="mounted"):
+        rebuild(spark, "s3://bucket/store")
+
+
+# --------------------------------------------------------------------------- without a JVM
+
+
+def test_a_reader_that_is_sent_has_no_tasks_but_the_one_it_is_given():
+    tasks = [Stumble(number, "", 0) for number in range(3)]
+    reader = task_source(_number_of, tasks)({}).reader(None)
+    partitions = reader.partitions()
+
+    sent = pickle.loads(pickle.dumps(reader))
+    (batch,) = sent.read(partitions[2])
+
+    assert sent.partitions() == []
+    assert batch["number"].to_pylist() == [2]
+    assert pickle.loads(batch["result"][0].as_py()) == 2
+
+
+def _number_of(task, report):
+    report(task.size)
+    return task.number
+
+
+def test_an_error_that_is_none_of_ours_is_named_with_its_task():
+    def work(task, report):
+        raise ZeroDivisionError("by zero")
+
+    reader = TaskReader(work, [Stumble(7, "/log", 0)])
+
+    with pytest.raises(SparkReputError, match=r"stumble 7 in /log: ZeroDivisionError: by zero"):
+        list(reader.read(reader.partitions()[0]))
