@@ -56,6 +56,7 @@ from reput.reputloop import ReputLoop
 from reput.retention import RetentionConfig
 from reput.retentionholds import LiveHolds, RecordedHolds
 from reput.retentionplanner import Planner, ReadOnlyCleaner
+from reput.startplaces import checked_offsets, dispatch_limit, known_progress
 from reput.storeaccess import StoreBinding
 from reput.storeconfig import (
     DISPATCH_SECTION,
@@ -262,7 +263,7 @@ class _Opening:
             loop = self.loop = ReputLoop(
                 log,
                 dispatchers,
-                _dispatch_limit(log, config),
+                dispatch_limit(log, config),
                 rules,
                 self._write_dead_letter,
                 threads=self.threads,
@@ -408,7 +409,7 @@ class _Opening:
             file = files.get(name)
             progress = opener.log.min_physical_offset
             if file is not None:
-                progress = _known_progress(opener.log, file, clean, recovery, manifest)
+                progress = known_progress(opener.log, file, clean, recovery, manifest)
             opened = opener.open(plugins, name, file, progress, clean=clean, record=record)
             dispatchers[name] = opener.dispatcher(plugins, name, opened, record)
         return dispatchers
@@ -443,7 +444,7 @@ class _Opening:
         knowing = {name for name, _ in plugins.implementing("reput_queue_offsets")}
         loop.wait(end, None, report, names=knowing)
         failed = sorted(name for name in knowing if loop.failure_of(name) is not None)
-        offsets = None if failed else _checked_offsets(plugins)
+        offsets = None if failed else checked_offsets(plugins)
         if offsets is None:
             # Reads all of the log; without a plugin that knows, nobody else does.
             offsets = raised(count_queue_offsets(log), load_floors(self.root, self.disk))
@@ -479,60 +480,3 @@ class _Opening:
             logger.warning("could not remove file=%s error=%s", self.abort.path, error)
         finally:
             self.release()
-
-
-def _known_progress(
-    log: CommitLog,
-    file: ProgressFile,
-    clean: bool,
-    recovery: Recovery,
-    manifest: Manifest | None,
-) -> int:
-    """Physical offset below which a plugin's files are known to be complete and flushed."""
-    progress = file.load()
-    if progress is None:
-        if manifest is not None:
-            return log.min_physical_offset  # new in this store: from the beginning
-        # RocketMQ wrote it: a closed store is dispatched to its end; after a crash everything is
-        # dispatched again from the file that the checkpoint vouches for.
-        return recovery.end_offset if clean else recovery.start_offset
-    believable = file.believable(log)
-    if believable is not None:
-        if log.follows or not recovery.holes:
-            return believable
-        # The records that were there are gone: what was derived from them goes, too.
-        return min(believable, recovery.holes[0].start_offset)
-    if progress.physical_offset > recovery.end_offset:
-        return min(recovery.start_offset, recovery.end_offset)
-    return log.min_physical_offset
-
-
-def _checked_offsets(plugins: PluginSet) -> dict[tuple[str, int], int] | None:
-    """What the first plugin that knows says of queue offsets; None where that is no answer."""
-    try:
-        answer = plugins.first("reput_queue_offsets")
-    except Exception as error:
-        logger.error("queue offsets not known, counted instead error=%r", error)
-        return None
-    if answer is None:
-        return None
-    sound = isinstance(answer, Mapping) and all(
-        isinstance(key, tuple)
-        and len(key) == 2
-        and isinstance(key[0], str)
-        and isinstance(key[1], int)
-        and isinstance(value, int)
-        and value >= 0
-        for key, value in answer.items()
-    )
-    if not sound:
-        logger.error("queue offsets are nonsense, counted instead answer=%.200r", answer)
-        return None
-    return dict(answer)
-
-
-def _dispatch_limit(log: CommitLog, config: CommitLogConfig) -> Callable[[], int]:
-    """How far messages may be dispatched: as far as they are written, or are on disk."""
-    if config.reads_durable:
-        return lambda: min(log.flushed_offset, log.max_physical_offset)
-    return lambda: log.max_physical_offset

@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-import attrs
-
 from reput.batchbody import expand_batch
 from reput.cleaning import Cleaner
 from reput.closerecord import CloseRecord
@@ -28,7 +26,7 @@ from reput.ids import parse_message_id
 from reput.message import Message
 from reput.results import BatchReceipt, Receipt
 from reput.retentionplanner import ReadOnlyCleaner
-from reput.storereads import StoreReads
+from reput.storefacts import StoreFacts
 
 if TYPE_CHECKING:
     from reput.batch import DispatchBatch
@@ -55,7 +53,7 @@ __all__ = ["Store"]
 _NO_WAIT = b"WAIT\x01false\x02"
 
 
-class Store(StoreReads):
+class Store(StoreFacts):
     """An open store. Made by `reput.open`; thread-safe; a context manager that closes itself."""
 
     def __init__(
@@ -332,37 +330,6 @@ class Store(StoreReads):
 
         return self._loop.wait(end, timeout, report, None if plugins is None else set(plugins))
 
-    def report(self) -> dict[str, Any]:
-        """Facts about the store, JSON-like: log, recovery, plugins."""
-        self._check_open()
-        log, recovery = self.log, self.recovery
-        facts: dict[str, Any] = {
-            "root": self.root,
-            "writable": self.writable,
-            "clean": self.clean,
-            "log": {
-                "min_physical_offset": log.min_physical_offset,
-                "max_physical_offset": log.max_physical_offset,
-                "file_size": log.file_size,
-                "file_count": log.file_count,
-            },
-            "recovery": {
-                "start_offset": recovery.start_offset,
-                "end_offset": recovery.end_offset,
-                "message_count": recovery.message_count,
-                "finding": None if recovery.finding is None else str(recovery.finding),
-                "truncated_size": recovery.truncated_size,
-            },
-            "plugins": {},
-            "retention": self._cleaner.report(),
-        }
-        reports = dict(self._usable("reput_report"))
-        for state in self.plugins():
-            known = attrs.asdict(state)
-            del known["name"], known["version"]
-            facts["plugins"][state.name] = {**_reported(reports.get(state.name)), **known}
-        return facts
-
     def work(self) -> int | None:
         """Have the plugins do what is due by the clock, with ``threads=False``: one slice of each.
 
@@ -489,13 +456,3 @@ class Store(StoreReads):
                 logger.error("plugin does not return from closing plugin=%s", name)
             elif call.error is not None:
                 logger.error("plugin failed while closing plugin=%s error=%r", name, call.error)
-
-
-def _reported(report: Callable[[], Any] | None) -> dict[str, Any]:
-    """What a plugin reports of itself; that it could not, where it raises."""
-    if report is None:
-        return {}
-    try:
-        return dict(report() or {})
-    except Exception as error:  # whatever a plugin raises: the other facts are wanted all the same
-        return {"report_error": str(error)}
