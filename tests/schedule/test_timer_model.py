@@ -7,10 +7,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from timerstores import DAY, TimerStore
 
+from reput.testing.powercuts import is_soak
 from reput_schedule._timerput import rounded
 
 PRECISION = 1000
@@ -145,8 +146,10 @@ def test_nothing_is_lost_or_comes_twice_early_or_late(steps):
     keep_the_promises(steps)
 
 
+@example([("put", 1), ("pass", 1000), ("flush", None), ("crash", ({"timerlog"}, False))])
+@example([("put", 1), ("reopen", None), ("crash", ({"config/timermetrics"}, False))])
 @pytest.mark.proof
-@settings(max_examples=1_000, deadline=None, suppress_health_check=CHECKS)
+@settings(max_examples=1_000 if is_soak() else 150, deadline=None, suppress_health_check=CHECKS)
 @given(st.lists(STEPS, min_size=1, max_size=40))
 def test_longer_histories_keep_the_promises_too(steps):
     keep_the_promises(steps)

@@ -8,7 +8,7 @@ import pytest
 
 import reput
 
-PLUGINS = ["consumequeue", "index", "transaction"]
+PLUGINS = ["consumequeue", "transaction"]
 
 
 def files_of(root):

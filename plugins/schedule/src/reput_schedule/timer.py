@@ -158,8 +158,8 @@ class Timer:
         self._delivery.copies = [Copies(check.copies_to, max_physical_offset)]
         self._keep_copies()
         self._delivery.copies_end = check.copies_to
-        if self._files.is_made_again:
-            self._count_again()
+        if self._files.is_made_again or not (check.is_closed and self._metrics.version):
+            self._count_again()  # the file of counts is gone, or of another moment than the log
         needed = limit if is_whole else self._files.covered_to
         return min(needed, check.copies_to)
 
@@ -287,7 +287,9 @@ class Timer:
                 return False
             records = self._files.append(parked)
             self._metrics.name(parked.topics)
-            self._metrics.add(records, 1, self._context.clock())
+            # Where the timer log was lost what was delivered comes once more: it does not wait.
+            waiting = records[~self._is_delivered(records)]
+            self._metrics.add(waiting, 1, self._context.clock())
             return self._agenda.take(records)
 
     @property
