@@ -11,8 +11,8 @@ from reput.storereads import StoreReads
 
 if TYPE_CHECKING:
     from reput.cleaning import Cleaner
-    from reput.retentionplanner import ReadOnlyCleaner
     from reput.recovery import Recovery
+    from reput.retentionplanner import ReadOnlyCleaner
 
 __all__ = ["StoreFacts"]
 
