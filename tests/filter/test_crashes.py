@@ -43,7 +43,7 @@ class TestCrashes(QueuesWithBitMaps, CrashContract):
 
 class TestKilled(QueuesWithBitMaps, KillContract):
     config: ClassVar = {"units_per_file": 30, "extend": True, "extend_file_size": 1024}
-    kills = 40
+    kills = 15
 
     def sources(self):
         filters = PluginSource.of("filter", FixedFilters, {"bit_maps": True})
