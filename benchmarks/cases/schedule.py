@@ -91,10 +91,11 @@ def live(trial: Trial) -> None:
             for number in range(count):
                 began = time.perf_counter()
                 store.put(_messages(number, 1, level=1)[0])
+                # A producer of an even rate: the workload, not a wait for a result.
                 time.sleep(max(seconds / count - (time.perf_counter() - began), 0))
             deadline = time.monotonic() + 30
             while store.scheduled().message_count and time.monotonic() < deadline:
-                time.sleep(0.1)
+                time.sleep(0.1)  # looks now and then: real deliveries take real time
             store.wait_dispatched()
         late = _lateness(store, delay_ms=1_000)
     trial.require(len(late) == count and min(late) >= 0, "a message is missing or came early")

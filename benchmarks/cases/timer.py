@@ -60,6 +60,7 @@ def error(trial: Trial, precision: int) -> None:
                 due = time.time_ns() // 1_000_000 + delay
                 properties = {"TIMER_DELIVER_MS": str(due)}
                 store.put(reput.Message("timed", b"x" * _BODY, properties=properties))
+                # A producer of an even rate: the workload, not a wait for a result.
                 time.sleep(max(seconds / count - (time.perf_counter() - began), 0))
             late = _lateness(store, count, patience=10.0)
         trial.require(min(late) >= 0, "a message came early")
@@ -81,7 +82,7 @@ def _lateness(store: Store, count: int, patience: float) -> list[int]:
         if time.monotonic() > deadline:
             raise RuntimeError(f"wrong result: {len(found)} of {count} messages came")
         if not result:
-            time.sleep(0.05)
+            time.sleep(0.05)  # looks now and then: real deliveries take real time
     return found
 
 
