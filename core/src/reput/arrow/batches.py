@@ -62,7 +62,9 @@ def _array(batch: DispatchBatch, field: pa.Field) -> pa.Array:
     special = _SPECIAL.get(field.name)
     if special is not None:
         return special(batch, field.type)
-    return pa.array(batch.column(field.name).astype(field.type.to_pandas_dtype(), copy=True))
+    # The name of a number's type is the same in Arrow and numpy; before pyarrow 19 its own
+    # `to_pandas_dtype` wants pandas installed.
+    return pa.array(batch.column(field.name).astype(str(field.type), copy=True))
 
 
 def _topic(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
