@@ -39,7 +39,7 @@ def test_every_recipe_runs(spark, tmp_path, capsys):
 
 
 def test_the_list_of_commands_loads_neither_spark_nor_arrow():
-    code = "import reput_spark.jobs_cli, sys; print({'pyspark', 'pyarrow'} & set(sys.modules))"
+    code = "import reput_spark.cli, sys; print({'pyspark', 'pyarrow'} & set(sys.modules))"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -1,0 +1,21 @@
+"""``reput spark``: the jobs of reput-spark from the command line, a module for each command."""
+
+from __future__ import annotations
+
+import click
+
+from reput_spark.cli.export import export
+from reput_spark.cli.rebuild import rebuild
+from reput_spark.cli.stats import stats
+from reput_spark.cli.verify import verify
+
+__all__ = ["spark"]
+
+
+@click.group(short_help="Rebuild, verify, export and count on Apache Spark.")
+def spark() -> None:
+    """Jobs that read whole logs: on Apache Spark, or with --jobs in processes of this machine."""
+
+
+for _command in (rebuild, verify, export, stats):
+    spark.add_command(_command)

@@ -1,0 +1,65 @@
+"""What a command runs on, and the bar that shows how far it is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from reput.cli.exitcodes import ExitCode
+from reput.cli.failures import Failure
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reput.cli.progress import Progress
+    from reput.rebuild.engine import Engine
+
+__all__ = ["engine_of", "progress_of", "session_of"]
+
+
+def progress_of(label: str) -> Progress:
+    """A bar that counts bytes; quiet where nobody watches."""
+    from reput.cli.progress import Progress
+
+    return Progress(label, None, "bytes")
+
+
+@contextlib.contextmanager
+def engine_of(master: str, jobs: int | None) -> Iterator[Engine]:
+    """Processes of this machine where their number is given, else Spark.
+
+    Raises:
+        Failure: PySpark is not installed.
+    """
+    if jobs is not None:
+        from reput.rebuild.engine import LocalEngine
+
+        with LocalEngine(jobs) as engine:
+            yield engine
+        return
+    try:
+        import pyspark  # noqa: F401 - to tell that it is missing before anything is begun
+    except ImportError:
+        raise Failure(
+            "PySpark is not installed: pip install reput-spark, or use --jobs",
+            ExitCode.UNAVAILABLE,
+        ) from None
+    from reput_spark.jobs import SparkEngine
+
+    session = session_of(master)
+    try:
+        yield SparkEngine(session)
+    finally:
+        session.stop()
+
+
+def session_of(master: str) -> SparkSession:
+    """A session at ``master``; ``sc://`` means Spark Connect."""
+    if master.startswith("sc://"):
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.remote(master).getOrCreate()
+    from reput_spark.session import local_session
+
+    return local_session(master)

@@ -1,0 +1,57 @@
+"""``reput spark export``: write Parquet."""
+
+from __future__ import annotations
+
+import click
+
+from reput.cli.options import json_option, with_debug
+from reput_spark.cli.engines import engine_of, progress_of
+from reput_spark.cli.options import corrupt_option, engine_options, paths_argument
+
+__all__ = ["export"]
+
+
+@click.command(short_help="Write Parquet files by topic and day.")
+@paths_argument
+@click.argument("target")
+@click.option("--columns", metavar="NAMES", help="Only these columns, commas between them.")
+@corrupt_option
+@engine_options
+@json_option("one document at the end")
+@with_debug
+def export(
+    paths: tuple[str, ...],
+    target: str,
+    columns: str | None,
+    corrupt: str,
+    master: str,
+    jobs: int | None,
+    split_size: int | None,
+    as_json: bool,
+) -> None:
+    """Write the messages of the logs at PATH to the new directory TARGET, as Parquet."""
+    from reput.cli.output import format_count, format_rate, format_size, print_json
+    from reput.rebuild import SPLIT_SIZE
+    from reput_spark.export import export as run
+
+    with engine_of(master, jobs) as engine, progress_of("exporting") as progress:
+        done = run(
+            paths,
+            target,
+            engine,
+            columns=None if columns is None else [name.strip() for name in columns.split(",")],
+            split_size=split_size or SPLIT_SIZE,
+            corrupt=corrupt,
+            progress=progress.update,
+        )
+        seconds = progress.seconds
+    if as_json:
+        import attrs
+
+        print_json({"target": target, **attrs.asdict(done), "seconds": seconds})
+        return
+    click.echo(
+        f"{target}: {format_count(done.message_count, 'message')} in "
+        f"{format_count(done.file_count, 'file')}, {format_size(done.written_size)} of "
+        f"{format_size(done.size)}; {format_rate(done.message_count, seconds)}"
+    )

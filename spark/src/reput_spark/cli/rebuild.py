@@ -1,0 +1,53 @@
+"""``reput spark rebuild``: build the files of plugins anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from reput.cli.options import json_option, with_debug
+from reput_spark.cli.engines import engine_of, progress_of
+from reput_spark.cli.options import engine_options
+
+if TYPE_CHECKING:
+    from reput.rebuild.driver import Rebuilt
+
+__all__ = ["rebuild"]
+
+
+@click.command(short_help="Build the files of plugins anew.")
+@click.argument("path")
+@click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
+@click.option(
+    "--check", is_flag=True, help="Compare with the files that are there; change nothing."
+)
+@engine_options
+@json_option("one document at the end")
+@with_debug
+def rebuild(
+    path: str,
+    plugins: tuple[str, ...],
+    check: bool,
+    master: str,
+    jobs: int | None,
+    split_size: int | None,
+    as_json: bool,
+) -> None:
+    """Build the files of each PLUGIN of the store at PATH anew from the log, as `reput rebuild`."""
+    from reput.cli.rebuild import print_rebuilt
+    from reput.cli.storeplugins import check_store
+    from reput.rebuild import SPLIT_SIZE
+    from reput.rebuild.driver import run_rebuild
+
+    root = check_store(path)
+    with engine_of(master, jobs) as engine, progress_of("rebuilding") as progress:
+        built: list[Rebuilt] = run_rebuild(
+            root,
+            plugins,
+            engine,
+            split_size=split_size or SPLIT_SIZE,
+            progress=progress.update,
+            check=check,
+        )
+    print_rebuilt(root, built, as_json=as_json)
