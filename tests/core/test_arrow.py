@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -109,6 +110,9 @@ def test_any_bytes_for_a_property_text(texts):
         b"KEYS\x01 k1   k2 \x02",
         b"KEYS\x01  \x02",
         b"TAGS\x01\xff\xfe\x02",  # not UTF-8
+        b"\xff\x01a\x02\xfe\x01b\x02",  # two names that both read as U+FFFD
+        "KEYS\x01k1\u00a0k2\x02".encode(),  # a space that is not ASCII's
+        b"TAGS\x01a\x02KEYS\x01k\x02TAGS\x01b\x02",
     ],
 )
 def test_texts_that_only_strangers_write(text):
@@ -118,6 +122,16 @@ def test_texts_that_only_strangers_write(text):
 
     for batch in log.scan():
         assert_says_the_same(batch)
+
+
+def test_a_tags_code_that_a_plugin_has_put_in_its_place_is_the_one_that_comes():
+    log = SmallLog()
+    log.append(reput.Message("T", b"x", tags="a"))
+    batches = log.scan()
+    batch = next(batches).with_columns({"tags_code": np.array([7])})
+
+    assert to_arrow(batch, ["tags_code"]).to_pylist() == [{"tags_code": 7}]
+    assert to_arrow(batch, ["tags_code", "properties"]).column("tags_code").to_pylist() == [7]
 
 
 def test_columns_come_as_they_are_asked_for():

@@ -152,6 +152,10 @@ class DispatchBatch:
         self._cache[name] = value
         return value
 
+    def holds(self, name: str) -> bool:
+        """Whether a column of numbers is there already: asked for before, or a plugin's."""
+        return name in self._cache
+
     @property
     def physical_offset(self) -> npt.NDArray[np.int64]:
         """``(n,)`` int64: where each record begins in the log (its place, not its field)."""

@@ -1,5 +1,7 @@
 """The log as Arrow: each batch becomes a `pyarrow.RecordBatch`, without a loop over its rows.
 
+`columns_of` is the way back: Arrow columns as messages to be put.
+
     import reput
     from reput.arrow import to_arrow
 
@@ -13,6 +15,25 @@ Needs pyarrow, the extra ``reput[arrow]``. Spark, Parquet and DataFrame librarie
 from __future__ import annotations
 
 from reput.arrow.batches import to_arrow
+from reput.arrow.columns import (
+    INPUT_COLUMNS,
+    InputColumn,
+    check_schema,
+    columns_of,
+    hosts_of,
+    times_of,
+)
 from reput.arrow.fields import COLUMNS, Column, schema_of
 
-__all__ = ["COLUMNS", "Column", "schema_of", "to_arrow"]
+__all__ = [
+    "COLUMNS",
+    "INPUT_COLUMNS",
+    "Column",
+    "InputColumn",
+    "check_schema",
+    "columns_of",
+    "hosts_of",
+    "schema_of",
+    "times_of",
+    "to_arrow",
+]

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reput.arrow.fields import schema_of
-from reput.arrow.propertymaps import property_maps
-from reput.arrow.texts import as_text, binaries
+from reput.arrow.textcolumns import TextColumns
+from reput.arrow.texts import binaries
 from reput.gather import fixed_rows
 from reput.layout import (
     BORN_HOST_POSITION,
@@ -52,13 +52,17 @@ def to_arrow(
         ValueError: no such column.
     """
     schema = columns if isinstance(columns, pa.Schema) else schema_of(columns, unit=unit)
-    arrays = [_array(batch, field) for field in schema]
+    texts = TextColumns(batch, has_all="properties" in schema.names)
+    arrays = [_array(batch, texts, field) for field in schema]
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(batch), pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(batch: DispatchBatch, field: pa.Field) -> pa.Array:
+def _array(batch: DispatchBatch, texts: TextColumns, field: pa.Field) -> pa.Array:
+    from_text = _FROM_TEXT.get(field.name)
+    if from_text is not None:
+        return from_text(texts, field.type)
     special = _SPECIAL.get(field.name)
     if special is not None:
         return special(batch, field.type)
@@ -69,25 +73,6 @@ def _array(batch: DispatchBatch, field: pa.Field) -> pa.Array:
 
 def _topic(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
     return pa.array(batch.topics, kind).take(pa.array(batch.topic_code))
-
-
-def _text(name: str) -> Callable[[DispatchBatch, pa.DataType], pa.Array]:
-    def make(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
-        return as_text(binaries(batch.text(name), batch.start))
-
-    return make
-
-
-def _keys(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
-    text = _text(PROPERTY_KEYS)(batch, kind)
-    trimmed = pc.utf8_trim_whitespace(text)
-    # A text of spaces has no words, where splitting it would give one that is empty.
-    has_words = pc.fill_null(pc.greater(pc.binary_length(trimmed), 0), False)
-    words = pc.utf8_split_whitespace(pc.if_else(has_words, trimmed, pa.scalar(None, pa.string())))
-    lengths = pc.fill_null(pc.list_value_length(words), 0).to_numpy(zero_copy_only=False)
-    offsets = np.zeros(len(batch) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), pc.list_flatten(words), kind)
 
 
 def _body(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
@@ -155,10 +140,16 @@ def _host_text(host: bytes) -> str:
 def _msg_id(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
     """Hex digits of the store host, then of the physical offset, as columns of characters."""
     _, hosts, numbers = _host_bytes(batch, STORE_HOST_V6, _store_host_position(batch))
-    digits = _HEX[batch.physical_offset.astype(">i8").view(np.uint8)].reshape(len(batch), 16)
+    digits = _HEX[batch.physical_offset.astype(">i8").view(np.uint8)].view(np.uint8)
+    digits = digits.reshape(len(batch), 16)
     if len({len(host) for host in hosts}) <= 1:  # nearly always: one store has one address
         heads = np.array([list(host.hex().upper().encode()) for host in hosts], np.uint8)
-        return _strings(np.concatenate([heads[numbers], digits], axis=1)) if hosts else _NO_TEXTS
+        if not hosts:
+            return _NO_TEXTS
+        letters = np.empty((len(batch), heads.shape[1] + 16), np.uint8)
+        letters[:, :-16] = heads[0] if len(hosts) == 1 else heads[numbers]
+        letters[:, -16:] = digits
+        return _strings(letters)
     texts = pa.array([host.hex().upper() for host in hosts], pa.string()).take(pa.array(numbers))
     return pc.binary_join_element_wise(texts, _strings(digits), "")
 
@@ -167,17 +158,22 @@ def _strings(letters: npt.NDArray[np.uint8]) -> pa.StringArray:
     """``n`` texts of one width from ``(n, width)`` ASCII letters."""
     count, width = letters.shape
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(letters))
+    data = np.ascontiguousarray(letters)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
 
 
 _NO_TEXTS: Final = pa.array([], pa.string())
-_HEX: Final = np.array([list(b"%02X" % byte) for byte in range(256)], np.uint8)
+_HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
+"""Both digits of each byte, as they stand in memory."""
+_FROM_TEXT: Final[dict[str, Callable[[TextColumns, pa.DataType], Any]]] = {
+    "tags": lambda texts, kind: texts.column(PROPERTY_TAGS),
+    "tags_code": lambda texts, kind: pa.array(texts.tags_code()),
+    "keys": lambda texts, kind: texts.words(PROPERTY_KEYS, kind),
+    "uniq_key": lambda texts, kind: texts.column(PROPERTY_UNIQ_KEY),
+    "properties": lambda texts, kind: texts.maps(kind),
+}
 _SPECIAL: Final[dict[str, Callable[[DispatchBatch, pa.DataType], Any]]] = {
     "topic": _topic,
-    "tags": _text(PROPERTY_TAGS),
-    "keys": _keys,
-    "uniq_key": _text(PROPERTY_UNIQ_KEY),
-    "properties": property_maps,
     "body": _body,
     "born_timestamp": _time("born_timestamp"),
     "store_timestamp": _time("store_timestamp"),
