@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.rebuild import SPLIT_SIZE, Split, plan_splits, read_split
+from reput.rebuild import SPLIT_SIZE, Split, read_split
 from reput_spark.errors import SparkReputError
 from reput_spark.logs import LogPlace, open_log
 from reput_spark.options import ReadOptions
@@ -62,29 +62,16 @@ def plan(
         SparkReputError: no log at a path, or one that cannot be read.
     """
     wanted = (paths,) if isinstance(paths, str) else tuple(paths)
-    tasks = _plan(wanted, split_size)
-    if corrupt == "skip":
-        return _between_files(tasks)
+    tasks = _plan(wanted, split_size, corrupt)
     even = sum(task.size for task in tasks) // (parallelism * _TASKS_PER_PROCESS)
-    if _SPLIT_MIN <= even < split_size:
-        tasks = _plan(wanted, even)
+    if corrupt == "fail" and _SPLIT_MIN <= even < split_size:
+        tasks = _plan(wanted, even, corrupt)
     return tasks
 
 
-def _plan(paths: tuple[str, ...], split_size: int) -> list[SplitTask]:
-    found = plan_tasks(ReadOptions(paths=paths, split_size=split_size))
+def _plan(paths: tuple[str, ...], split_size: int, corrupt: str) -> list[SplitTask]:
+    found = plan_tasks(ReadOptions(paths=paths, split_size=split_size, corrupt=corrupt))
     return [SplitTask(each.place, each.split, each.log_end) for each in found]
-
-
-def _between_files(tasks: Sequence[SplitTask]) -> list[SplitTask]:
-    found: list[SplitTask] = []
-    for place in dict.fromkeys(task.place for task in tasks):
-        own = [task for task in tasks if task.place == place]
-        start, end = own[0].split.start_offset, own[-1].split.end_offset
-        with open_log(place, own[0].log_end) as log:
-            splits = plan_splits(log, place.file_size, start, end)
-        found += [SplitTask(place, split, own[0].log_end) for split in splits]
-    return found
 
 
 def batches_of(

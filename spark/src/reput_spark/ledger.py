@@ -90,10 +90,11 @@ class LedgerLog(OpenLog):
 
     # ------------------------------------------------------------------ extent
 
-    def find_end(self) -> None:
+    def find_end(self, *, quickly: bool = False) -> None:
         """Look where the log ends: behind the last entry that is known to be committed.
 
-        Without a checkpoint, which newer releases do not write, behind the last whole entry.
+        Without a checkpoint, which newer releases do not write, behind the last whole entry. Only
+        the numbers of all entries of the last file tell which one that is: there is no quick look.
         """
         for base in reversed(self.files.bases):
             if not self.files.read(base, HEAD_SIZE).strip(b"\0"):

@@ -35,6 +35,8 @@ _NEAR_SIZE = 64 << 10
 """Bytes in which a border is looked for first; in most logs they hold many records."""
 _WINDOW_SIZE = 4 << 20
 """Bytes decoded at a time, so that the columns of a window stay in the processor's cache."""
+_PROBE_SIZE = 4 << 10
+"""Bytes that are looked at to tell what is written from what is not yet."""
 _ENTRY_HEAD_SIZE = ENTRY_DTYPE.itemsize
 _KIND_SIZE = _ENTRY_HEAD_SIZE + 8
 _ENTRY_MAGICS = (b"\0\0\0\1", b"\0\0\0\2", b"\0\0\0\3")  # no record is so small
@@ -85,17 +87,49 @@ class OpenLog(CommitLogReader):
         found = super().next_record(start, near)
         return found if found < near or near == end else super().next_record(start, end)
 
-    def find_end(self) -> None:
-        """Look where the log ends, and keep that: what is written later is not read."""
-        # Only the last file that was written can end early; those before it are closed by a blank,
-        # or are damaged there. Files behind it are such as a broker makes ahead of need.
-        bases = self.files.bases
-        written = (base for base in reversed(bases) if self.files.read(base, 8).strip(b"\0"))
-        last = next(written, None)
-        self.set_end(self.files.min_offset if last is None else last)
+    def find_end(self, *, quickly: bool = False) -> None:
+        """Look where the log ends, and keep that: what is written later is not read.
+
+        Args:
+            quickly: begin to look shortly in front of the end, and not where the last file begins.
+                A border there can be the work of a body, so that the end is for those only who
+                read with `read_split`: they must land on it, and fail where they do not.
+        """
+        last = self.last_written()
+        start = self.files.min_offset if last is None else last
+        if quickly and last is not None:
+            start = self._border_before_end(last)
+        self.set_end(start)
         self.follows = last is not None
         self.set_end(self.max_physical_offset)
         self.follows = False
+
+    def _border_before_end(self, base: int) -> int:
+        """A border not far before the end of what is written in a file; its beginning if none is.
+
+        Where zeros begin is guessed by halving. Zeros in a body make the guess too low, at worst,
+        and then more is looked at behind it.
+        """
+        low, high = base, base + self.file_size
+        while high - low > _WINDOW_SIZE:
+            middle = (low + high) // 2
+            if self.files.read(middle, _PROBE_SIZE).strip(b"\0"):
+                low = middle
+            else:
+                high = middle
+        # A body is as large as a window at most, unless a broker was told otherwise.
+        start = max(base, low - 2 * _WINDOW_SIZE)
+        found = self.next_record(start, low) if start > base else low
+        return found if found < low else base
+
+    def last_written(self) -> int | None:
+        """Base of the last file in which something was written; None where nothing was.
+
+        Only that one can end early; those before it are closed by a blank, or are damaged there.
+        Files behind it are such as a broker makes ahead of need.
+        """
+        bases = reversed(self.files.bases)
+        return next((base for base in bases if self.files.read(base, 8).strip(b"\0")), None)
 
 
 def find_logs(paths: Iterable[str]) -> list[LogPlace]:
@@ -125,12 +159,13 @@ def find_logs(paths: Iterable[str]) -> list[LogPlace]:
     return found
 
 
-def open_log(place: LogPlace, end_offset: int | None = None) -> OpenLog:
+def open_log(place: LogPlace, end_offset: int | None = None, *, quickly: bool = False) -> OpenLog:
     """The log at a place, to be read; close it, or use it in a ``with`` statement.
 
     Args:
         place: where it is.
         end_offset: where it ends, when that is known; else it is looked for in the last file.
+        quickly: look near the end only; see `OpenLog.find_end`.
 
     Raises:
         CorruptFileError: files are missing, or not all of one size.
@@ -143,7 +178,7 @@ def open_log(place: LogPlace, end_offset: int | None = None) -> OpenLog:
         log = OpenLog(place)
     try:
         if end_offset is None:
-            log.find_end()
+            log.find_end(quickly=quickly)
         else:
             log.set_end(end_offset)
     except BaseException:

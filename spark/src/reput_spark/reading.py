@@ -5,7 +5,7 @@ Nothing here knows Spark, so that all of it can be tested without a JVM.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import attrs
@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from reput.batch import DispatchBatch, Finding
     from reput_spark.options import ReadOptions
 
-__all__ = ["DAMAGE_COLUMN", "STORE_COLUMN", "Task", "plan_tasks", "read_task"]
+__all__ = [
+    "DAMAGE_COLUMN",
+    "STORE_COLUMN",
+    "Task",
+    "batches_of",
+    "plan_tasks",
+    "read_task",
+    "rows_of",
+]
 
 STORE_COLUMN = "store"
 """Column that says which of the paths a row came from; where it is asked for."""
@@ -55,15 +63,15 @@ def plan_tasks(options: ReadOptions, conditions: tuple[Condition, ...] = ()) -> 
     low, high = offset_range(options, conditions)
     tasks: list[Task] = []
     for place in find_logs(options.paths):
-        with _opened(place) as log:
+        with _opened(place, quickly=not _by_file(options)) as log:
             splits = _splits(log, place, options, low, high)
             tasks += [Task(place, split, log.max_physical_offset) for split in splits]
     return tasks
 
 
-def _opened(place: LogPlace, end_offset: int | None = None) -> OpenLog:
+def _opened(place: LogPlace, end_offset: int | None = None, *, quickly: bool = False) -> OpenLog:
     try:
-        return open_log(place, end_offset)
+        return open_log(place, end_offset, quickly=quickly)
     except CorruptFileError as error:
         raise SparkReputError("DAMAGED", str(error)) from error
 
@@ -78,16 +86,22 @@ def _splits(
         start = max(start, _file_border(log, low))
     if high is not None:
         end = min(end, _file_border(log, high + log.file_size - 1))
-    # A cut may fall for a body that holds a record. Who lands behind it notices, and fails; who
-    # passes over damage would take what is in the body for records, and begins at whole files.
-    by_file = options.split_size is None or options.corrupt != "fail"
-    size = place.file_size if by_file else options.split_size
+    size = place.file_size if _by_file(options) else options.split_size
     assert size is not None
     return [
         split
         for split in plan_splits(log, size, start, end)
         if (low is None or split.end_offset > low) and (high is None or split.start_offset < high)
     ]
+
+
+def _by_file(options: ReadOptions) -> bool:
+    """Whether splits begin where files do, and nowhere else.
+
+    A cut may fall for a body that holds a record. Who lands behind it notices, and fails; who
+    passes over damage would take what is in the body for records, and begins at whole files.
+    """
+    return options.split_size is None or options.corrupt != "fail"
 
 
 def _file_border(log: OpenLog, offset: int) -> int:
@@ -113,25 +127,41 @@ def read_task(
     Raises:
         SparkReputError: damage, and the option ``corrupt`` is ``"fail"``.
     """
+    with _opened(task.place, task.log_end) as log:
+        batches = batches_of(log, task.split, options)
+        yield from rows_of(batches, task, options, schema, conditions)
+
+
+def rows_of(
+    batches: Iterable[DispatchBatch],
+    task: Task,
+    options: ReadOptions,
+    schema: pa.Schema,
+    conditions: tuple[Condition, ...] = (),
+) -> Iterator[pa.RecordBatch]:
+    """The rows of batches that one task has read; see `read_task`."""
     columns = [name for name in schema.names if name not in (STORE_COLUMN, DAMAGE_COLUMN)]
     plain = pa.schema([schema.field(name) for name in columns])
-    with _opened(task.place, task.log_end) as log:
-        for batch in _batches(log, task, options):
-            rows = wanted_rows(batch, options, conditions)
-            if rows is None or rows.any():
-                for first in range(0, len(batch), options.batch_rows):
-                    made = _made(batch, first, options.batch_rows, rows, plain)
-                    if made is not None:
-                        yield _completed(made, schema, task)
-            if batch.finding is not None and options.corrupt == "collect":
-                low, high = options.min_offset, options.max_offset
-                at = batch.finding.physical_offset
-                if (low is None or at >= low) and (high is None or at < high):
-                    yield _damage_row(batch.finding, schema, task)
+    for batch in batches:
+        rows = wanted_rows(batch, options, conditions)
+        if rows is None or rows.any():
+            for first in range(0, len(batch), options.batch_rows):
+                made = _made(batch, first, options.batch_rows, rows, plain)
+                if made is not None:
+                    yield _completed(made, schema, task)
+        if batch.finding is not None and options.corrupt == "collect":
+            low, high = options.min_offset, options.max_offset
+            at = batch.finding.physical_offset
+            if (low is None or at >= low) and (high is None or at < high):
+                yield _damage_row(batch.finding, schema, task)
 
 
-def _batches(log: OpenLog, task: Task, options: ReadOptions) -> Iterator[DispatchBatch]:
-    split = task.split
+def batches_of(log: OpenLog, split: Split, options: ReadOptions) -> Iterator[DispatchBatch]:
+    """The batches of one split; each is valid until the next one is taken.
+
+    Raises:
+        SparkReputError: damage, and the option ``corrupt`` is ``"fail"``.
+    """
     if options.corrupt != "fail":
         yield from log.scan(split.start_offset, split.end_offset, check_crc=options.check_crc)
         return

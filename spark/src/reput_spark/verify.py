@@ -118,12 +118,15 @@ def verify(
     told = progress or (lambda done, total: None)
     checked: list[_Checked] = engine.run(_check, tasks, lambda done: told(done, size))
     kept, doubtful = _sort_out(tasks, [each.is_sound for each in checked])
+    doubtful = [_to_the_end(task) for task in doubtful]
     again = sum(task.size for task in doubtful)
     more: list[_Checked] = engine.run(
         _search, doubtful, lambda done: told(size + done, size + again)
     )
     found = [checked[number] for number in kept] + more
-    damages = [damage for each in found for damage in each.damages] + list(_tails(tasks))
+    damages = [damage for each in found for damage in each.damages] + list(
+        _tails([*tasks, *doubtful])
+    )
     return Verified(
         sum(each.message_count for each in found),
         size,
@@ -173,6 +176,19 @@ def _sort_out(
     return kept, again
 
 
+def _to_the_end(task: SplitTask) -> SplitTask:
+    """A stretch that ends where the log does, with the end that all of the last file shows.
+
+    The quick look begins at a border near the end; where splits are not sound, that one may have
+    been the work of a body, too.
+    """
+    if task.split.end_offset < task.log_end:
+        return task
+    with open_log(task.place) as log:
+        end = max(log.max_physical_offset, task.split.start_offset)
+    return attrs.evolve(task, split=attrs.evolve(task.split, end_offset=end), log_end=end)
+
+
 def _search(task: SplitTask, report: Callable[[int], None]) -> _Checked:
     """Read a stretch that is not sound, in one piece, and name each damage."""
     split, count = task.split, 0
@@ -206,11 +222,11 @@ def _damage(
 
 def _tails(tasks: Sequence[SplitTask]) -> Iterator[Damage]:
     """Bytes behind the last record of a log: torn by a crash, or being written just now."""
-    for place in dict.fromkeys(task.place for task in tasks):
+    ends = {task.place: task.log_end for task in tasks}  # of two looks, the later one counts
+    for place, end in ends.items():
         if place.kind != COMMIT_LOG or place.only_base is not None:
             continue
-        with open_log(place) as log:
-            end = log.max_physical_offset
+        with open_log(place, end) as log:
             if not log.size_at(end):
                 continue
             path, position = log.path_of(end)
