@@ -11,7 +11,9 @@ __all__ = [
     "APPEND_ONE_DURABLE",
     "BACKFILL",
     "COMPACTION",
+    "COMPACTION_JOBS",
     "DERIVE",
+    "EXPORT",
     "FILTER",
     "FILTERED_READ",
     "IDLE",
@@ -54,11 +56,21 @@ COMPACTION = Table(
     note="bytes are those that come in: a run reads them twice and writes what stays",
     compares=False,
 )
+COMPACTION_JOBS = Table(
+    "Compact four queues of which one message in five stays",
+    bytes_of="records",
+    note="the same files come of it; Spark's session is there before it begins",
+)
 SCAN = Table("Scan the log into columns", bytes_of="records")
 SPARK_READ = Table(
     "The log as rows of Spark",
     bytes_of="records",
     note="Spark's session is there before it begins; rows are made and dropped",
+)
+EXPORT = Table(
+    "The log as Parquet files, all columns, zstd",
+    bytes_of="records",
+    note="Spark's session is there before it begins",
 )
 READ = Table("Read everything in order, bodies taken as bytes")
 FILTER = Table("Evaluate a condition for every message of the log", compares=False)
@@ -96,8 +108,10 @@ TABLES = (
     REBUILD,
     QUERY,
     COMPACTION,
+    COMPACTION_JOBS,
     SCAN,
     SPARK_READ,
+    EXPORT,
     READ,
     FILTER,
     FILTERED_READ,

@@ -53,7 +53,7 @@ class Measurement:
     """Whether the other rows are compared with this one."""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
-    """Of the whole process: all threads, user and system."""
+    """Of the whole process: all threads, user and system; of its descendants, too, if asked."""
     latencies: Latencies | None = None
     facts: dict[str, Any] = attrs.field(factory=dict)
     """What else is worth a word; printed as it is."""
@@ -99,16 +99,44 @@ class Trial:
         *,
         unit: str = "messages",
         baseline: bool = False,
+        descendants: bool = False,
     ) -> Iterator[Measurement]:
-        """Measure the ``with`` block; it may add latencies and facts to what it is given."""
+        """Measure the ``with`` block; it may add latencies and facts to what it is given.
+
+        Args:
+            label: of the row.
+            count: messages, or what ``unit`` says.
+            size: bytes; 0 where there are none to count.
+            unit: of ``count``.
+            baseline: whether the other rows are compared with this one.
+            descendants: count the processor time of processes that it starts, and say how much
+                memory they had: Spark's JVM and its Python workers.
+        """
         measured = Measurement(label=label, count=count, size=size, unit=unit, baseline=baseline)
-        cpu, began = time.process_time(), time.perf_counter()
+        cpu, began = _cpu_seconds(descendants), time.perf_counter()
         yield measured
         measured.seconds = time.perf_counter() - began
-        measured.cpu_seconds = time.process_time() - cpu
+        measured.cpu_seconds = _cpu_seconds(descendants) - cpu
+        if descendants:
+            measured.facts.update(_peaks())
         self.measurements.append(measured)
 
     def require(self, correct: bool, what: str) -> None:
         """Fail the case unless the store answered correctly: a wrong answer has no speed."""
         if not correct:
             raise RuntimeError(f"wrong result: {what}")
+
+
+def _cpu_seconds(descendants: bool) -> float:
+    own = time.process_time()
+    if not descendants:
+        return own
+    from benchmarks.descendants import cpu_seconds
+
+    return own + cpu_seconds()
+
+
+def _peaks() -> dict[str, Any]:
+    from benchmarks.descendants import peak_memory
+
+    return {f"peak of {name}": f"{size / 1e6:.0f} MB" for name, size in peak_memory().items()}

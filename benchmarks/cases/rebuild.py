@@ -18,7 +18,7 @@ _PLUGINS = ("consumequeue", "index")
 
 def cases() -> Iterator[Case]:
     """The same store three times; Spark where it is installed."""
-    needs = ("reput", "reput_index", "reput_consumequeue")
+    needs = ("reput", "reput_index", "reput_consumequeue", "psutil")
     for body in BODIES:
         name = body_name(body)
         yield Case(
@@ -48,7 +48,7 @@ def on_this_machine(trial: Trial) -> None:
     before = _digest(trial.big_log)
     for jobs in dict.fromkeys((1, os.cpu_count() or 1)):
         label = "reput, in order, 1 process" if jobs == 1 else f"reput, splits, {jobs} processes"
-        with trial.timed(label, 0, baseline=jobs == 1) as measured:
+        with trial.timed(label, 0, baseline=jobs == 1, descendants=jobs > 1) as measured:
             built = rebuild(trial.big_log, _PLUGINS, jobs=jobs)
         measured.count, measured.size = built[0].message_count, built[0].size
         trial.require(_digest(trial.big_log) == before, "other bytes than before")
@@ -66,7 +66,8 @@ def on_spark(trial: Trial) -> None:
     session = local_session(f"local[{cores}]")
     try:
         rebuild(session, trial.directory / "warm-up", ["consumequeue"])
-        with trial.timed(f"reput-spark, splits, local[{cores}]", 0) as measured:
+        title = f"reput-spark, splits, local[{cores}]"
+        with trial.timed(title, 0, descendants=True) as measured:
             built = rebuild(session, trial.big_log, _PLUGINS)
         measured.count, measured.size = built[0].message_count, built[0].size
         trial.require(_digest(trial.big_log) == before, "other bytes than before")

@@ -1,0 +1,45 @@
+"""The processes that a case has started: their processor time, and the most memory they had."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+__all__ = ["cpu_seconds", "peak_memory"]
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process's descendants, those that have ended included."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = ended.ru_utime + ended.ru_stime
+    for process in _alive():
+        try:
+            times = process.cpu_times()
+        except psutil.Error:
+            continue  # it has ended meanwhile
+        # What its own children have used counts once they have ended, as it does above.
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+def peak_memory() -> dict[str, int]:
+    """By name of the program, the sum of the most bytes that each living descendant ever had."""
+    found: dict[str, int] = {}
+    for process in _alive():
+        try:
+            name = process.name()
+            status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+        except (psutil.Error, OSError):
+            continue
+        for line in status.splitlines():
+            if line.startswith("VmHWM:"):
+                name = "Python" if name.startswith("python") else name
+                found[name] = found.get(name, 0) + int(line.split()[1]) * 1_024
+    return found
+
+
+def _alive() -> Iterator[psutil.Process]:
+    yield from psutil.Process().children(recursive=True)
