@@ -111,6 +111,21 @@ def test_tombstones_stay_until_everybody_has_had_time_to_see_them(tmp_path):
         assert store.compact() == []
 
 
+def test_a_tombstone_that_is_the_newest_message_is_no_reason_for_another_run(tmp_path):
+    clock = ManualClock()
+    with open_store(tmp_path, clock, tombstone_retention_ms=HOUR) as store:
+        put(store, ("a", b"x"), ("b", b""))
+        assert len(store.compact()) == 1
+        clock.advance(HOUR)
+        assert len(store.compact()) == 1  # its time has come, but it is the newest
+
+        assert store.compact() == []
+        put(store, ("c", b"z"))
+        store.compact()
+
+        assert read(store) == [(0, "a", b"x"), (2, "c", b"z")]
+
+
 def test_tombstones_go_by_the_clock_also_after_an_opening(tmp_path):
     clock = ManualClock()
     options = {"tombstone_retention_ms": HOUR, "interval_ms": 60_000}

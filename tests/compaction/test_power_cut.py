@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 import reput
+from reput.rebuild.engine import LocalEngine
 from reput.testing import PowerCuts, QuickDisk, Witness, snapshot
 from reput.testing.witness import messages_of
 from reput_compaction import CompactionPlugin
@@ -82,7 +83,19 @@ def cut_in_the_middle(witness, root):
     witness.close()
 
 
-WORKLOADS = {each.__name__: each for each in (compacted, compacted_again, cut_in_the_middle)}
+def compacted_by_tasks(witness, root):
+    """A job over two old pairs, in the fewest tasks: every file of theirs is many states more."""
+    witness.open(root)
+    witness.put(*(message(number, number % 2) for number in range(5)), message(5, 0, b""))
+    witness.dispatched()
+    witness.store.compact(engine=LocalEngine(1))
+    witness.close()
+
+
+WORKLOADS = {
+    each.__name__: each
+    for each in (compacted, compacted_again, cut_in_the_middle, compacted_by_tasks)
+}
 
 
 def check(witness, point, root):

@@ -102,6 +102,16 @@ def test_no_store_and_a_store_that_is_open_are_told(run, store, tmp_path):
     assert "being written" in err
 
 
+def test_several_processes_do_the_same(run, store):
+    code, out, err = run("compact", store, "--jobs", 2, "--json")
+
+    assert (code, err) == (0, "")
+    kept = {each["topic"]: each["messages_after"] for each in json.loads(out)["queues"]}
+    assert kept == {"orders": 1, "prices": 3}
+    with reput.open(store, "r") as opened:
+        assert [view.body for view in opened.read("prices", 0, 0)] == [b"7", b"8", b"9"]
+
+
 def test_the_command_is_listed(run):
     _, out, _ = run("--help")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reput_compaction._compaction import Compacted
 from reput_compaction.plugin import CompactionConfig, CompactionPlugin
 
-__all__ = ["CompactionConfig", "CompactionPlugin"]
+__all__ = ["Compacted", "CompactionConfig", "CompactionPlugin"]

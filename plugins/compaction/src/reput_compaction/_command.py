@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,7 @@ from reput.cli.exitcodes import ExitCode
 from reput.cli.options import json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
-    from reput_compaction._compaction import Compacted
+    from reput.rebuild.engine import Engine
 
 __all__ = ["compact"]
 
@@ -18,15 +19,23 @@ _EXAMPLES = """\b
 Examples:
   reput compact STORE
   reput compact STORE prices --json
+  reput compact STORE --jobs 4
 """
+
+_WORTH_PROCESSES = 1 << 30  # bytes; with less, starting processes takes longer than the work
 
 
 @click.command(short_help="Compact topics now.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("topic", required=False)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Processes; when left out, as many as processors, and one for what is small.",
+)
 @json_option("one document at the end")
 @with_debug
-def compact(path: str, topic: str | None, as_json: bool) -> None:
+def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> None:
     """Drop what later messages with the same key have superseded in the compacted topics at PATH.
 
     Without TOPIC all of them are compacted. Files that are being written are closed for it, so that
@@ -35,58 +44,29 @@ def compact(path: str, topic: str | None, as_json: bool) -> None:
     from reput.cli.failures import Failure
     from reput.cli.opening import open_to_write
     from reput.cli.progress import Progress
+    from reput_compaction.printing import print_compacted
 
     with open_to_write(path) as store:
         with Progress("dispatching", None, "bytes") as bar:
             store.wait_dispatched(progress=bar.update)
-        run = getattr(store, "compact", None)
-        if run is None:
+        plugin = store.plugin_objects.get("compaction")
+        if plugin is None:
             text = (
                 f"{path}: the store has no compacted topics; it does not use the plugin compaction"
             )
             raise Failure(text, ExitCode.UNAVAILABLE)
-        with Progress("compacting", None, "bytes") as bar:
+        if jobs is None and plugin.reput_report()["kept_size"] < _WORTH_PROCESSES:
+            jobs = 1
+        with Progress("compacting", None, "bytes") as bar, _engine(jobs) as engine:
             try:
-                results = run(topic, progress=bar.update)
+                results = store.compact(topic, progress=bar.update, engine=engine)
             except ValueError as error:
                 raise Failure(str(error), ExitCode.NOT_FOUND) from None
-    _print(results, as_json=as_json)
+    print_compacted(results, as_json=as_json)
 
 
-def _print(results: list[Compacted], *, as_json: bool) -> None:
-    import attrs
+def _engine(jobs: int | None) -> contextlib.AbstractContextManager[Engine | None]:
+    from reput.rebuild.engine import LocalEngine
 
-    from reput.cli.output import Column, print_json, print_table
-
-    if as_json:
-        print_json({"queues": [attrs.asdict(each) for each in results]})
-        return
-    if not results:
-        click.echo("nothing to compact")
-        return
-    columns = [
-        Column("TOPIC", shrink=True),
-        Column("QUEUE", right=True),
-        Column("MESSAGES", right=True),
-        Column("KEPT", right=True),
-        Column("SIZE", right=True),
-        Column("KEPT", right=True),
-        Column("FILES", right=True),
-        Column("KEPT", right=True),
-    ]
-    print_table(columns, [_row(each) for each in results])
-
-
-def _row(each: Compacted) -> list[str]:
-    from reput.cli.output import format_count, format_size
-
-    return [
-        each.topic,
-        str(each.queue_id),
-        format_count(each.messages_before),
-        format_count(each.messages_after),
-        format_size(each.size_before),
-        format_size(each.size_after),
-        format_count(each.files_before),
-        format_count(each.files_after),
-    ]
+    engine = LocalEngine(jobs)
+    return contextlib.nullcontext() if engine.is_here else engine

@@ -14,13 +14,15 @@ compacted: nothing may be dropped for the sake of a message that a power cut cou
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
+from reput.errors import CorruptFileError
 from reput_compaction._block import Block, gathered
+from reput_compaction._load import look_into
 from reput_compaction._pairs import Pair
 from reput_compaction._replacing import Replacement, clear_work_area
 from reput_compaction._scan import windows
@@ -32,23 +34,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput_compaction._checkpoint import Checkpoint
+    from reput_compaction._jobvalues import Made
     from reput_compaction._pairs import Files
     from reput_compaction._queue import CompactedQueue
+    from reput_compaction._rules import Rules
     from reput_compaction._scan import Window
 
-__all__ = ["Compacted", "Compaction", "Rules"]
-
-
-@attrs.frozen(kw_only=True)
-class Rules:
-    """What stays, and what a run may take."""
-
-    retention_ms: int
-    """How long tombstones stay behind their store time."""
-    memory: int
-    """Bytes for the keys."""
-    compat: bool
-    """Drop tombstones at once, as RocketMQ does it."""
+__all__ = ["Compacted", "Compaction"]
 
 
 @attrs.frozen(kw_only=True)
@@ -82,9 +74,9 @@ class Compaction:
     new: list[Pair] = attrs.field(factory=list)
     result: Compacted | None = None
     tombstone_timestamp: int | None = None
-    """Store time of the oldest tombstone that stays, ms."""
+    """Store time of the oldest tombstone that stays for a time, ms."""
     _stays: npt.NDArray[np.bool_] = attrs.field(factory=lambda: np.zeros(0, bool))
-    _is_tombstone: npt.NDArray[np.bool_] = attrs.field(factory=lambda: np.zeros(0, bool))
+    _waits: npt.NDArray[np.bool_] = attrs.field(factory=lambda: np.zeros(0, bool))
 
     @property
     def total(self) -> int:
@@ -103,6 +95,42 @@ class Compaction:
             self._give_up()
             raise
 
+    def steps_with(self, made: Sequence[Made]) -> Generator[int, None, None]:
+        """Take pairs that others have made in the place of making them; else as `steps`.
+
+        Raises:
+            CorruptFileError: a pair does not hold what its makers say; nothing was changed.
+        """
+        clear_work_area(self.files.disk, self.queue.places)
+        try:
+            for each in made:
+                self._take(each)
+                yield 0
+            yield from self._publish()
+        except BaseException:
+            self._give_up()
+            raise
+
+    def _take(self, made: Made) -> None:
+        """Move a pair into the work area, which is as far as it could have come in `steps`."""
+        work, disk = self.queue.places.compacting, self.files.disk
+        pair = Pair.at(work, made.base)
+        for directory, path, handle in zip(work, made.paths, pair.handles, strict=True):
+            self.files.make_directory(directory)
+            disk.rename(path, handle.path)
+            self.files.note_names(directory)
+        self.new.append(pair)
+        look_into(self.files, pair)
+        if (pair.count, pair.size, pair.last, pair.is_closed) != made.extent:
+            raise CorruptFileError(
+                pair.queue.path,
+                0,
+                f"(messages, bytes, last queue offset, closed) are {made.extent} as its task says, "
+                f"and {(pair.count, pair.size, pair.last, pair.is_closed)} in the file; do all "
+                "tasks have the store's directory from the same file system?",
+            )
+        self._note_tombstone(made.tombstone_timestamp)
+
     # ------------------------------------------------------------------ the two passes
 
     def _look_for_successors(self) -> Iterator[int]:
@@ -112,16 +140,16 @@ class Compaction:
         rows = SupersededRows(count, self.rules.memory, self.files.disk, scratch)
         if rows.spills:
             self.files.disk.make_directory(self.queue.places.compacting.notes)
-        self._stays, self._is_tombstone = np.zeros(count, bool), np.zeros(count, bool)
-        key_hash, newest, begin = KeyHash(), self._newest_offset(), 0
+        self._stays, self._waits = np.zeros(count, bool), np.zeros(count, bool)
+        key_hash, newest, begin = KeyHash(), self.newest_offset, 0
         for pair in self.old:
             for window in windows(self.files, pair):
                 keys, has_body = window.keys_and_bodies()
                 rows.add(*key_hash(keys))
                 stop = begin + len(window.units)
-                self._is_tombstone[begin:stop] = ~has_body
-                # Without a key there is nothing to be the latest of.
-                self._stays[begin:stop] = (keys.sizes > 0) & self._lives(window, has_body, newest)
+                self._stays[begin:stop], self._waits[begin:stop] = self.rules.judge(
+                    window, keys, has_body, newest, self.now
+                )
                 begin = stop
                 yield len(window.data)
         for part in range(rows.part_count):
@@ -129,19 +157,8 @@ class Compaction:
             yield 0
         self._stays &= ~rows.superseded
 
-    def _lives(
-        self, window: Window, has_body: npt.NDArray[np.bool_], newest: int
-    ) -> npt.NDArray[np.bool_]:
-        """Rows that are no tombstones, or not for long enough."""
-        if self.rules.compat or has_body.all():
-            return has_body
-        stored = window.units["store_timestamp"].astype(np.int64)
-        is_young = stored > self.now - self.rules.retention_ms
-        lives: npt.NDArray[np.bool_] = has_body | is_young
-        lives |= window.units["queue_offset"] == newest
-        return lives
-
-    def _newest_offset(self) -> int:
+    @property
+    def newest_offset(self) -> int:
         """Queue offset that stays in any case, as no later one is in the queue; -1 for none."""
         if self.rules.compat or len(self.queue.pairs) > len(self.old):
             return -1
@@ -154,7 +171,7 @@ class Compaction:
                 stop = begin + len(window.units)
                 rows = np.flatnonzero(self._stays[begin:stop])
                 if len(rows):
-                    self._write(window, rows, self._is_tombstone[begin:stop][rows])
+                    self._write(window, rows, self._waits[begin:stop][rows])
                 begin = stop
                 yield len(window.data)
         if self.new:
@@ -173,12 +190,14 @@ class Compaction:
         stop = window.first + len(window.units)
         notes = self.files.read_notes(window.pair, window.first, stop)[rows]
         if tombstones.any():
-            oldest = int(units["store_timestamp"][tombstones].min())
-            known = self.tombstone_timestamp
-            self.tombstone_timestamp = oldest if known is None else min(known, oldest)
+            self._note_tombstone(int(units["store_timestamp"][tombstones].min()))
         data = gathered(window.data, window.starts[rows], window.sizes[rows])
         last = self.new[-1] if self.new else None
         self.files.write_block(Block(data, units, notes), last, self._next_pair)
+
+    def _note_tombstone(self, timestamp: int | None) -> None:
+        known = [each for each in (timestamp, self.tombstone_timestamp) if each is not None]
+        self.tombstone_timestamp = min(known, default=None)
 
     def _next_pair(self, last: Pair | None) -> Pair:
         base = 0 if last is None else last.base + self.files.sizes.log

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.layout import BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC, file_name
+from reput.layout import BLANK_MAGIC, SIZE_AND_MAGIC, file_name
 from reput_compaction._block import Block, state_positions
 from reput_compaction._handles import Handle, HandlePool, ReplacedError
 from reput_compaction.layout import END_UNIT, UNIT_DTYPE, UNIT_SIZE, FileSizes
@@ -130,9 +130,7 @@ class Files:
         while row < count:
             if pair is None or pair.is_closed:
                 pair = next_pair(pair)
-            room = self.sizes.log - BLANK_MIN_SIZE - pair.size
-            stop = int(np.searchsorted(ends, begun + room, "right"))
-            stop = min(stop, row + self.sizes.unit_count_max - pair.count)
+            stop = self.sizes.stop_of(ends, row, begun, pair.count, pair.size)
             if stop <= row:
                 self.close(pair)
                 continue

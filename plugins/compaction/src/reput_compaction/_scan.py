@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from reput_compaction._pairs import Files, Pair
 
-__all__ = ["Window", "windows"]
+__all__ = ["Stretch", "Window", "windows"]
 
 WINDOW_SIZE = 4 << 20
 # Of `HEADER_DTYPE`, what does not depend on the hosts.
@@ -96,28 +96,41 @@ class Window(NamedTuple):
             raise _disagree(self.pair, position, "the record is not the one that its unit names")
 
 
-def windows(files: Files, pair: Pair) -> Iterator[Window]:
-    """All records of a pair.
+class Stretch(NamedTuple):
+    """Some messages of a pair that stand behind each other."""
+
+    first: int
+    """Number of the first one in the pair."""
+    stop: int
+    begin: int
+    """Where their records begin, bytes of the file."""
+    end: int
+
+
+def windows(files: Files, pair: Pair, stretch: Stretch | None = None) -> Iterator[Window]:
+    """All records of a pair, or of a stretch of it.
 
     Raises:
         CorruptFileError: units do not follow each other, or the file of records is too short.
     """
-    units = files.read_units(pair, 0, pair.count)
+    first, stop, begin, end = stretch or (0, pair.count, 0, pair.size)
+    units = files.read_units(pair, first, stop)
     sizes = units["size"].astype(np.int64)
-    ends = np.cumsum(sizes)
+    ends = begin + np.cumsum(sizes)
     starts = ends - sizes
     follows = (units["position"] == pair.base + starts) & (sizes >= RECORD_MIN_SIZE)
-    if len(units) != pair.count or not follows.all() or int(ends[-1]) != pair.size:
-        raise _disagree(pair, 0, "the units do not lead from one record to the next")
+    if len(units) != stop - first or not follows.all() or int(ends[-1]) != end:
+        raise _disagree(pair, begin, "the units do not lead from one record to the next")
     row = 0
-    while row < pair.count:
+    while row < len(units):
         begin = int(starts[row])
         stop = max(int(np.searchsorted(ends, begin + WINDOW_SIZE, "right")), row + 1)
         size = int(ends[stop - 1]) - begin
         data = np.frombuffer(files.pool.read(pair.log, size, begin), np.uint8)
         if len(data) != size:
             raise _disagree(pair, begin + len(data), "the file of records ends here")
-        yield Window(pair, data, units[row:stop], starts[row:stop] - begin, sizes[row:stop], row)
+        rows = slice(row, stop)
+        yield Window(pair, data, units[rows], starts[rows] - begin, sizes[rows], first + row)
         row = stop
 
 

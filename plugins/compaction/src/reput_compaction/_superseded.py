@@ -8,14 +8,17 @@ the MD5 of RocketMQ's map; and the hash is on no disk, so that nothing depends o
 
 Rows are numbered as they come. They are split by the first bits of their hash into as many parts as
 it takes for one part to fit into the memory allowed; parts go to disk when there is more than one.
-Of the rows of one part, sorted by hash, all but the last of each key are superseded. What stays in
-memory is a byte per row.
+What goes there is sorted by hash, and of each key the last row only, so that a key that comes again
+and again does not fill its part, and parts are sorted again in no time. Of the rows of one part all
+but the last of each key are superseded. What stays in memory is a byte per row.
 
 Source: Lemire and Kaser, "Strongly universal string hashing is fast" (2014), for the hash.
 """
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import secrets
 from typing import TYPE_CHECKING, Final
 
@@ -29,28 +32,55 @@ if TYPE_CHECKING:
     from reput.disk import Disk
     from reput.properties import TextColumn
 
-__all__ = ["KeyHash", "SupersededRows"]
+__all__ = [
+    "PARTS_MAX",
+    "ROW_DTYPE",
+    "SEED_SIZE",
+    "SORT_FACTOR",
+    "KeyHash",
+    "SupersededRows",
+    "by_key",
+    "part_starts",
+]
 
-_ROW_DTYPE: Final = np.dtype([("high", "<u8"), ("low", "<u8"), ("number", "<i8")])
-_SORT_FACTOR: Final = 3  # bytes that sorting takes for each byte of rows, at most
-_PARTS_MAX: Final = 4096
+ROW_DTYPE: Final = np.dtype([("high", "<u8"), ("low", "<u8"), ("number", "<i8")])
+SORT_FACTOR: Final = 3  # bytes that sorting takes for each byte of rows, at most
+PARTS_MAX: Final = 4096
 _WORD: Final = 4  # bytes of a key that are hashed at a time
 _LANES: Final = 4  # hashes of 32 bits
+_FIRST_WORD: Final = 3  # coefficients before: the constant, the size's, the queue's
+SEED_SIZE: Final = 32
 
 
 class KeyHash:
     """128 bits of every key, by coefficients of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: bytes | None = None) -> None:
+        """Draw coefficients.
+
+        Args:
+            seed: what they are made of, as random as they are to be: the same in all processes that
+                take part in one run, and in no other run. Drawn here when left out.
+        """
+        self._seed = secrets.token_bytes(SEED_SIZE) if seed is None else seed
         self._coefficients = np.zeros((0, _LANES), np.uint64)
 
-    def __call__(self, keys: TextColumn) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Two ``(n,)`` halves of the hash of every key; no key is as if it were empty."""
+    def __call__(
+        self, keys: TextColumn, queue: int = 0
+    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """Two ``(n,)`` halves of the hash of every key; no key is as if it were empty.
+
+        Args:
+            keys: the keys.
+            queue: number of the queue whose they are, 32 bits; equal keys of different queues are
+                different.
+        """
         count = len(keys)
         lanes = np.zeros((_LANES, count), np.uint64)
         sizes = np.maximum(keys.sizes, 0)
-        self._grow(2 + int(sizes.max(initial=0)) // _WORD + 1)
-        constant, of_size = self._coefficients[:2]
+        self._grow(_FIRST_WORD + int(sizes.max(initial=0)) // _WORD + 1)
+        constant, of_size, of_queue = self._coefficients[:_FIRST_WORD]
+        constant = constant + of_queue * np.uint64(queue)
         for lane in range(_LANES):
             lanes[lane] = constant[lane] + of_size[lane] * sizes.astype(np.uint64)
         for rows, matrix in rows_by_width(keys.window, keys.starts, sizes):
@@ -77,16 +107,15 @@ class KeyHash:
                 word = word & _MASKS[np.clip(left, 0, _WORD)]
             wide = word.astype(np.uint64)
             for lane in range(_LANES):
-                sums[lane] += self._coefficients[2 + number, lane] * wide
+                sums[lane] += self._coefficients[_FIRST_WORD + number, lane] * wide
         if not isinstance(some, slice):
             lanes[:, some] = sums
 
     def _grow(self, count: int) -> None:
-        missing = count - len(self._coefficients)
-        if missing > 0:
-            data = secrets.token_bytes(missing * _LANES * 8)
-            fresh = np.frombuffer(data, np.uint64).reshape(-1, _LANES)
-            self._coefficients = np.concatenate([self._coefficients, fresh])
+        if count > len(self._coefficients):
+            # Of one seed, what is drawn for long keys begins with what was drawn for short ones.
+            data = hashlib.shake_256(self._seed).digest(count * _LANES * 8)
+            self._coefficients = np.frombuffer(data, "<u8").reshape(-1, _LANES).astype(np.uint64)
 
 
 # Of a word in memory, the bytes that stand first; by their number.
@@ -112,10 +141,10 @@ class SupersededRows:
         end."""
         self._disk = disk
         self._scratch = scratch
-        needed = count * _ROW_DTYPE.itemsize * _SORT_FACTOR
-        parts = min(-(-needed // max(memory, 1)), _PARTS_MAX)
+        needed = count * ROW_DTYPE.itemsize * SORT_FACTOR
+        parts = min(-(-needed // max(memory, 1)), PARTS_MAX)
         self._bits = max(int(parts - 1).bit_length(), 0)
-        self._limit = max(memory // _SORT_FACTOR, _ROW_DTYPE.itemsize)
+        self._limit = max(memory // SORT_FACTOR, ROW_DTYPE.itemsize)
         self._pending: list[npt.NDArray[np.void]] = []
         self._pending_count = 0
         self._sizes = [0] * (1 << self._bits)
@@ -133,27 +162,25 @@ class SupersededRows:
 
     def add(self, high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> None:
         """The hashes of the next rows."""
-        rows = np.empty(len(high), _ROW_DTYPE)
+        rows = np.empty(len(high), ROW_DTYPE)
         rows["high"], rows["low"] = high, low
         rows["number"] = np.arange(self._number, self._number + len(high))
         self._number += len(high)
         self._pending.append(rows)
         self._pending_count += len(rows)
-        if self.spills and self._pending_count * _ROW_DTYPE.itemsize >= self._limit:
+        if self.spills and self._pending_count * ROW_DTYPE.itemsize >= self._limit:
             self._spill()
 
     def _spill(self) -> None:
         rows = np.concatenate(self._pending)
         self._pending, self._pending_count = [], 0
-        part = (rows["high"] >> np.uint64(64 - self._bits)).astype(np.uint16)
-        order = np.argsort(part, kind="stable")
-        rows, part = rows[order], part[order]
-        stops = np.searchsorted(part, np.arange(self.part_count), "right").tolist()
-        begin = 0
-        for number, stop in enumerate(stops):
+        order, is_followed = by_key(rows)
+        self.superseded[rows["number"][order[is_followed]]] = True
+        rows = rows[order[~is_followed]]
+        starts = part_starts(rows["high"], self._bits).tolist()
+        for number, (begin, stop) in enumerate(itertools.pairwise(starts)):
             if stop > begin:
                 self._append(number, rows[begin:stop].tobytes())
-            begin = stop
 
     def _append(self, part: int, data: bytes) -> None:
         descriptor = self._disk.open(f"{self._scratch}{part}", create=True)
@@ -166,7 +193,7 @@ class SupersededRows:
     def finish(self, part: int) -> None:
         """Look at the rows of one part."""
         if not self.spills:
-            rows = np.concatenate(self._pending) if self._pending else np.zeros(0, _ROW_DTYPE)
+            rows = np.concatenate(self._pending) if self._pending else np.zeros(0, ROW_DTYPE)
             self._pending = []
             self._mark(rows)
             return
@@ -177,20 +204,49 @@ class SupersededRows:
             data = self._disk.read_file(path, size)
             if len(data) != size:
                 raise OSError(f"{path}: {len(data)} bytes read, {size} were written")
-            self._mark(np.frombuffer(data, _ROW_DTYPE))
+            self._mark(np.frombuffer(data, ROW_DTYPE))
             self._disk.remove(path)
 
     def _mark(self, rows: npt.NDArray[np.void]) -> None:
-        if len(rows) == 0:
-            return
-        # Stable, so that of equal keys the last one stays the last.
-        order = np.argsort(rows["high"], kind="stable")
-        high = rows["high"][order]
-        is_twin = high[1:] == high[:-1]
-        low = rows["low"][order]
-        if (is_twin & (low[1:] != low[:-1])).any():
-            # Half of the hash is the same for different keys: as good as never, and told apart.
-            order = np.lexsort((rows["low"], rows["high"]))
-            high, low = rows["high"][order], rows["low"][order]
-            is_twin = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
-        self.superseded[rows["number"][order[:-1][is_twin]]] = True
+        order, is_followed = by_key(rows)
+        self.superseded[rows["number"][order[is_followed]]] = True
+
+
+def by_key(
+    rows: npt.NDArray[np.void],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Rows in the order of their hashes, and which of them, in that order, have a successor.
+
+    Args:
+        rows: ``(n,)`` of `ROW_DTYPE`; of equal keys those that came later stand behind the others.
+
+    Returns:
+        ``(n,)`` numbers into ``rows``, and ``(n,)``: whether the row behind has the same key.
+    """
+    # Stable, so that of equal keys the last one stays the last; and quick where stretches of the
+    # rows are in order.
+    order = np.argsort(rows["high"], kind="stable")
+    high, low = rows["high"][order], rows["low"][order]
+    is_twin = high[1:] == high[:-1]
+    if (is_twin & (low[1:] != low[:-1])).any():
+        # Half of the hash is the same for different keys: as good as never, and told apart.
+        order = np.lexsort((rows["low"], rows["high"]))
+        high, low = rows["high"][order], rows["low"][order]
+        is_twin = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
+    is_followed = np.zeros(len(rows), bool)
+    is_followed[:-1] = is_twin
+    return order, is_followed
+
+
+def part_starts(high: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
+    """Where each part begins in rows that are in the order of their hashes.
+
+    Args:
+        high: ``(n,)`` ascending.
+        bits: parts are told apart by so many first bits; at most 32.
+
+    Returns:
+        ``(2**bits + 1,)``; the last is ``n``.
+    """
+    borders = np.arange(1, 1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
+    return np.concatenate([[0], np.searchsorted(high, borders), [len(high)]]).astype(np.int64)

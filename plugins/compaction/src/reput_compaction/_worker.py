@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
-from reput_compaction._compaction import Compaction, Rules
+from reput_compaction._compaction import Compaction
+from reput_compaction._jobstaging import sweep
 
 if TYPE_CHECKING:
     from reput.context import StoreContext
+    from reput.rebuild.engine import Engine
     from reput_compaction._checkpoint import Checkpoint
     from reput_compaction._compaction import Compacted
+    from reput_compaction._job import CompactionJob
     from reput_compaction._pairs import Files, Pair
     from reput_compaction._queue import CompactedQueue
+    from reput_compaction._rules import Rules
 
 __all__ = ["Timing", "Worker"]
 
@@ -105,20 +109,26 @@ class Worker:
     # ------------------------------------------------------------------ at once
 
     def compact(
-        self, queues: list[CompactedQueue], progress: Callable[[int, int], None] | None = None
+        self,
+        queues: list[CompactedQueue],
+        progress: Callable[[int, int], None] = lambda done, total: None,
+        engine: Engine | None = None,
+        split_size: int | None = None,
     ) -> list[Compacted]:
         """Compact queues now, the files included that are being written.
 
         Args:
             queues: which.
             progress: called now and then with bytes read, and bytes to be read in all.
+            engine: runs the tasks of a job; None compacts here, queue by queue.
+            split_size: bytes that a task reads, about; as for a rebuild when left out.
 
         Raises:
-            CorruptFileError: a queue whose files are damaged; those before it are done.
+            CorruptFileError: a queue whose files are damaged; those before it are done, and in a
+                job none is.
+            TaskFailedError: a task of a job failed for another reason; no queue is done.
         """
         now = self.context.clock()
-        results: list[Compacted] = []
-        done = 0
         with self._lock:
             self._end_run()
             if not self.rules.compat:
@@ -126,16 +136,42 @@ class Worker:
                     queue.close_last()
             end = max((queue.end_offset for queue in queues), default=0)
             self.context.store.wait_flushed(end, _FLUSH_SECONDS)
-            total = sum(2 * queue.size for queue in queues)
-            for queue in queues:
-                run = self._begin(queue, now)
-                while run is not None and run is self._run:
-                    done += self._step(strict=True)
-                    if progress is not None:
-                        progress(min(done, total), total)
-                if run is not None and run.result is not None:
-                    results.append(run.result)
+            if engine is None:
+                return self._compact_here(queues, now, progress)
+            from reput_compaction._job import CompactionJob  # most stores never need it
+
+            runs = [run for queue in queues if (run := self._prepare(queue, now)) is not None]
+            job = CompactionJob(self.context, runs, engine, split_size, progress)
+            return self._compact_by_tasks(runs, job)
+
+    def _compact_here(
+        self, queues: list[CompactedQueue], now: int, progress: Callable[[int, int], None]
+    ) -> list[Compacted]:
+        results, done = [], 0
+        total = sum(2 * queue.size for queue in queues)
+        for queue in queues:
+            run = self._prepare(queue, now)
+            if run is None:
+                continue
+            self._run, self._steps = run, run.steps()
+            while run is self._run:
+                done += self._step(strict=True)
+                progress(min(done, total), total)
+            if run.result is not None:
+                results.append(run.result)
         return results
+
+    def _compact_by_tasks(self, runs: list[Compaction], job: CompactionJob) -> list[Compacted]:
+        if not runs:
+            return []
+        try:
+            for run, made in zip(runs, job.make(), strict=True):
+                self._run, self._steps = run, run.steps_with(made)
+                while run is self._run:
+                    self._step(strict=True)
+        finally:
+            sweep(self.context)
+        return [run.result for run in runs if run.result is not None]
 
     # ------------------------------------------------------------------ one run
 
@@ -145,15 +181,18 @@ class Worker:
             self._step()
 
     def _begin(self, queue: CompactedQueue, now: int) -> Compaction | None:
-        """Prepare a run over a queue; None when there is nothing to do."""
+        """Begin a run over a queue; None when there is nothing to do."""
+        self._run = self._prepare(queue, now)
+        self._steps = None if self._run is None else self._run.steps()
+        return self._run
+
+    def _prepare(self, queue: CompactedQueue, now: int) -> Compaction | None:
         old = self._ready(queue)
         if not old:
             return None
         if old[-1].last <= queue.checkpoint and not self._is_due(queue, now):
             return None
-        self._run = Compaction(queue, self.files, self.checkpoint, self.rules, now, old)
-        self._steps = self._run.steps()
-        return self._run
+        return Compaction(queue, self.files, self.checkpoint, self.rules, now, old)
 
     def _ready(self, queue: CompactedQueue) -> tuple[Pair, ...]:
         """Pairs that can be compacted: closed ones that the log has on disk."""

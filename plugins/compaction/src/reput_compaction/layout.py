@@ -17,11 +17,14 @@ Source: RocketMQ 5 ``CompactionLog``, ``SparseConsumeQueue``, ``BatchConsumeQueu
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from reput.layout import FILE_NAME_DIGITS
+from reput.layout import BLANK_MIN_SIZE, FILE_NAME_DIGITS
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "CHECKPOINT",
@@ -77,6 +80,22 @@ class FileSizes(NamedTuple):
     def unit_count_max(self) -> int:
         """Most messages in a pair: the last slot of a queue file is only for an end unit."""
         return self.queue // UNIT_SIZE - 1
+
+    def stop_of(
+        self, ends: npt.NDArray[np.int64], row: int, begun: int, count: int, size: int
+    ) -> int:
+        """Which records still go into a pair: those from ``row`` on in front of the one returned.
+
+        Args:
+            ends: ``(n,)`` bytes of all records up to each, its own included.
+            row: the next one to be written.
+            begun: bytes of those before it.
+            count: messages in the pair.
+            size: bytes of their records.
+        """
+        room = self.log - BLANK_MIN_SIZE - size
+        stop = int(np.searchsorted(ends, begun + room, "right"))
+        return min(stop, row + self.unit_count_max - count)
 
 
 def file_sizes(log_size: int, queue_size: int) -> FileSizes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -22,15 +22,16 @@ from reput.putinterest import PutInterest
 from reput.results import QueueInfo, ReadResult
 from reput.status import ReadStatus
 from reput_compaction._checkpoint import Checkpoint
-from reput_compaction._compaction import Rules
 from reput_compaction._follow import Follower
 from reput_compaction._handles import HandlePool
+from reput_compaction._jobstaging import sweep
 from reput_compaction._load import find_queues, find_sizes
 from reput_compaction._names import Places
 from reput_compaction._pairs import Files
 from reput_compaction._queue import CompactedQueue
 from reput_compaction._read import read
 from reput_compaction._recover import QueueRecovery, finish_replacement
+from reput_compaction._rules import Rules
 from reput_compaction._runs import is_blank, runs
 from reput_compaction._tombstones import Tombstones
 from reput_compaction._topics import compacted_topics
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from reput.batch import DispatchBatch
     from reput.context import StoreContext
     from reput.message import Message
+    from reput.rebuild.engine import Engine
     from reput_compaction._compaction import Compacted
 
 logger = logging.getLogger(__name__)
@@ -139,6 +141,7 @@ class CompactionPlugin(reput.Plugin):
         """Finish replacements, mend, and cut what the log has not or is going to give again."""
         if not self.context.writable:
             return progress
+        sweep(self.context)
         limit = max_physical_offset
         if self.context.recovery != "rocketmq":
             limit = min(limit, progress)
@@ -233,31 +236,47 @@ class CompactionPlugin(reput.Plugin):
 
     def compact(
         self,
-        topic: str | None = None,
+        topic: str | Collection[str] | None = None,
         *,
         progress: Callable[[int, int], None] | None = None,
+        engine: Engine | None = None,
+        split_size: int | None = None,
     ) -> list[Compacted]:
         """Compact now what has been dispatched, files that are being written included.
 
+        With an engine it is a job: tasks in other processes, on this machine or on others that see
+        the store's directory under the same path, read and write what would be read and written
+        here, and the files that come of it are the same to the byte. They are all there before the
+        first queue has its files exchanged.
+
         Args:
-            topic: one topic only.
-            progress: called now and then with bytes read, and bytes to be read in all.
+            topic: only this topic, or these.
+            progress: called now and then with bytes done, and bytes to be done in all; both may
+                grow.
+            engine: see `reput.rebuild.engine.Engine`; where it runs tasks the plugin is installed,
+                too.
+            split_size: bytes of records that a task of the engine reads, about: 256 MiB when left
+                out, and less where there would be too few tasks.
 
         Returns:
             What became of each queue in which there was something to do.
 
         Raises:
-            ValueError: ``topic`` is not compacted.
-            CorruptFileError: files of a queue are damaged.
+            ValueError: a topic is not compacted.
+            CorruptFileError: files of a queue are damaged; with an engine no queue was changed.
+            TaskFailedError: a task of the engine failed for another reason; nor was any then.
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
         """
         if not self.context.writable:
             raise ReadOnlyStoreError("store", None, None, 'it was opened with mode="r"')
-        if topic is not None and topic not in self.topics:
+        wanted = self.topics if topic is None else {topic} if isinstance(topic, str) else set(topic)
+        for name in sorted(wanted - self.topics):
             known = ", ".join(sorted(self.topics)) or "none"
-            raise ValueError(f"topic {topic!r} is not compacted; those that are: {known}")
-        chosen = [each for key, each in sorted(self.queues.items()) if topic in (None, key[0])]
-        return self.worker.compact(chosen, progress)
+            raise ValueError(f"topic {name!r} is not compacted; those that are: {known}")
+        chosen = [each for key, each in sorted(self.queues.items()) if key[0] in wanted]
+        return self.worker.compact(
+            chosen, progress or (lambda done, total: None), engine, split_size
+        )
 
     # ------------------------------------------------------------------ reading
 

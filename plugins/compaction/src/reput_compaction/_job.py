@@ -1,0 +1,131 @@
+"""A compaction as a job: many queues at once, by tasks that an engine runs.
+
+What comes of it is what `Compaction.steps` makes, file by file and byte by byte: hashes of keys,
+numbers of rows and sizes go from process to process, through files in the job's own directory, and
+bodies never. Nothing that readers see changes before all pairs are written; then each queue has its
+files exchanged as ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.disk import Disk
+from reput.errors import CorruptFileError
+from reput.rebuild import SPLIT_SIZE
+from reput.rebuild.tasks import TaskFailedError
+from reput_compaction._jobmerge import lay_out, merge
+from reput_compaction._jobplan import bits_for, lay_tasks, merge_tasks, scan_tasks, write_tasks
+from reput_compaction._jobscan import scan
+from reput_compaction._jobstaging import staging_directory, sweep
+from reput_compaction._jobvalues import Job, LayTask, MergeTask, ScanTask, WriteTask
+from reput_compaction._jobwrite import write
+from reput_compaction._superseded import SEED_SIZE
+
+if TYPE_CHECKING:
+    from reput.context import StoreContext
+    from reput.rebuild.engine import Engine
+    from reput_compaction._compaction import Compaction
+    from reput_compaction._jobvalues import Made
+
+__all__ = ["CompactionJob", "run_task"]
+
+_SPLITS_PER_PROCESS = 3  # so that a slow one at the end keeps one core waiting, not all
+_SPLIT_MIN = 1 << 20
+
+
+@attrs.define(eq=False)
+class CompactionJob:
+    """One job over runs that were prepared; their queues are not compacted by anybody else."""
+
+    context: StoreContext
+    runs: Sequence[Compaction]
+    engine: Engine
+    split_size: int | None = None
+    """Bytes of records that a task reads, about; as for a rebuild when left out."""
+    progress: Callable[[int, int], None] = lambda done, total: None
+    _done: int = 0
+    _planned: int = 0
+
+    def make(self) -> list[list[Made]]:
+        """Write the new pairs of each run; nothing outside of the job's directory changes.
+
+        Raises:
+            CorruptFileError: an old pair is damaged.
+            TaskFailedError: something else, in one of the processes; the text says in which task.
+        """
+        sweep(self.context)
+        count = sum(pair.count for run in self.runs for pair in run.old)
+        rules = self.runs[0].rules
+        job = Job(
+            sizes=self.runs[0].files.sizes,
+            rules=rules,
+            now=self.runs[0].now,
+            seed=secrets.token_bytes(SEED_SIZE),
+            bits=bits_for(count, rules.memory, self.engine.parallelism),
+            # A name of its own: an attempt that outlives its job writes where nobody looks.
+            staging=os.path.join(staging_directory(self.context), uuid.uuid4().hex),
+        )
+        self.context.disk.make_directory(job.staging)
+        size = self._size_of_splits()
+        scans = scan_tasks(self.runs, size)
+        scanned = self._run(job, scans)
+        merged = self._run(job, merge_tasks(job.bits, scanned))
+        laid = self._run(job, lay_tasks(self.runs, scanned, merged))
+        pairs = [pair for each in laid for pair in each]
+        written = self._run(job, write_tasks(pairs, scans, size))
+        made: list[list[Made]] = [[] for _ in self.runs]
+        for each in (each for some in written for each in some):
+            made[each.queue].append(each)
+        return made
+
+    def _size_of_splits(self) -> int:
+        """Smaller than asked for where there would not be enough for every process."""
+        size = sum(pair.size for run in self.runs for pair in run.old)
+        even = size // (self.engine.parallelism * _SPLITS_PER_PROCESS)
+        return min(self.split_size or SPLIT_SIZE, max(even, _SPLIT_MIN))
+
+    def _run(self, job: Job, tasks: Sequence[Any]) -> list[Any]:
+        """Results of all tasks, in their order."""
+        begin = self._done
+        self._planned += sum(task.size for task in tasks)
+
+        def told(size: int) -> None:
+            self._done = begin + size
+            self.progress(self._done, self._planned)
+
+        # Only what runs here can be given a disk of the store's.
+        disk = self.context.disk if self.engine.is_here else None
+        return self.engine.run(functools.partial(run_task, job, disk), tasks, told)
+
+
+def run_task(job: Job, disk: Disk | None, task: Any, report: Callable[[int], None]) -> Any:
+    """Do one task, in any process.
+
+    Raises:
+        CorruptFileError: damage; it names the file.
+        TaskFailedError: anything else; it says what was being done.
+    """
+    disk = disk or Disk()
+    try:
+        match task:
+            case ScanTask():
+                return scan(job, task, report, disk)
+            case MergeTask():
+                return merge(job, task, report, disk)
+            case LayTask():
+                return lay_out(job, task, report, disk)
+            case WriteTask():
+                return write(job, task, report, disk)
+        raise AssertionError(f"no task of a job: {task!r}")
+    except CorruptFileError:
+        raise
+    except Exception as error:
+        raise TaskFailedError(str(task), f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,126 @@
+"""First round of a job: what has to be known of every row, and the hashes of the keys.
+
+Of rows with the same key that one process finds in one go only the last one's hash goes on. So a
+key that comes again and again takes no more room than others, and what has to be merged is less.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from reput_compaction._handles import HandlePool
+from reput_compaction._jobvalues import KIND_DTYPE, KIND_STAYS, KIND_WAITS, Scanned
+from reput_compaction._pairs import Files, Pair
+from reput_compaction._scan import windows
+from reput_compaction._superseded import ROW_DTYPE, SORT_FACTOR, KeyHash, by_key, part_starts
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.disk import Disk
+    from reput_compaction._jobvalues import Job, ScanTask
+
+__all__ = ["scan"]
+
+_FILES_OPEN = 8
+
+
+def scan(job: Job, task: ScanTask, report: Callable[[int], None], disk: Disk) -> Scanned:
+    """Do a task of the first round.
+
+    Args:
+        job: what it is part of.
+        task: what to read.
+        report: told the bytes of records that are read.
+        disk: file operations.
+
+    Raises:
+        CorruptFileError: a record is not what its unit says.
+    """
+    pool = HandlePool(disk, _FILES_OPEN, write=False)
+    files = Files(job.staging, disk, pool, job.sizes)
+    key_hash, done = KeyHash(job.seed), 0
+    found = _Found(job, disk, task.parts[0].row)
+    try:
+        for part in task.parts:
+            pair = Pair.at(part.places, part.base)
+            for window in windows(files, pair, part.stretch):
+                keys, has_body = window.keys_and_bodies()
+                stays, waits = job.rules.judge(window, keys, has_body, part.newest, job.now)
+                kinds = np.empty(len(stays), KIND_DTYPE)
+                kinds["size"] = window.sizes
+                kinds["kind"] = stays * KIND_STAYS | waits * KIND_WAITS
+                found.add(kinds, *key_hash(keys, part.queue))
+                done += len(window.data)
+                report(done)
+        return found.finish()
+    finally:
+        pool.close()
+        found.close()
+
+
+class _Found:
+    """What one task has found, on its way into two files."""
+
+    def __init__(self, job: Job, disk: Disk, row: int) -> None:
+        name = f"{job.staging}/scan-{uuid.uuid4().hex}"
+        self.answer = Scanned(row, row, f"{name}.keys", f"{name}.kinds", np.zeros((0, 0), np.int64))
+        self._disk = disk
+        self._bits = job.bits
+        self._limit = max(job.rules.memory // SORT_FACTOR // ROW_DTYPE.itemsize, 1)
+        self._rows: list[npt.NDArray[np.void]] = []
+        self._kinds: list[npt.NDArray[np.void]] = []
+        self._run_row = self._next = row
+        self._written = 0
+        self._starts: list[npt.NDArray[np.int64]] = []
+        self._keys = disk.open(self.answer.keys, create=True)
+
+    def add(
+        self,
+        kinds: npt.NDArray[np.void],
+        high: npt.NDArray[np.uint64],
+        low: npt.NDArray[np.uint64],
+    ) -> None:
+        """The next rows."""
+        rows = np.empty(len(kinds), ROW_DTYPE)
+        rows["high"], rows["low"] = high, low
+        rows["number"] = np.arange(self._next, self._next + len(kinds))
+        self._next += len(kinds)
+        self._rows.append(rows)
+        self._kinds.append(kinds)
+        if self._next - self._run_row >= self._limit:
+            self._end_run()
+
+    def _end_run(self) -> None:
+        rows, kinds = np.concatenate(self._rows), np.concatenate(self._kinds)
+        order, is_followed = by_key(rows)
+        kinds["kind"][rows["number"][order[is_followed]] - self._run_row] &= ~KIND_STAYS & 0xFF
+        rows = rows[order[~is_followed]]
+        self._disk.write(self._keys, rows.tobytes(), self._written * ROW_DTYPE.itemsize)
+        self._starts.append(self._written + part_starts(rows["high"], self._bits))
+        self._written += len(rows)
+        self._append_kinds(kinds)
+        self._rows, self._kinds, self._run_row = [], [], self._next
+
+    def _append_kinds(self, kinds: npt.NDArray[np.void]) -> None:
+        descriptor = self._disk.open(self.answer.kinds, create=True)
+        try:
+            at = (self._run_row - self.answer.row) * KIND_DTYPE.itemsize
+            self._disk.write(descriptor, kinds.tobytes(), at)
+        finally:
+            self._disk.close(descriptor)
+
+    def finish(self) -> Scanned:
+        """Write what is left."""
+        if self._rows:
+            self._end_run()
+        return attrs.evolve(self.answer, end_row=self._next, starts=np.array(self._starts))
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        self._disk.close(self._keys)
