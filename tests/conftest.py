@@ -1,10 +1,11 @@
-"""Fixtures that every folder of tests shares: stores that Apache RocketMQ wrote."""
+"""Fixtures that every folder of tests shares: silence, and stores that Apache RocketMQ wrote."""
 
 from __future__ import annotations
 
 import functools
 import gzip
 import json
+import logging
 import sys
 import tarfile
 from collections.abc import Callable
@@ -36,6 +37,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                 counts[name] = counts.get(name, 0) + value
     for name, count in sorted(counts.items()):
         terminalreporter.write_line(f"{name}: {count:,}")
+
+
+@pytest.fixture
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """No log lines of ours, where thousands of losses and failures are brought about."""
+    caplog.set_level(logging.CRITICAL + 1, "reput")
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 
 import pytest
+import rebuildstores
+from rebuildstores import LOG, SPLIT
 
 import reput
 from reput.errors import PluginError
@@ -18,25 +20,17 @@ from reput.testing.simulateddisk import SimulatedDisk
 
 PLUGINS = ["consumequeue", "index", "filter", "schedule", "transaction"]
 CONFIG = {
-    "commitlog": {"file_size": 1 << 20, "preallocate": False},
+    "commitlog": LOG,
     "consumequeue": {"units_per_file": 500},
     "index": {"slots_per_file": 1_000, "items_per_file": 9_000},
 }
-SPLIT = 300_000  # bytes; at least 1 MiB is taken
 
 
-def fill(store, count=16_000):
-    store.put_many(
-        [
-            reput.Message(
-                f"T{number % 5}",
-                b"x" * (number % 300),
-                queue_id=number % 3,
-                keys=f"k{number}",
-                tags="a" if number % 2 else "b",
-            )
-            for number in range(count)
-        ]
+def fill(store):
+    rebuildstores.fill(
+        store,
+        16_000,
+        of=lambda number: {"keys": f"k{number}", "tags": "a" if number % 2 else "b"},
     )
 
 
@@ -183,7 +177,7 @@ def test_a_power_cut_at_any_operation_leaves_the_files_of_the_log(
     assert {name: snapshot(live / name) for name in plugins} == wanted
     states = [state for point in disk.points for state in point.states(most=6, random_count=2)]
     # All of them in a soak; else some of them, evenly spread.
-    tried = states if is_soak() else states[:: max(len(states) // 150, 1)]
+    tried = states if is_soak() else states[:: max(len(states) // 60, 1)]
     for number, state in enumerate(tried):
         root = tmp_path / f"state {number}"
         state.materialize(root)

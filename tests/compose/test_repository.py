@@ -159,8 +159,8 @@ def test_plugins_and_examples_import_only_what_a_stranger_may(directory: Path) -
         if name.split(".")[0].startswith("reput") and name.split(".")[0] not in own
     }
 
-    # No plugin, but a program like any other: it makes filters as its users do.
-    others = {"reput_filter"} if directory.name == "spark" else set()
+    # No plugin, but a program like any other: it makes filters and compacts as its users do.
+    others = {"reput_filter", "reput_compaction"} if directory.name == "spark" else set()
     assert {name.split(".")[0] for name in names} - others == {"reput"}
     assert [name for name in sorted(names) if re.search(r"\._(?!_)", name)] == []
 

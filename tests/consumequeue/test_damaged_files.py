@@ -7,7 +7,6 @@ to the record of another unit of its queue cannot be told from one that RocketMQ
 
 from __future__ import annotations
 
-import logging
 import os
 import struct
 import subprocess
@@ -24,12 +23,7 @@ UNIT = struct.Struct(">qiq")
 QUEUES = (("T", 0), ("U", 1))
 EDGES = [-(2**63), -(2**31), -1, 0, 1, 19, 20, 91, 512, 2**31 - 1, 2**40, 2**62, 2**63 - 1]
 
-pytestmark = [pytest.mark.usefixtures("_quiet"), pytest.mark.proof]
-
-
-@pytest.fixture
-def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL + 1, "reput")
+pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.proof]
 
 
 @pytest.fixture(params=[False, True], ids=["closed", "killed"])

@@ -107,7 +107,7 @@ def built_anew(root, options):
 def test_whatever_a_power_cut_leaves_has_the_queues_of_its_log(
     tmp_path, workload, flush, record_property
 ):
-    cuts = PowerCuts(tmp_path, tries=30)
+    cuts = PowerCuts(tmp_path, tries=20)
 
     cuts.live(Witness(options_for(flush)), WORKLOADS[workload], check)
 

@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+import rebuildstores
+from rebuildstores import LOG, SPLIT
 
 import reput
 from reput.errors import CorruptFileError, PluginError, StoreLockedError, StoreNotFoundError
@@ -14,10 +16,9 @@ from reput.manifest import Manifest
 from reput.rebuild.local import rebuild
 
 CONFIG = {
-    "commitlog": {"file_size": 1 << 20, "preallocate": False},
+    "commitlog": LOG,
     "consumequeue": {"units_per_file": 500},
 }
-SPLIT = 300_000  # bytes; at least 1 MiB is taken where the log is small
 
 
 def tree(root, name="consumequeue"):
@@ -30,13 +31,8 @@ def tree(root, name="consumequeue"):
     }
 
 
-def fill(store, count=20_000, first=0):
-    store.put_many(
-        [
-            reput.Message(f"T{number % 5}", b"x" * (number % 300), queue_id=number % 3, tags="a")
-            for number in range(first, first + count)
-        ]
-    )
+def fill(store, count=20_000):
+    rebuildstores.fill(store, count, of=lambda number: {"tags": "a"})
 
 
 @pytest.fixture(scope="module")

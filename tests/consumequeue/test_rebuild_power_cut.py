@@ -35,7 +35,7 @@ def test_whatever_is_left_opens_with_the_queues_of_its_log(tmp_path, is_there, r
 
     states = [state for point in disk.points for state in point.states(most=6, random_count=2)]
     # All of them in a soak; else some of them, evenly spread.
-    tried = states if is_soak() else states[:: max(len(states) // 150, 1)]
+    tried = states if is_soak() else states[:: max(len(states) // 60, 1)]
     for number, state in enumerate(tried):
         root = tmp_path / f"state {number}"
         state.materialize(root)

@@ -107,6 +107,7 @@ def _store(root, data):
     return root
 
 
+@pytest.mark.proof
 def test_a_store_of_lies_shows_the_messages_before_and_behind_them(tmp_path):
     for number, (name, lie) in enumerate(LIES.items()):
         first = record(body=b"first")

@@ -1,4 +1,6 @@
-"""Every byte of a small store has a bit flipped, one at a time; with ``REPUT_SOAK=1`` every bit.
+"""Bytes of a small store have a bit flipped, one at a time; with ``REPUT_SOAK=1`` every bit.
+
+One interpreter tries each third byte, and those of the matrix together try all.
 
 Opening it is an answer or a typed error that names a file. What is shown was put: without
 ``record_crc`` a record's header, topic and properties may show the flipped bit, as nothing covers
@@ -7,7 +9,6 @@ them. No more is lost than the record in which the bit is.
 
 from __future__ import annotations
 
-import logging
 import os
 
 import pytest
@@ -28,12 +29,7 @@ WHEN_CLOSED = ("reput/closed", "reput/plugins/offsets.json")
 LOSSES = "reput/losses.jsonl"  # there when a message was lost
 UNUSED = 64  # of a stretch of zeros only the first and the last so many bytes are tried
 
-pytestmark = [pytest.mark.usefixtures("_quiet"), pytest.mark.proof]
-
-
-@pytest.fixture
-def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL + 1, "reput")
+pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.proof]
 
 
 def _inside(store, offset):
@@ -71,7 +67,7 @@ def test_a_flipped_bit_of_the_log_costs_its_own_record_at_most(tmp_path, killed,
                     assert own is None or own < store.flushed_to or not changed, what
             count += 1
 
-    assert count > 1_000
+    assert count > 300
 
 
 def _is_in_checksum(store, own, at):

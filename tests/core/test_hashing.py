@@ -54,3 +54,13 @@ def test_bytes_that_are_no_utf_8_hash_as_java_decodes_them(rows):
     hashes = java_string_hash_column(window, np.cumsum(sizes) - sizes, sizes)
 
     assert hashes.tolist() == [java_string_hash(row.decode("utf-8", "replace")) for row in rows]
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+@pytest.mark.parametrize("size", range(1, 34))
+def test_rows_of_one_size_hash_like_each_alone(size, seeded):
+    texts = [f"{number:x}"[-1] * (size - 1) + chr(65 + number) for number in range(20)]
+    prefix = "before" if seeded else ""
+    seeds = np.full(len(texts), java_string_hash(prefix), np.int32) if seeded else None
+
+    assert _column(texts, seeds).tolist() == [java_string_hash(prefix + text) for text in texts]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 
@@ -34,12 +33,7 @@ EVERYTHING = [
     OSError(5, "Input/output error"),
 ]
 
-pytestmark = pytest.mark.usefixtures("_quiet")
-
-
-@pytest.fixture
-def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL + 1, "reput")
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 class Witness(reput.Plugin):

@@ -222,6 +222,7 @@ def _comparable(root):
     return log_bytes(root), ledger(root), kept
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("recovery", ["reput", "rocketmq"])
 def test_an_opening_that_is_interrupted_anywhere_is_finished_by_the_next_one(tmp_path, recovery):
     damaged = tmp_path / "damaged"

@@ -10,6 +10,7 @@ from crashlives import one, options_for
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import reput
 from reput.testing.powercuts import PowerCuts, is_soak
 from reput.testing.witness import Witness
 
@@ -61,7 +62,7 @@ WORKLOADS = {each.__name__: each for each in (one, several, rolling, batches, re
 def test_whatever_a_power_cut_leaves_opens_and_keeps_what_was_promised(
     tmp_path, workload, flush, record_property
 ):
-    cuts = PowerCuts(tmp_path, tries=35)
+    cuts = PowerCuts(tmp_path, tries=20)
 
     cuts.live(Witness(options_for(flush)), WORKLOADS[workload])
 
@@ -69,7 +70,7 @@ def test_whatever_a_power_cut_leaves_opens_and_keeps_what_was_promised(
 
 
 def test_records_of_several_pages_are_whole_or_not_there(tmp_path, record_property):
-    cuts = PowerCuts(tmp_path, tries=50)
+    cuts = PowerCuts(tmp_path, tries=30)
 
     def life(witness, root):
         witness.open(root)
@@ -79,6 +80,25 @@ def test_records_of_several_pages_are_whole_or_not_there(tmp_path, record_proper
         witness.close()
 
     cuts.live(Witness(options_for("async", commitlog={"file_size": 16_384})), life)
+
+    record_property("crash states", cuts.state_count)
+
+
+def test_properties_of_several_pages_are_whole_or_not_there(tmp_path, record_property):
+    """No checksum covers them."""
+    cuts = PowerCuts(tmp_path, tries=30)
+
+    def long(number, size):
+        return reput.Message("T", b"%d" % number, properties={"long": "v" * size})
+
+    def life(witness, root):
+        witness.open(root)
+        witness.put(message(0), long(1, 9000), long(2, 5000), message(3))
+        witness.flush()
+        witness.put(long(4, 9000), message(5), long(6, 6000), message(7, 40))
+        witness.close()
+
+    cuts.live(Witness(options_for("async", commitlog={"file_size": 32_768})), life)
 
     record_property("crash states", cuts.state_count)
 

@@ -18,12 +18,21 @@ from damaged_logs import (
     open_store,
     views,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput.layout import CRC_PROPERTY_SIZE, FILLER_TOPIC, RECORD_MIN_SIZE, TRANSACTION_ROLLBACK
+from reput.layout import (
+    CRC_PROPERTY_SIZE,
+    FILLER_TOPIC,
+    MAGIC_V1,
+    RECORD_MIN_SIZE,
+    SIZE_AND_MAGIC,
+    TRANSACTION_ROLLBACK,
+)
+from reput.testing.powercuts import is_soak
 
+UNFINISHED = SIZE_AND_MAGIC.pack(0, MAGIC_V1)
 SIZES = st.lists(st.integers(0, 900), min_size=1, max_size=40)
 
 
@@ -354,8 +363,11 @@ def _damages(draw):
     return apply
 
 
+@pytest.mark.proof
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=400 if is_soak() else 50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(sizes=SIZES, damages=st.lists(_damages(), min_size=1, max_size=4))
 def test_whatever_is_damaged_every_other_record_is_returned(tmp_path, sizes, damages):
@@ -370,6 +382,8 @@ def test_whatever_is_damaged_every_other_record_is_returned(tmp_path, sizes, dam
         damage(root, name, sound[name : name + 9])
         damage(root, last, sound[last : last + 1])
     changed = log_bytes(root)
+    # Without its size a record is a put that a kill interrupted, and with it the log ends.
+    assume(not any(changed.startswith(UNFINISHED, each.physical_offset) for each in places))
     untouched = [
         each
         for each in places

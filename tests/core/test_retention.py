@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 
 import pytest
@@ -29,12 +28,7 @@ from reput.manifest import Manifest
 from reput.retention import RetentionConfig
 from reput.testing import ManualClock, QuickDisk, snapshot
 
-pytestmark = pytest.mark.usefixtures("_quiet")
-
-
-@pytest.fixture
-def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL + 1, "reput")
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 # --------------------------------------------------------------------------- what goes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import threading
 
 import pytest
@@ -28,12 +27,7 @@ from reput.retention import RetentionConfig
 from reput.status import PutStatus
 from reput.testing import FaultyDisk, ManualClock, QuickDisk
 
-pytestmark = pytest.mark.usefixtures("_quiet")
-
-
-@pytest.fixture
-def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL + 1, "reput")
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 # --------------------------------------------------------------------------- a full disk

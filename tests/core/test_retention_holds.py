@@ -22,12 +22,7 @@ from reput.retention import RetentionConfig
 from reput.retentionholds import LiveHolds
 from reput.testing import ManualClock
 
-pytestmark = pytest.mark.usefixtures("_quiet")
-
-
-@pytest.fixture
-def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL + 1, "reput")
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 # --------------------------------------------------------------------------- who is asked

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import logging
 import threading
 
 import pytest
+from openstores import plugin, state_of, until
 
 import reput
 from reput.errors import PluginError, ServiceNotAvailableError
@@ -19,18 +19,7 @@ QUICK = {
     "dispatch": {"retry_pause_ms": 1, "retry_count": 2, "stall_ms": 100},
 }
 
-pytestmark = pytest.mark.usefixtures("_quiet")
-
-
-@pytest.fixture
-def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL + 1, "reput")
-
-
-def plugin(name, **members):
-    """A plugin of that name, with hooks given as plain functions."""
-    made = {key: reput.hookimpl(f) if callable(f) else f for key, f in members.items()}
-    return type(f"{name.capitalize()}Plugin", (reput.Plugin,), made)()
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 class Echo(reput.Plugin):
@@ -65,20 +54,6 @@ class Echo(reput.Plugin):
 def open_with(path, *plugins, rules=None, **options):
     config = {**QUICK, "dispatch": {**QUICK["dispatch"], **(rules or {})}}
     return reput.open(path, plugins=plugins, config=config, **options)
-
-
-def state_of(store, name):
-    return next(state for state in store.plugins() if state.name == name)
-
-
-def until(condition):
-    """Wait for what another thread is about to do; the limit is for broken code only."""
-    turn = threading.Event()
-    for _ in range(2_000):
-        if condition():
-            return
-        turn.wait(0.005)
-    raise AssertionError("it never happened")
 
 
 def topics_of(store):

@@ -143,7 +143,7 @@ def test_without_a_crash_the_bit_maps_of_that_life_decide(tmp_path):
 def test_whatever_a_power_cut_leaves_registered_filters_lose_no_message(
     tmp_path, again, record_property
 ):
-    cuts = PowerCuts(tmp_path, tries=12 if again else 60)
+    cuts = PowerCuts(tmp_path, tries=8 if again else 30)
 
     cuts.live(Witness(OPTIONS), changing, check, again=again)
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import attrs
 import pytest
+import rebuildstores
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rebuildstores import LOG, SPLIT
 
 import reput
 from reput.manifest import Manifest
@@ -20,24 +22,19 @@ from reput_index._header import Geometry
 from reput_index._shards import IndexBuilder, SplitKeys
 
 CONFIG = {
-    "commitlog": {"file_size": 1 << 20, "preallocate": False},
+    "commitlog": LOG,
     "index": {"slots_per_file": 1_000, "items_per_file": 5_000},
 }
-SPLIT = 300_000  # bytes; at least 1 MiB is taken where the log is small
 
 
 def fill(store, count=16_000, first=0):
-    store.put_many(
-        [
-            reput.Message(
-                f"T{number % 5}",
-                b"x" * (number % 300),
-                keys=" ".join(f"k{number % 97}-{word}" for word in range(number % 4)),
-                properties={"UNIQ_KEY": f"U{number}"} if number % 3 else {},
-            )
-            for number in range(first, first + count)
-        ]
-    )
+    def keys(number):
+        return {
+            "keys": " ".join(f"k{number % 97}-{word}" for word in range(number % 4)),
+            "properties": {"UNIQ_KEY": f"U{number}"} if number % 3 else {},
+        }
+
+    rebuildstores.fill(store, count, first, of=keys)
 
 
 def files_of(root):

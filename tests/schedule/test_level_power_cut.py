@@ -102,7 +102,7 @@ def check(life: Life, point, root: str) -> None:
 
 
 def test_whatever_a_power_cut_leaves_each_message_comes_once(tmp_path, record_property):
-    cuts = PowerCuts(tmp_path, most=12, random_count=2, tries=80)
+    cuts = PowerCuts(tmp_path, most=12, random_count=2, tries=50)
 
     cuts.live(Life(), run, check)
 

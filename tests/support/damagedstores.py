@@ -6,6 +6,7 @@ import os
 import shutil
 
 from decodertargets import is_filler
+from shares import share
 
 import reput
 from reput.errors import ReputError
@@ -13,7 +14,7 @@ from reput.testing import ManualClock, QuickDisk, place, snapshot
 
 FILE_SIZE = 512
 SOAK = bool(os.environ.get("REPUT_SOAK"))
-"""Whether to try all of it; else every byte is tried once."""
+"""Whether to try all of it; else one bit of a byte."""
 
 
 class Offsets(reput.Plugin):
@@ -89,9 +90,9 @@ class SmallStore:
         place({**self.files, name: data}, self.root)
 
     def flips(self, name):
-        """``(bit number, bytes of the file)``: one bit of each byte; of all bits in a soak run."""
+        """``(bit number, bytes of the file)``: a bit of a `share` of all bytes; in a soak each."""
         whole = self.files[name]
-        for at in range(len(whole)):
+        for at in share(range(len(whole))):
             for bit in range(8) if SOAK else (at * 5 % 8,):
                 data = bytearray(whole)
                 data[at] ^= 1 << bit

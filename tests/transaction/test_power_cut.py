@@ -188,7 +188,7 @@ def check_rocketmqs_view(store: reput.Store, root: Path) -> None:
 
 
 def test_whatever_a_power_cut_leaves_transactions_are_whole(tmp_path, record_property):
-    cuts = PowerCuts(tmp_path, most=12, random_count=2, tries=60)
+    cuts = PowerCuts(tmp_path, most=12, random_count=2, tries=40)
 
     cuts.live(Life(), run, check)
 

@@ -22,6 +22,7 @@ __all__ = [
     "SUSPENDED",
     "WAITING",
     "Dispatcher",
+    "PluginFigures",
     "PluginState",
 ]
 
@@ -46,8 +47,29 @@ _SHORT_BATCH = 0.005  # seconds; what is done by then holds up nobody
 _LONG_MESSAGE = 2e-6  # seconds; batches worked on by columns take a quarter of it
 
 
+@attrs.frozen(kw_only=True)
+class PluginFigures:
+    """What a plugin was given since the store was opened, and how long it took."""
+
+    batch_count: int = 0
+    """Batches that it was given since the store was opened, or in a read-only store by the last
+    writer."""
+    message_count: int = 0
+    """Messages in them."""
+    mean_batch_ms: float = 0.0
+    """Mean time that it took for a batch."""
+    max_batch_ms: float = 0.0
+    """Longest time."""
+    skipped_count: int = 0
+    """Messages in its dead-letter file."""
+
+    def figures(self) -> dict[str, Any]:
+        """These values by name, for another one that has them."""
+        return {field.name: getattr(self, field.name) for field in attrs.fields(PluginFigures)}
+
+
 @attrs.frozen
-class PluginState:
+class PluginState(PluginFigures):
     """One active plugin as ``reput plugins PATH`` shows it."""
 
     name: str
@@ -66,17 +88,6 @@ class PluginState:
     """Whether they were counted; a long way behind they are estimated from their mean size."""
     policy: str = "suspend"
     """What happens when it fails: ``"suspend"``, ``"skip"`` or ``"halt"``."""
-    batch_count: int = 0
-    """Batches that it was given since the store was opened, or in a read-only store by the last
-    writer."""
-    message_count: int = 0
-    """Messages in them."""
-    mean_batch_ms: float = 0.0
-    """Mean time that it took for a batch."""
-    max_batch_ms: float = 0.0
-    """Longest time."""
-    skipped_count: int = 0
-    """Messages in its dead-letter file."""
 
 
 @attrs.define(eq=False)
@@ -146,6 +157,17 @@ class Dispatcher:
         self.position = batch.end_offset
         if self.state in (RETRYING, STALLED):
             self.state = RUNNING
+
+    def figures(self) -> dict[str, Any]:
+        """The values of `PluginFigures` by name, times to the microsecond."""
+        mean = self.total_seconds / self.batch_count if self.batch_count else 0.0
+        return PluginFigures(
+            batch_count=self.batch_count,
+            message_count=self.message_count,
+            mean_batch_ms=round(mean * 1_000, 3),
+            max_batch_ms=round(self.max_seconds * 1_000, 3),
+            skipped_count=self.skipped_count,
+        ).figures()
 
     @property
     def blocks(self) -> bool:

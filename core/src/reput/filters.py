@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, overload, runtime_checkable
 
+import attrs
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -18,26 +20,16 @@ if TYPE_CHECKING:
 __all__ = ["BitMaps", "MessageFilter"]
 
 
+@attrs.define(eq=False)
 class BitMaps(Sequence["bytes | None"]):
-    """Bit maps of ``n`` messages: a sequence of bytes or None, and columns for who wants them.
+    """Bit maps of ``n`` messages: a sequence of bytes or None, and columns for who wants them."""
 
-    Attributes:
-        window: ``(w,)`` uint8, the bytes in which they lie.
-        starts: ``(n,)`` int64, position of each in the window; means nothing where there is none.
-        sizes: ``(n,)`` int64, bytes of each; 0 where there is none.
-    """
-
-    __slots__ = ("sizes", "starts", "window")
-
-    def __init__(
-        self,
-        window: npt.NDArray[np.uint8],
-        starts: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.int64],
-    ) -> None:
-        self.window = window
-        self.starts = starts
-        self.sizes = sizes
+    window: npt.NDArray[np.uint8]
+    """``(w,)``, the bytes in which they lie."""
+    starts: npt.NDArray[np.int64]
+    """``(n,)`` position of each in the window; means nothing where there is none."""
+    sizes: npt.NDArray[np.int64]
+    """``(n,)`` bytes of each; 0 where there is none."""
 
     def __len__(self) -> int:
         return len(self.sizes)

@@ -7,10 +7,12 @@ has caught up and is quick again.
 
 Within a lane, plugins that stand at the same place form a cohort and share a batch. The one at the
 log's end comes first; those behind get a slice in turn, a short one while messages are arriving.
+When none are, a cohort waits for one that is close behind, and the log is read once for both.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -77,13 +79,13 @@ class Lane:
         with self._step_lock:
             limit = self.loop.limit()
             places = sorted({each.position for each in self._ready()})
-            behind = [place for place in places if place < limit]
+            behind = self._apart([place for place in places if place < limit], limit)
             # The cohort at the end first: what waits for new messages must not wait for the past.
             for place in reversed(behind):
                 stop = next((other for other in places if place < other < limit), limit)
                 is_last = place == places[-1]
                 began = time.perf_counter()
-                self._advance(place, stop, is_last=is_last)
+                self._advance(place, stop, is_last=is_last, is_alone=len(behind) == 1)
                 if not is_last:
                     self._size_slices(time.perf_counter() - began)
             self._is_catching_up = any(place < places[-1] for place in behind)
@@ -91,11 +93,27 @@ class Lane:
             self.loop.notify_moved()
         return bool(behind)
 
+    def _apart(self, places: list[int], limit: int) -> list[int]:
+        """``places`` without those that are about to be joined by the cohort behind them.
+
+        An index that dispatches its last record once more stands one record behind the queues
+        whenever a store is opened, and would stay there: all would be read and decoded twice.
+        """
+        if len(places) < 2 or self.loop.is_busy():
+            return places
+        near = self._slice_limit
+        joined = {
+            place
+            for other, place in itertools.pairwise(places)
+            if place - other <= near <= limit - place
+        }
+        return [place for place in places if place not in joined]
+
     def _ready(self) -> list[Dispatcher]:
         return [each for each in self.dispatchers if self.loop.is_ready(each)]
 
-    def _advance(self, start: int, stop: int, *, is_last: bool) -> None:
-        result = self._read(start, stop, is_last=is_last)
+    def _advance(self, start: int, stop: int, *, is_last: bool, is_alone: bool) -> None:
+        result = self._read(start, stop, is_last=is_last, is_alone=is_alone)
         batch = result.batch
         cohort = [each for each in self._ready() if each.position == start]
         if len(batch) == 0:
@@ -114,10 +132,12 @@ class Lane:
         if is_last and self.is_main:
             self._arrive(batch)
 
-    def _read(self, start: int, stop: int, *, is_last: bool) -> DecodeResult:
-        if is_last or not self.loop.is_busy():
+    def _read(self, start: int, stop: int, *, is_last: bool, is_alone: bool) -> DecodeResult:
+        is_busy = self.loop.is_busy()
+        if is_last or (is_alone and not is_busy):
             return self._reader.read(start, stop)
-        size = self._slice_size
+        # Not with that one: what it has read ahead for the others would be thrown away.
+        size = self._slice_size if is_busy else self._slice_limit
         reader = self._slice_readers.get(size)
         if reader is None:
             reader = self._slice_readers[size] = WindowReader(self.loop.log.files, Decoder(), size)

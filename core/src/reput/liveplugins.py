@@ -233,7 +233,6 @@ class LivePlugins:
         self.records.save(each.name, self._record(each))
 
     def _record(self, each: Dispatcher) -> PluginRecord:
-        mean = each.total_seconds / each.batch_count if each.batch_count else 0.0
         return PluginRecord(
             state=each.state,
             asked=each.asked,
@@ -242,11 +241,7 @@ class LivePlugins:
             last_error=each.last_error,
             timestamp=self.clock(),
             dispatched_to=each.position,
-            batch_count=each.batch_count,
-            message_count=each.message_count,
-            mean_batch_ms=round(mean * 1_000, 3),
-            max_batch_ms=round(each.max_seconds * 1_000, 3),
-            skipped_count=each.skipped_count,
+            **each.figures(),
         )
 
     # ------------------------------------------------------------------ parts

@@ -8,6 +8,7 @@ import attrs
 
 from reput.errors import MessageIllegalError
 from reput.layout import PROPERTY_KEYS, PROPERTY_TAGS
+from reput.tornproperties import SECTOR_SIZE, looks_torn
 
 __all__ = ["Host", "Message", "encode_property_text", "property_text"]
 
@@ -67,10 +68,7 @@ def property_text(
             raise MessageIllegalError(
                 "properties", None, None, "encoded properties hold keys and tags; give no others"
             )
-        if properties.endswith(b"\0"):
-            # Zeros at the end of a log mean that something was not written to its end.
-            raise MessageIllegalError("properties", None, None, "the text ends in a zero byte")
-        return properties
+        return _written_whole(properties)
     text, count = "", 0
     if keys:
         if type(keys) is not str:
@@ -94,9 +92,18 @@ def property_text(
             "properties", text, None, "the character 0x02 separates properties"
         )
     try:
-        return text.encode()
+        return _written_whole(text.encode())
     except UnicodeEncodeError as error:
         raise MessageIllegalError("properties", text, None, f"not UTF-8: {error}") from None
+
+
+def _written_whole(text: bytes) -> bytes:
+    """``text``, which an opening after a power cut will not take for the rest of another."""
+    if text[-1:] == b"\0" or len(text) >= SECTOR_SIZE:  # most are short, and every put comes by
+        reason = looks_torn(text)
+        if reason is not None:
+            raise MessageIllegalError("properties", None, None, reason)
+    return text
 
 
 def _joined(keys: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.context import is_safe_name
+from reput.dispatcher import PluginFigures
 from reput.manifest import OWN_DIRECTORY
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _READ_SIZE = 1 << 20
 
 
 @attrs.frozen(kw_only=True)
-class PluginRecord:
+class PluginRecord(PluginFigures):
     """What is remembered of one plugin."""
 
     state: str = "running"
@@ -43,11 +44,6 @@ class PluginRecord:
     timestamp: int = 0
     """When this was written, ms."""
     dispatched_to: int = 0
-    batch_count: int = 0
-    message_count: int = 0
-    mean_batch_ms: float = 0.0
-    max_batch_ms: float = 0.0
-    skipped_count: int = 0
 
 
 @attrs.define(eq=False)

@@ -41,7 +41,6 @@ def live_state(
     elif state == RUNNING and loop.is_waiting(each):
         state, error = WAITING, f"it requires {', '.join(sorted(each.requires))}"
     count, exact = _lag(log, position, end)
-    mean = each.total_seconds / each.batch_count if each.batch_count else 0.0
     return PluginState(
         name=each.name,
         version=version,
@@ -52,11 +51,7 @@ def live_state(
         lag_count=count,
         lag_is_exact=exact,
         policy=config.policy_of(each.name),
-        batch_count=each.batch_count,
-        message_count=each.message_count,
-        mean_batch_ms=mean * 1_000,
-        max_batch_ms=each.max_seconds * 1_000,
-        skipped_count=each.skipped_count,
+        **each.figures(),
     )
 
 
@@ -83,11 +78,7 @@ def recorded_state(
         lag_count=count,
         lag_is_exact=exact,
         policy=config.policy_of(name),
-        batch_count=record.batch_count,
-        message_count=record.message_count,
-        mean_batch_ms=record.mean_batch_ms,
-        max_batch_ms=record.max_batch_ms,
-        skipped_count=record.skipped_count,
+        **record.figures(),
     )
 
 

@@ -80,6 +80,7 @@ class TextColumn:
         return java_string_hash_column(self.window, self.starts, self.sizes, seeds)
 
 
+@attrs.define(eq=False)
 class PropertyColumns:
     """Finds properties by name in a column of property texts.
 
@@ -87,16 +88,12 @@ class PropertyColumns:
     over them, and its values are measured alone.
     """
 
-    def __init__(
-        self,
-        window: npt.NDArray[np.uint8],
-        starts: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.int64],
-    ) -> None:
-        self._window = window
-        self._starts = starts
-        self._sizes = sizes
-        self._classes: list[_RowsOfText] | None = None
+    _window: npt.NDArray[np.uint8]
+    _starts: npt.NDArray[np.int64]
+    """``(n,)`` positions in the window."""
+    _sizes: npt.NDArray[np.int64]
+    """``(n,)`` bytes."""
+    _classes: list[_RowsOfText] | None = attrs.field(default=None, init=False)
 
     def find(self, name: str) -> TextColumn:
         """Values of the property ``name``."""

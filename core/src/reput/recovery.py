@@ -6,8 +6,8 @@ follows is the end.
 Source: RocketMQ ``CommitLog#recoverNormally`` (5.3.3 begins at the last file that the queues reach)
 and ``#recoverAbnormally`` (begins at the last file whose first message the checkpoint vouches for).
 Different on purpose: after a crash of ours reading begins where the log was flushed last; RocketMQ
-cuts everything behind the first damage (``recovery = "rocketmq"`` does, too), and believes a record
-whose properties were never written.
+cuts everything behind the first damage (``recovery = "rocketmq"`` does, too), and believes records
+whose properties were never written, or parts of them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 
 from reput.batch import Finding, FindingReason
 from reput.decode import End
+from reput.holes import LogHole
 from reput.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from reput.logreader import message_at
+from reput.tornproperties import torn_rows
 
 if TYPE_CHECKING:
+    from reput.batch import DispatchBatch
     from reput.checkpoint import Checkpoint
     from reput.closerecord import CloseRecord
     from reput.decode import DecodeResult
-    from reput.holes import LogHole
     from reput.logreader import CommitLogReader
     from reput.progress import Progress
 
@@ -90,6 +93,7 @@ def find_end(
         return Recovery(end, end, 0, closed.last_store_timestamp, None, record)
     known = None if clean else _last_flushed(log, flushed)
     search = _Search(log, keeps_behind, being_written, was_cut_at, progress)
+    search.checks_properties = keeps_behind and not clean and not being_written
     if known is not None:
         search.begin(known.physical_offset, known.record_offset)
     else:
@@ -118,6 +122,8 @@ class _Search:
     being_written: bool
     was_cut_at: Callable[[int], bool]
     progress: Callable[[int, int], None] | None
+    checks_properties: bool = False
+    """Whether sectors of properties may never have been written."""
     start: int = 0
     end: int = 0
     count: int = 0
@@ -167,12 +173,27 @@ class _Search:
         batch = result.batch
         if len(batch) == 0:
             return position
-        self.count += len(batch)
+        sound = batch.physical_offset
+        if self.checks_properties:
+            torn = torn_rows(batch, self.log.files.base_of(position) or 0)
+            self.holes += [self._torn(batch, row) for row in torn.tolist()]
+            sound = np.delete(sound, torn)
+        self.count += len(sound)
         self.timestamp = int(batch.store_timestamp[-1])
-        starts = batch.start[-2:].tolist()
-        self.record_before = batch.base_offset + starts[0] if len(starts) > 1 else self.last_record
-        self.last_record = batch.base_offset + starts[-1]
-        return self.last_record + int(batch.size[-1])
+        for offset in sound[-2:].tolist():
+            self.record_before, self.last_record = self.last_record, offset
+        return batch.base_offset + int(batch.start[-1] + batch.size[-1])
+
+    def _torn(self, batch: DispatchBatch, row: int) -> LogHole:
+        start = batch.base_offset + int(batch.start[row])
+        finding = Finding(start, FindingReason.TORN, "a sector of its properties reads as zeros")
+        return LogHole(
+            start,
+            start + int(batch.size[row]),
+            finding,
+            int(batch.store_timestamp[row]),
+            *self.log.hole_finder().facts(start),
+        )
 
     def _holes_at(self, offset: int, result: DecodeResult) -> list[LogHole]:
         finding = result.batch.finding

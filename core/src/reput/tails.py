@@ -24,6 +24,7 @@ from reput.layout import (
     PROPERTY_TAGS,
     VALUE_END,
 )
+from reput.tornproperties import SECTOR_SIZE, looks_torn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -120,7 +121,8 @@ def _cut(
     starts, size = borders[:-1], np.diff(borders)
     topic_size = np.fromiter(map(len, topics), np.int64, count)
     properties_size = size - topic_size - _PLACES_OF_SIZES
-    if int(properties_size.max()) > PROPERTIES_SIZE_MAX:
+    largest = int(properties_size.max())
+    if largest > PROPERTIES_SIZE_MAX or (largest >= SECTOR_SIZE and looks_torn(data.tobytes())):
         return None
     data[starts] = topic_size
     data[starts + topic_size + 1] = properties_size >> 8
@@ -135,7 +137,7 @@ def tails_one_by_one(encoder: Encoder, topics: Sequence[str], properties: Sequen
 
     Raises:
         PropertiesSizeError: a property text is over the limit.
-        MessageIllegalError: a topic that cannot be one; a text that ends in a zero byte.
+        MessageIllegalError: a topic that cannot be one; a text that looks half written.
     """
     count = len(topics)
     properties_size = np.fromiter(map(len, properties), np.int64, count)
@@ -144,8 +146,10 @@ def tails_one_by_one(encoder: Encoder, topics: Sequence[str], properties: Sequen
         raise PropertiesSizeError(
             "properties", int(properties_size[row]), PROPERTIES_SIZE_MAX, f"row {row}: bytes"
         )
-    if any(text[-1:] == b"\0" for text in properties):
-        raise MessageIllegalError("properties", None, None, "the text ends in a zero byte")
+    suspects = (text for text in properties if text[-1:] == b"\0" or len(text) >= SECTOR_SIZE)
+    for reason in map(looks_torn, suspects):
+        if reason is not None:
+            raise MessageIllegalError("properties", None, None, reason)
     known = {topic: encoder.encode_topic(topic)[1] for topic in dict.fromkeys(topics)}
     sizes = properties_size.astype(">i2").view("V2").tolist()
     named = map(known.__getitem__, topics)

@@ -2,55 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
-import json
-import logging
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import Outcome, commands
 
 import reput
 from reput.cli.root import ReputGroup
-from reput.cli.root import reput as command
-
-
-class Outcome(NamedTuple):
-    """How one run of ``reput`` ended."""
-
-    code: int
-    out: str
-    err: str
-    raw: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.raw)
-
-    @property
-    def lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.raw.splitlines()]
 
 
 @pytest.fixture
 def run() -> Iterator[Callable[..., Outcome]]:
     """``run("info", path, "--json")``: its exit code, stdout and stderr."""
-    # click before 8.2 mixes stderr into stdout unless told otherwise.
-    separate = "mix_stderr" in inspect.signature(CliRunner).parameters
-    runner = CliRunner(**({"mix_stderr": False} if separate else {}))
-
-    def invoke(*arguments: object, stdin: bytes | str | None = None) -> Outcome:
-        result = runner.invoke(command, [str(each) for each in arguments], input=stdin)
-        return Outcome(result.exit_code, result.stdout, result.stderr, result.stdout_bytes)
-
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
-    yield invoke
-    root.handlers[:], root.level = before
+    with commands() as run:
+        yield run
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from reput.message import Message
 from reput.plugin import NoConfig
 from reput.testing import CrashContract, SmallLog, Witness
 
+pytestmark = pytest.mark.proof
+
 
 @attrs.define(eq=False)
 class TrustingPlugin(reput.Plugin):
@@ -61,6 +63,15 @@ class TrustingPlugin(reput.Plugin):
     def save(self, data: bytes) -> None:
         self.context.disk.replace(self.path, data)
 
+    def write(self, path: str, data: bytes, *, flush: bool) -> None:
+        disk = self.context.disk
+        descriptor = disk.open(path, create=True)
+        disk.truncate(descriptor, 0)
+        disk.write(descriptor, data, 0)
+        if flush:
+            disk.flush(descriptor)
+        disk.close(descriptor)
+
 
 @attrs.define(eq=False)
 class RenamesBeforeFlushing(TrustingPlugin):
@@ -78,25 +89,16 @@ class RenamesBeforeFlushing(TrustingPlugin):
 @attrs.define(eq=False)
 class ForgetsToFlushTheFile(TrustingPlugin):
     def save(self, data: bytes) -> None:
-        disk = self.context.disk
-        descriptor = disk.open(f"{self.path}.new", create=True)
-        disk.truncate(descriptor, 0)
-        disk.write(descriptor, data, 0)
-        disk.close(descriptor)
-        disk.rename(f"{self.path}.new", self.path)
-        disk.flush_directory(self.directory)
+        self.write(f"{self.path}.new", data, flush=False)
+        self.context.disk.rename(f"{self.path}.new", self.path)
+        self.context.disk.flush_directory(self.directory)
 
 
 @attrs.define(eq=False)
 class ForgetsToFlushItsDirectory(TrustingPlugin):
     def save(self, data: bytes) -> None:
-        disk = self.context.disk
-        descriptor = disk.open(f"{self.path}.new", create=True)
-        disk.truncate(descriptor, 0)
-        disk.write(descriptor, data, 0)
-        disk.flush(descriptor)
-        disk.close(descriptor)
-        disk.rename(f"{self.path}.new", self.path)
+        self.write(f"{self.path}.new", data, flush=True)
+        self.context.disk.rename(f"{self.path}.new", self.path)
 
 
 @attrs.define(eq=False)
@@ -108,13 +110,8 @@ class ForgetsTheNameOfItsDirectory(TrustingPlugin):
 @attrs.define(eq=False)
 class WritesOverItsFile(TrustingPlugin):
     def save(self, data: bytes) -> None:
-        disk = self.context.disk
-        descriptor = disk.open(self.path, create=True)
-        disk.truncate(descriptor, 0)
-        disk.write(descriptor, data, 0)
-        disk.flush(descriptor)
-        disk.close(descriptor)
-        disk.flush_directory(self.directory)
+        self.write(self.path, data, flush=True)
+        self.context.disk.flush_directory(self.directory)
 
 
 @attrs.define(eq=False)

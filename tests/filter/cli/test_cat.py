@@ -45,8 +45,8 @@ def test_messages_that_meet_the_condition_are_printed(run, made, options, expect
 
     outcome = run("cat", path, "orders", "--format", "%s", *scan, *options)
 
-    assert outcome.exit_code == ExitCode.OK
-    assert [int(line) for line in outcome.stdout.split()] == expected
+    assert outcome.code == ExitCode.OK
+    assert [int(line) for line in outcome.out.split()] == expected
 
 
 def test_a_condition_that_is_none_is_shown_with_its_place(run, made):
@@ -54,8 +54,8 @@ def test_a_condition_that_is_none_is_shown_with_its_place(run, made):
 
     outcome = run("cat", path, "orders", "--where", "amount LIKE '1%'", *scan)
 
-    assert outcome.exit_code == ExitCode.USAGE
-    assert "column 8: there is no LIKE" in outcome.stderr
+    assert outcome.code == ExitCode.USAGE
+    assert "column 8: there is no LIKE" in outcome.err
 
 
 def test_what_arrives_is_left_out_too(run, tmp_path, monkeypatch):
@@ -79,4 +79,4 @@ def test_what_arrives_is_left_out_too(run, tmp_path, monkeypatch):
             *("cat", tmp_path, "orders", "--follow", "--where", "amount = 1", "--format", "%s")
         )
 
-    assert outcome.stdout.split() == ["first", "second"]
+    assert outcome.out.split() == ["first", "second"]

@@ -33,13 +33,13 @@ def path(tmp_path):
 
 
 def bodies(result):
-    return [json.loads(line)["body"] for line in result.stdout.splitlines()]
+    return [json.loads(line)["body"] for line in result.out.splitlines()]
 
 
 def test_every_message_is_found_once_in_its_order(run, path):
     result = run("grep", path, "T", "--key", "all", "--json")
 
-    assert (result.exit_code, bodies(result)) == (0, [str(number) for number in range(100)])
+    assert (result.code, bodies(result)) == (0, [str(number) for number in range(100)])
 
 
 @pytest.mark.parametrize("number", [0, 79, 80, 99])
@@ -48,7 +48,7 @@ def test_single_messages_are_found_on_both_sides_of_the_border(run, path, number
     by_get = run("get", path, f"n{number}", "--topic", "T", "--json")
 
     assert bodies(by_grep) == [str(number)]
-    assert json.loads(by_get.stdout)["body"] == str(number)
+    assert json.loads(by_get.out)["body"] == str(number)
 
 
 def test_a_damaged_index_costs_time_and_no_message(run, path):
@@ -60,7 +60,7 @@ def test_a_damaged_index_costs_time_and_no_message(run, path):
     result = run("grep", path, "T", "--key", "all", "--json")
 
     assert bodies(result) == [str(number) for number in range(100)]
-    assert "reading the whole log instead" in result.stderr
+    assert "reading the whole log instead" in result.err
 
 
 def test_with_an_index_the_log_is_not_read_through(run, tmp_path, monkeypatch):
@@ -78,7 +78,7 @@ def test_with_an_index_the_log_is_not_read_through(run, tmp_path, monkeypatch):
     monkeypatch.setattr(reput.Store, "scan", counting)
     result = run("grep", root, "T", "--key", "n3", "--format", "%o")
 
-    assert result.stdout == "3\n"
+    assert result.out == "3\n"
     assert len(starts) == 1
     assert starts[0] > 80_000
 
@@ -97,7 +97,7 @@ def test_an_index_that_breaks_off_between_two_pages_hides_nothing(run, tmp_path)
     result = run("grep", root, "T", "--key", "all", "--json")
 
     assert bodies(result) == [str(number) for number in range(1_200)]
-    assert "reading the log from physical offset" in result.stderr
+    assert "reading the log from physical offset" in result.err
 
 
 def test_the_last_message_is_found_by_keys_that_the_index_does_not_have_yet(run, tmp_path):

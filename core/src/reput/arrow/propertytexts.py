@@ -1,4 +1,4 @@
-"""Encoded property texts from Arrow columns: the inverse of `reput.arrow.propertymaps`.
+"""Encoded property texts from Arrow columns: the inverse of `reput.arrow.entries`.
 
 Every property of every row is an entry: its row, its name, its value. The entries are brought into
 the order of their rows and joined to one run of bytes, of which each row's text is a part.
@@ -105,8 +105,9 @@ def _in_place(further: _Entries, name: str, texts: pa.StringArray) -> tuple[Any,
         return texts, further
     given = texts.take(pa.array(further.rows))
     if name == PROPERTY_KEYS:
-        # Words are the same with other spaces between them: then the text is as it was.
-        given = pc.if_else(pc.equal(_words_of(further.values), given), further.values, given)
+        # Words are the same with other spaces between them, or none: then the text is as it was.
+        same = pc.equal(_words_of(further.values), pc.fill_null(given, ""))
+        given = pc.if_else(same, further.values, given)
     values = pc.if_else(pa.array(hits), given, further.values)
     placed = np.zeros(len(texts), bool)
     placed[further.rows[hits]] = True

@@ -40,9 +40,11 @@ class Conditions(NamedTuple):
 
     def matches(self, message: MessageView) -> bool:
         """Whether a message meets all of them."""
-        if self.tags is not None and message.tags not in self.tags:
-            return False
-        return self.chosen is None or self.chosen.matches(message)
+        return self.has_tag(message) and (self.chosen is None or self.chosen.matches(message))
+
+    def has_tag(self, message: MessageView) -> bool:
+        """Whether a message has one of the tags."""
+        return self.tags is None or message.tags in self.tags
 
 
 def conditions_of(store: Store, topic: str, tag: str | None, where: str | None) -> Conditions:
@@ -79,6 +81,7 @@ def with_filter(
 
 
 def _tags(text: str | None) -> frozenset[str] | None:
+    """The tags of ``A || B``; None for all."""
     if text is None or text.strip() == "*":
         return None
     return frozenset(filter(None, (each.strip() for each in text.split("||"))))

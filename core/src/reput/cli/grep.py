@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from reput.cli.conditions import conditions_of, tag_option, where_option, with_filter
 from reput.cli.exitcodes import ExitCode
-from reput.cli.failures import Failure, warn
+from reput.cli.failures import warn
 from reput.cli.messagelines import renderer
 from reput.cli.opening import open_to_read
 from reput.cli.options import json_option, path_argument, with_debug
 from reput.cli.reading import Placed
 from reput.cli.rendering import BODY_FORMS
 from reput.cli.times import parse_start
-
-if TYPE_CHECKING:
-    from reput.filters import MessageFilter
-    from reput.store import Store
 
 __all__ = ["grep"]
 
@@ -58,12 +53,8 @@ Examples:
 @click.option(
     "-k", "--key", help="Only messages with this key: their unique key, or one of their keys."
 )
-@click.option(
-    "-t", "--tag", metavar="TAGS", help="Only messages with this tag, or with one of: A || B."
-)
-@click.option(
-    "-w", "--where", metavar="SQL", help="Only messages whose properties meet this condition."
-)
+@tag_option
+@where_option
 @click.option(
     "--since",
     metavar="TIME",
@@ -111,11 +102,9 @@ def grep(
     from reput.cli.searching import Wanted, by_key, by_reading
 
     render = renderer(template, body, as_json, "\n")
-    plugins = _plugins(path, where)
-    with open_to_read(path, plugins=plugins) as store:
-        wanted = Wanted(
-            topic, key, _tags(tag), _compiled(store, where, topic), since or 0, _until(until)
-        )
+    with open_to_read(path, plugins=with_filter(path, None, where)) as store:
+        conditions = conditions_of(store, topic, tag, where)
+        wanted = Wanted(topic, key, conditions, since or 0, _LATEST if until is None else until)
         search = by_key if key is not None else by_reading
         stream, found = sys.stdout.buffer, 0
         for message in search(store, wanted):
@@ -129,42 +118,3 @@ def grep(
     if not found:
         warn(f"no message of topic {topic!r} meets the conditions")
         raise click.exceptions.Exit(ExitCode.NOT_FOUND)
-
-
-def _tags(text: str | None) -> frozenset[str] | None:
-    """The tags of ``A || B``; None for all."""
-    if text is None or text.strip() == "*":
-        return None
-    return frozenset(filter(None, (each.strip() for each in text.split("||"))))
-
-
-def _until(until: int | None) -> int:
-    return _LATEST if until is None else until
-
-
-def _plugins(path: str, where: str | None) -> Sequence[str] | None:
-    """Names of the plugins to open the store with; None for those that it uses."""
-    if where is None:
-        return None
-    from reput.cli.storeplugins import check_store, used_plugins
-    from reput.pluginset import default_plugins, installed
-
-    used = used_plugins(check_store(path))
-    names = list(default_plugins() if used is None else used)
-    if any(found.name == "filter" for found in installed()) and "filter" not in names:
-        names.append("filter")  # it needs nothing of the store
-    return names
-
-
-def _compiled(store: Store, where: str | None, topic: str) -> MessageFilter | None:
-    from reput.errors import NoReaderError
-
-    if where is None:
-        return None
-    try:
-        return store.filter(where, topic=topic)
-    except NoReaderError:
-        text = "--where needs the plugin filter: pip install reput-filter"
-        raise Failure(text, ExitCode.UNAVAILABLE) from None
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--where") from None

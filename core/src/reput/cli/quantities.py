@@ -8,16 +8,10 @@ from typing import Final
 
 import click
 
+from reput.cli.times import UNIT_MS
+
 __all__ = ["parse_duration", "parse_size", "read_duration", "read_size"]
 
-_UNIT_MS: Final = {
-    "ms": 1,
-    "s": 1_000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-    "w": 604_800_000,
-}
 _UNIT_SIZES: Final[dict[str, int]] = {
     "": 1,
     "b": 1,
@@ -35,7 +29,7 @@ def parse_duration(text: str) -> int:
     found = re.fullmatch(r"(\d{1,15})(ms|[smhdw])", text.strip(), flags=re.ASCII)
     if found is None:
         raise ValueError(f"{text!r} is no duration like 90s, 72h or 14d (units ms s m h d w)")
-    return int(found[1]) * _UNIT_MS[found[2]]
+    return int(found[1]) * UNIT_MS[found[2]]
 
 
 def parse_size(text: str) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.batch import DispatchBatch, Finding
-    from reput.filters import MessageFilter
+    from reput.cli.conditions import Conditions
     from reput.store import Store
     from reput.view import MessageView
 
@@ -32,8 +32,7 @@ class Wanted:
 
     topic: str
     key: str | None
-    tags: frozenset[str] | None
-    chosen: MessageFilter | None
+    conditions: Conditions
     since: int
     until: int
     is_damaged: bool = False
@@ -45,14 +44,15 @@ class Wanted:
         tell_damage(finding)
 
     def rows(self, batch: DispatchBatch) -> list[int]:
-        """Rows of a batch that meet all conditions but the key."""
+        """Rows of a batch that meet all conditions but the key and the tags."""
         if self.topic not in batch.topics:
             return []
         wanted: npt.NDArray[np.bool_] = batch.topic_code == batch.topics.index(self.topic)
         wanted &= ~np.isin(batch.transaction, _HIDDEN)
         wanted &= (batch.store_timestamp >= self.since) & (batch.store_timestamp <= self.until)
-        if self.chosen is not None and wanted.any():
-            wanted &= self.chosen.matches_batch(batch)
+        chosen = self.conditions.chosen
+        if chosen is not None and wanted.any():
+            wanted &= chosen.matches_batch(batch)
         rows: list[int] = np.flatnonzero(wanted).tolist()
         return rows
 
@@ -63,8 +63,7 @@ class Wanted:
             and message.transaction not in _HIDDEN
             and self.since <= message.store_timestamp <= self.until
             and (self.key is None or has_key(message, self.key))
-            and (self.tags is None or message.tags in self.tags)
-            and (self.chosen is None or self.chosen.matches(message))
+            and self.conditions.matches(message)
         )
 
 
@@ -86,7 +85,7 @@ def by_reading(store: Store, wanted: Wanted) -> Iterator[MessageView]:
             progress.update(batch.end_offset - first, size)
             for row in wanted.rows(batch):
                 message = batch.message(row)
-                if wanted.tags is None or message.tags in wanted.tags:
+                if wanted.conditions.has_tag(message):
                     yield message
             if batch.finding is not None:
                 wanted.tell(batch.finding)

@@ -10,9 +10,9 @@ import datetime as dt
 import re
 from typing import NamedTuple
 
-__all__ = ["Start", "format_duration", "format_timestamp", "parse_start"]
+__all__ = ["UNIT_MS", "Start", "format_duration", "format_timestamp", "parse_start"]
 
-_UNIT_MS = {
+UNIT_MS = {
     "ms": 1,
     "s": 1_000,
     "m": 60_000,
@@ -20,6 +20,7 @@ _UNIT_MS = {
     "d": 86_400_000,
     "w": 604_800_000,
 }
+"""Units of durations, in ms."""
 _AGO = re.compile(r"-(\d+)(ms|[smhdw])")
 
 
@@ -51,7 +52,7 @@ def parse_start(text: str, now: int) -> Start:
         return Start("time", int(text[1:]))
     ago = _AGO.fullmatch(text)
     if ago:
-        return Start("time", now - int(ago[1]) * _UNIT_MS[ago[2]])
+        return Start("time", now - int(ago[1]) * UNIT_MS[ago[2]])
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:

@@ -6,7 +6,9 @@ An engine knows nothing of what a task does. Spark's is in the distribution ``re
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
@@ -14,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 if TYPE_CHECKING:
     from ctypes import Array
     from multiprocessing.sharedctypes import Synchronized
-    from types import TracebackType
 
 __all__ = ["Engine", "LocalEngine", "Task", "Work"]
 
@@ -83,12 +84,7 @@ class LocalEngine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown()
 
@@ -158,6 +154,18 @@ def _begin(meters: Array[Any], next_meter: Synchronized[int]) -> None:
         _own_meter = next_meter.value
         next_meter.value += 1
     _meters = meters
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that gives it tasks is gone, however that came.
+
+    It would wait for the next task for ever, or go on writing where the next job clears up.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    multiprocessing.connection.wait([parent.sentinel])
+    os._exit(1)
 
 
 def _work(work: Work, task: Task) -> Any:

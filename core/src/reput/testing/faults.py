@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,8 @@ class Faults:
                     f"{type(error).__name__}: {error}\nfault {fault}: {operation} {path}; to see "
                     f"it again:\n  {command_for(FAULT_VARIABLE, str(fault))}"
                 ) from error
+            # Hundreds of stores would be left for somebody else to remove.
+            shutil.rmtree(directory, ignore_errors=True)
 
     def faults(self, steps: Sequence[Step]) -> Iterator[Fault]:
         """All faults of a workload; counted by a run without any."""

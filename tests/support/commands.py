@@ -1,0 +1,50 @@
+"""Runs ``reput`` in this process, for tests of its commands."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from click.testing import CliRunner
+
+from reput.cli.root import reput as command
+
+
+class Outcome(NamedTuple):
+    """How one run of ``reput`` ended."""
+
+    code: int
+    out: str
+    err: str
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.raw)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.raw.splitlines()]
+
+
+@contextlib.contextmanager
+def commands() -> Iterator[Callable[..., Outcome]]:
+    """``run("info", path, "--json")``: its exit code, stdout and stderr."""
+    # click before 8.2 mixes stderr into stdout unless told otherwise.
+    separate = "mix_stderr" in inspect.signature(CliRunner).parameters
+    runner = CliRunner(**({"mix_stderr": False} if separate else {}))
+
+    def run(*arguments: object, stdin: bytes | str | None = None) -> Outcome:
+        result = runner.invoke(command, [str(each) for each in arguments], input=stdin)
+        return Outcome(result.exit_code, result.stdout, result.stderr, result.stdout_bytes)
+
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    try:
+        yield run
+    finally:
+        root.handlers[:], root.level = before
