@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import types
+
 import pytest
 from sparkstores import fill
 
@@ -14,28 +18,60 @@ def pytest_configure(config):
     )
 
 
+@contextlib.contextmanager
+def _said_to(path):
+    """Processes that are started meanwhile write what they say to a file, not to the terminal."""
+    with open(path, "ab") as file:
+        kept = {number: os.dup(number) for number in (1, 2)}
+        for number in kept:
+            os.dup2(file.fileno(), number)
+        try:
+            yield
+        finally:
+            for number, before in kept.items():
+                os.dup2(before, number)
+                os.close(before)
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
-    """A local Spark session; starting one takes seconds, so that all tests share it."""
+def started(tmp_path_factory):
+    """The session, and the file that its JVM and its workers write to; see ``spark``."""
     pytest.importorskip("pyspark")
     from reput_spark import SparkReputError, local_session
 
+    said = tmp_path_factory.mktemp("said") / "said.txt"
+    # What a session makes once for a user is not made for one who runs tests.
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     try:
-        session = local_session(
-            # More than one failure of a task is let pass, so that tests can look at a second try.
-            "local[2,3]",
-            name="reput-tests",
-            quick=True,
-            config={
-                "spark.driver.memory": "1g",
-                "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-                "spark.sql.artifact.root.dir": str(tmp_path_factory.mktemp("artifacts")),
-            },
-        )
+        with _said_to(said):
+            session = local_session(
+                # More than one failure of a task is let pass: tests look at a second try.
+                "local[2,3]",
+                name="reput-tests",
+                quick=True,
+                config={
+                    "spark.driver.memory": "1g",
+                    # No archive of classes: it is for the second session, and there is but one.
+                    "spark.driver.extraJavaOptions": "-Xshare:auto",
+                    "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+                    "spark.sql.artifact.root.dir": str(tmp_path_factory.mktemp("artifacts")),
+                    # Compiling code for a few rows takes longer than going through them without.
+                    "spark.sql.codegen.wholeStage": "false",
+                    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+                },
+            )
     except SparkReputError as error:
         pytest.skip(str(error))
-    yield session
+    yield types.SimpleNamespace(session=session, said=said, at_start=said.read_text())
     session.stop()
+    patch.undo()
+
+
+@pytest.fixture(scope="session")
+def spark(started):
+    """A local Spark session; starting one takes seconds, so that all tests share it."""
+    return started.session
 
 
 @pytest.fixture(scope="session")

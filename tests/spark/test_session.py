@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
-import sys
 
 import pytest
+from sparkstores import forged_store
 
-from reput_spark import session as sessions
-from reput_spark.session import prepare_environment
+from reput_spark import code_of, read
+from reput_spark.setup import session as sessions
+from reput_spark.setup.session import prepare_environment
+from reput_spark.setup.workers import worker_python
 
 pytest.importorskip("pyspark")
+
+from pyspark.errors import AnalysisException, PythonException
 
 
 class Builder:
@@ -41,12 +44,13 @@ class Builder:
 
 
 @pytest.fixture
-def builder(monkeypatch):
+def builder(monkeypatch, tmp_path):
     from pyspark.sql import SparkSession
 
     made = Builder()
     monkeypatch.setattr(SparkSession, "builder", made)
     monkeypatch.setattr(sessions, "find_java", lambda: "/java")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -61,7 +65,7 @@ def test_a_local_session_knows_the_format_and_this_python(builder):
     assert builder.registered == [ReputDataSource]
     assert builder.settings["master"] == "local[2]"
     assert builder.settings["spark.driver.host"] == "127.0.0.1"
-    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    assert os.environ["PYSPARK_PYTHON"] == worker_python(os.environ)
     assert os.environ["JAVA_HOME"] == "/java"
 
 
@@ -103,27 +107,15 @@ def test_the_users_settings_win_and_java_options_are_added_up(builder):
     assert "spark.driver.extraJavaOptions" not in fresh
 
 
-def test_a_failing_job_says_at_most_three_lines_beside_the_exception(tmp_path):
-    """In a process of its own, as only a new JVM shows what starting one says."""
-    program = tmp_path / "program.py"
-    program.write_text(
-        "from reput_spark import local_session, code_of\n"
-        "spark = local_session('local[1]', quick=True)\n"
-        "try:\n"
-        "    spark.read.format('reput').load('/nothing/there').count()\n"
-        "except Exception as error:\n"
-        "    print(code_of(error))\n"
-        "print(spark.range(5).count())\n"
-        "spark.stop()\n"
-    )
-    try:
-        prepare_environment()
-    except sessions.SparkReputError as error:
-        pytest.skip(str(error))
+def test_a_failing_job_says_nothing_beside_the_exception(started, tmp_path):
+    _, at = forged_store(tmp_path / "store", before=400)
+    before = started.said.read_text()
 
-    done = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, timeout=200, cwd=tmp_path
-    )
+    with pytest.raises(AnalysisException) as refused:
+        started.session.read.format("reput").load("/nothing/there").count()
+    with pytest.raises(PythonException) as failed:
+        read(started.session, tmp_path / "store", split_size=at - 20).count()
 
-    assert done.stdout.split() == ["NO_LOG", "5"], done.stderr
-    assert len(done.stderr.splitlines()) <= 3, done.stderr
+    assert (code_of(refused.value), code_of(failed.value)) == ("NO_LOG", "DAMAGED")
+    assert started.said.read_text() == before
+    assert len(started.at_start.splitlines()) <= 3, started.at_start

@@ -13,13 +13,13 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-import zlib
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
 from reput_spark.errors import SparkReputError
+from reput_spark.setup.kept import own_directory, write_script
 
 __all__ = ["JAVA_MAX", "JAVA_MIN", "Java", "ask_java", "find_java", "java_max"]
 
@@ -111,28 +111,6 @@ def _java_of_the_wheel() -> str | None:
 
 def _wrapped(java: str, variables: Mapping[str, str]) -> str:
     """A ``JAVA_HOME`` whose ``java`` starts ``java`` without the argument that it does not know."""
-    home = _cache(variables) / f"java-{zlib.crc32(java.encode()):08x}"
-    target = home / "bin" / "java"
+    directory = own_directory(variables) or Path(tempfile.mkdtemp(prefix="reput-spark-"))
     text = _WRAPPER.format(java=shlex.quote(java))
-    if not target.exists() or target.read_text(encoding="utf-8") != text:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        fresh = target.with_name(f"java.{os.getpid()}")
-        fresh.write_text(text, encoding="utf-8")
-        fresh.chmod(0o755)
-        fresh.replace(target)  # at once: another process may be about to start it
-    return str(home)
-
-
-def _cache(variables: Mapping[str, str]) -> Path:
-    """A directory that nobody else can write to: what is in it will be run."""
-    base = variables.get("XDG_CACHE_HOME") or os.path.join(variables.get("HOME", ""), ".cache")
-    directory = Path(base) / "reput-spark"
-    try:
-        if not directory.is_absolute():
-            raise PermissionError(str(directory))
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if os.access(directory, os.W_OK):
-            return directory
-    except OSError:
-        pass  # no home, or one that is only read, as in containers
-    return Path(tempfile.mkdtemp(prefix="reput-spark-"))
+    return str(write_script(directory, "java", "java", text).parent.parent)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reput_spark.java import find_java
+from reput_spark.setup.appcds import archive_options
+from reput_spark.setup.java import find_java
+from reput_spark.setup.workers import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,9 @@ def local_session(
     Args:
         master: where to run: ``local[2]``, ``spark://host:7077``, …
         name: of the application.
-        quick: start two seconds sooner and run slower later; for tests and short jobs.
+        quick: start sooner and run slower later; for tests and short jobs. From the third such
+            session on, the JVM maps its classes from an archive in the user's cache, which that of
+            the second one wrote when it ended; see `reput_spark.appcds`.
         quiet: nothing of Spark's own log; an error still comes as an exception.
         config: further settings; they win over those made here.
 
@@ -46,10 +49,12 @@ def local_session(
     prepare_environment(is_local=is_local)
     from pyspark.sql import SparkSession
 
-    from reput_spark.dataframe import register
+    from reput_spark.reading.frame import register
 
     builder = SparkSession.builder.master(master).appName(name)
     settings = _settings(is_local=is_local, quick=quick, quiet=quiet)
+    if quick:
+        _map_classes(settings, config or {})
     for key, value in (config or {}).items():
         if key == _JAVA_OPTIONS and key in settings:
             value = f"{settings[key]} {value}"  # the last one of two that disagree wins
@@ -83,6 +88,14 @@ def _settings(*, is_local: bool, quick: bool, quiet: bool) -> dict[str, str]:
     return settings
 
 
+def _map_classes(settings: dict[str, str], config: Mapping[str, str]) -> None:
+    """Add the options for an archive of classes, where the class path is the one of every day."""
+    if "spark.driver.extraClassPath" not in config:
+        archive = archive_options(os.environ["JAVA_HOME"], config.get(_JAVA_OPTIONS, ""))
+        options = [settings[_JAVA_OPTIONS], *map(shlex.quote, archive)]
+        settings[_JAVA_OPTIONS] = " ".join(options)
+
+
 def prepare_environment(*, is_local: bool = True) -> None:
     """Tell Spark which Java, and which Python its workers are to run.
 
@@ -95,6 +108,7 @@ def prepare_environment(*, is_local: bool = True) -> None:
     """
     os.environ["JAVA_HOME"] = find_java()
     if is_local:
-        # `python3` from PATH otherwise, which knows nothing of a virtual environment.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if "PYSPARK_PYTHON" not in os.environ:
+            # `python3` from PATH otherwise, which knows nothing of a virtual environment.
+            os.environ["PYSPARK_PYTHON"] = worker_python(os.environ)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
