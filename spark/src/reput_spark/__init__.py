@@ -11,9 +11,22 @@
 
 from __future__ import annotations
 
-from reput_spark.dataframe import read, register
 from reput_spark.errors import SparkReputError, code_of
-from reput_spark.options import ReadOptions
-from reput_spark.session import local_session
+from reput_spark.reading.frame import read, register
+from reput_spark.reading.options import ReadOptions
+from reput_spark.setup.session import local_session
+from reput_spark.streaming.frame import read_stream
+from reput_spark.writing.frame import write
+from reput_spark.writing.importing import import_parquet
 
-__all__ = ["ReadOptions", "SparkReputError", "code_of", "local_session", "read", "register"]
+__all__ = [
+    "ReadOptions",
+    "SparkReputError",
+    "code_of",
+    "import_parquet",
+    "local_session",
+    "read",
+    "read_stream",
+    "register",
+    "write",
+]

@@ -18,7 +18,8 @@ class SparkReputError(ReputError):
     """An option, a path or a log that cannot be used; the text begins with ``[REPUT_…]``."""
 
     code: str
-    """``OPTION``, ``NO_LOG``, ``DAMAGED``, ``DATA_LOSS``, ``JAVA``, ``JOB``."""
+    """``OPTION``, ``NO_LOG``, ``DAMAGED``, ``DATA_LOSS``, ``JAVA``, ``JOB``, ``LOCKED`` or ``ROW``
+    (one that no message can be)."""
     reason: str
 
     def __str__(self) -> str:

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from reput.arrow import COLUMNS, schema_of
 from reput_spark.errors import SparkReputError
-from reput_spark.reading import DAMAGE_COLUMN, STORE_COLUMN
+from reput_spark.reading.tasks import DAMAGE_COLUMN, STORE_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql.types import StructType
 
-__all__ = ["arrow_schema", "spark_schema"]
+__all__ = ["arrow_schema", "plain_arrow_schema", "spark_schema"]
 
 _EXTRA = {STORE_COLUMN: pa.string(), DAMAGE_COLUMN: pa.string()}
 
@@ -52,7 +52,7 @@ def arrow_schema(schema: StructType, *, collects: bool = False) -> pa.Schema:
         SparkReputError: a column that a log does not have, has with another type, or that may be
             null where the schema says that it is not.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+    from pyspark.sql.pandas.types import from_arrow_schema
 
     ours = {
         field.name: field
@@ -64,6 +64,13 @@ def arrow_schema(schema: StructType, *, collects: bool = False) -> pa.Schema:
             raise SparkReputError("OPTION", f"column {field.name!r} is {kind}, not {found}")
         if ours[field.name].nullable and not field.nullable:
             raise SparkReputError("OPTION", f"column {field.name!r} may be null: no 'not null'")
+    return plain_arrow_schema(schema)
+
+
+def plain_arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of Spark's ``schema``, whatever its columns are."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     # Newer releases want to be told the time zone; older ones know only this one.
     zone: dict[str, Any] = (
         {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}

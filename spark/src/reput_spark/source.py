@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
 
-from reput_spark.options import ReadOptions
-from reput_spark.pushing import conditions_of
-from reput_spark.reading import Task, plan_tasks, read_task
-from reput_spark.rows import Condition
+from reput_spark.errors import SparkReputError
+from reput_spark.reading.options import ReadOptions
+from reput_spark.reading.pushing import conditions_of
+from reput_spark.reading.rows import Condition
+from reput_spark.reading.tasks import Task, plan_tasks, read_task
 from reput_spark.schema import arrow_schema, spark_schema
+from reput_spark.streaming.options import StreamOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,10 +94,36 @@ class ReputDataSource(DataSource):
 
     def schema(self) -> StructType:
         """All columns; ``.schema("topic string, …")`` is how to ask for fewer."""
-        return spark_schema(collects=self._read_options().corrupt == "collect")
+        # Spark does not say whether it asks for a read or for a stream; that comes behind it.
+        options = ReadOptions.parse(dict(self.options), StreamOptions.names())
+        return spark_schema(collects=options.corrupt == "collect")
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns in ``schema``."""
         options = self._read_options()
         kind = PushingLogReader if options.pushdown else LogReader
         return kind(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """A stream of the columns in ``schema``."""
+        from reput_spark.streaming.reader import LogStreamReader
+
+        return LogStreamReader(StreamOptions.parse(dict(self.options)), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """A stream of messages into a store."""
+        from reput_spark.sink.options import SinkOptions
+        from reput_spark.sink.writer import LogStreamWriter
+
+        if overwrite:
+            raise SparkReputError(
+                "OPTION", "outputMode is complete; a log is never written over: append or update"
+            )
+        return LogStreamWriter(SinkOptions.parse(dict(self.options)), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer of messages into a store."""
+        from reput_spark.writing.options import WriteOptions
+        from reput_spark.writing.writer import writer_of
+
+        return writer_of(WriteOptions.parse(dict(self.options)), schema, overwrite=overwrite)

@@ -15,15 +15,15 @@ from reput.arrow import to_arrow
 from reput.errors import CorruptFileError
 from reput.rebuild import Split, plan_splits, read_split
 from reput_spark.errors import SparkReputError
-from reput_spark.logs import LogPlace, OpenLog, find_logs, open_log
-from reput_spark.rows import Condition, offset_range, wanted_rows
+from reput_spark.logs.places import LogPlace, OpenLog, find_logs, open_log
+from reput_spark.reading.rows import Condition, offset_range, wanted_rows
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from reput.batch import DispatchBatch, Finding
-    from reput_spark.options import ReadOptions
+    from reput_spark.reading.options import ReadOptions
 
 __all__ = [
     "DAMAGE_COLUMN",

@@ -16,9 +16,9 @@ import attrs
 from reput.disk import FilePool
 from reput.layout import BLANK_MAGIC, FILE_NAME_DIGITS, MAGIC_V1, MAGIC_V2
 from reput.logreader import CommitLogReader
-from reput_spark.arrowdisk import above, below, disk_of
 from reput_spark.errors import SparkReputError
-from reput_spark.ledgerentries import ENTRY_DTYPE
+from reput_spark.logs.arrowdisk import above, below, disk_of
+from reput_spark.logs.ledgerentries import ENTRY_DTYPE
 
 if TYPE_CHECKING:
     from reput.disk import Disk
@@ -171,7 +171,7 @@ def open_log(place: LogPlace, end_offset: int | None = None, *, quickly: bool = 
         CorruptFileError: files are missing, or not all of one size.
     """
     if place.kind == LEDGER:
-        from reput_spark.ledger import LedgerLog
+        from reput_spark.logs.ledger import LedgerLog
 
         log: OpenLog = LedgerLog(place)
     else:

@@ -19,8 +19,8 @@ from reput.errors import CorruptFileError
 from reput.gather import words_at
 from reput.layout import HEADER_DTYPE
 from reput.view import MessageView
-from reput_spark.arrowdisk import above, below, disk_of
-from reput_spark.ledgerentries import (
+from reput_spark.logs.arrowdisk import above, below, disk_of
+from reput_spark.logs.ledgerentries import (
     HEAD_SIZE,
     MESSAGE,
     Last,
@@ -30,7 +30,7 @@ from reput_spark.ledgerentries import (
     last_of,
     walk,
 )
-from reput_spark.logs import LogPlace, OpenLog
+from reput_spark.logs.places import LogPlace, OpenLog
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -37,7 +37,7 @@ OPTIONS: Final = {
     "check_crc": "`true`: verify the checksum of every body",
     "split_size": "bytes of a task, about (268435456), or `file`: whole files",
     "batch_rows": "most rows of an Arrow batch (8192)",
-    "pushdown": "`true`: conditions of the query are applied while reading",
+    "pushdown": "`true`: apply conditions of the query while reading; for a frame used once",
 }
 """Every option of a read, and what it means."""
 _INT32_MAX: Final = (1 << 31) - 1

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.batch import DispatchBatch
-    from reput_spark.options import ReadOptions
+    from reput_spark.reading.options import ReadOptions
 
 __all__ = ["Condition", "offset_range", "wanted_rows"]
 

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from reput_spark.options import ReadOptions, texts_of
+from reput_spark.reading.options import ReadOptions, texts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["read", "register"]
+__all__ = ["absolute_path", "read", "register"]
 
 
 def register(spark: Any) -> None:
@@ -32,7 +32,7 @@ def read(
 
     Args:
         spark: the session, also one of Spark Connect.
-        path: where: see `reput_spark.logs`.
+        path: where: see `reput_spark.logs.places`.
         columns: those wanted; all but the body when left out, which is most of the bytes.
         options: of the data source: ``topic=["orders", "payments"]``, ``start="2026-01-31"``,
             ``check_crc=True``, …
@@ -48,28 +48,15 @@ def read(
     checked = ReadOptions.parse(given)
     names = [each.name for each in COLUMNS if each.name != "body"] if columns is None else columns
     schema = spark_schema(names, collects=checked.corrupt == "collect")
-    if "pushdown" not in given and _lets_push(spark):
-        given["pushdown"] = "true"
+    if checked.pushdown:
+        # Without this setting, a reader that wants the query's conditions cannot be used at all.
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     reader = spark.read.format("reput").schema(schema).options(**given)
-    found: DataFrame = reader.load([_absolute(os.fspath(each)) for each in paths])
+    found: DataFrame = reader.load([absolute_path(os.fspath(each)) for each in paths])
     return found
 
 
-def _absolute(path: str) -> str:
+def absolute_path(path: str) -> str:
     """A local path as it is meant here: Spark's own processes may work in another directory."""
     return path if ":/" in path else os.path.abspath(path)
-
-
-def _lets_push(spark: Any) -> bool:
-    """Whether Spark gives its readers the query's conditions, from now on at least.
-
-    A reader that wants them while the setting is off cannot be used at all.
-    """
-    from pyspark.errors import PySparkException
-
-    try:
-        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    except PySparkException:  # a server that does not let us: then Spark filters by itself
-        return False
-    return True

@@ -1,0 +1,1 @@
+"""Logs as DataFrames: options, conditions, tasks, rows."""
