@@ -1,0 +1,1 @@
+"""Streams into a store, each row once."""

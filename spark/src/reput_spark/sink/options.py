@@ -1,0 +1,122 @@
+"""Options of a stream into a store: read, checked, and kept as plain values."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from typing import Final, Self
+
+import attrs
+
+from reput.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
+from reput_spark.errors import SparkReputError
+
+__all__ = ["SINK_OPTIONS", "SinkOptions"]
+
+LOCK_TIMEOUT: Final = 60.0
+SINK_OPTIONS: Final = {
+    "path": "the directory of a store, or of one that is to be made; no URI",
+    "txn_app_id": "who writes, in the place of the query's id: the same from one checkpoint to the "
+    "next",
+    "lock_timeout": "seconds to wait for whoever has the store open (60)",
+    "plugins": "names of a new store's plugins, commas between them; the usual ones when left out",
+    "file_size": "bytes of a log file, for a new store (1073741824)",
+}
+"""Every option of a stream into a store, and what it means."""
+_SPARKS: Final = ("checkpointlocation", "queryname")
+_KEY: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
+
+
+@attrs.frozen(kw_only=True)
+class SinkOptions:
+    """What a stream into a store was asked for."""
+
+    path: str
+    """Absolute."""
+    txn_app_id: str | None = None
+    lock_timeout: float = LOCK_TIMEOUT
+    plugins: tuple[str, ...] | None = None
+    file_size: int | None = None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """Read what Spark hands over: texts by name, whatever its case.
+
+        Raises:
+            SparkReputError: an unknown option (with the one that was meant, perhaps), or a value
+                that it does not take.
+        """
+        given = {name.lower(): value for name, value in options.items()}
+        for name in given:
+            if name not in SINK_OPTIONS and name not in _SPARKS:
+                near = difflib.get_close_matches(name, SINK_OPTIONS, 1)
+                meant = f"{near[0]!r} was meant? " if near else ""
+                raise SparkReputError(
+                    "OPTION",
+                    f"no option {name!r} of a stream into a store. {meant}There are: "
+                    f"{', '.join(SINK_OPTIONS)}",
+                )
+        return cls(
+            path=_path(given.get("path", "")),
+            txn_app_id=_key(given),
+            lock_timeout=_seconds(given),
+            plugins=_words(given.get("plugins")),
+            file_size=_size(given),
+        )
+
+
+def is_key(text: str) -> bool:
+    """Whether a directory can be named after it."""
+    return _KEY.fullmatch(text) is not None
+
+
+def _refuse(name: str, value: object, expected: str) -> SparkReputError:
+    return SparkReputError("OPTION", f"option {name!r} is {value!r}; {expected} expected")
+
+
+def _path(text: str) -> str:
+    if not text:
+        raise SparkReputError("OPTION", "no path was given: start(path)")
+    if text.startswith("file:"):
+        text = "/" + text.removeprefix("file:").lstrip("/")
+    if "://" in text:
+        raise _refuse("path", text, "a directory that every executor sees, and no URI,")
+    return os.path.abspath(text)
+
+
+def _key(given: Mapping[str, str]) -> str | None:
+    text = given.get("txn_app_id")
+    if text is not None and not is_key(text):
+        raise _refuse("txn_app_id", text, "up to 128 letters, digits and _ . -")
+    return text
+
+
+def _seconds(given: Mapping[str, str]) -> float:
+    text = given.get("lock_timeout")
+    if text is None:
+        return LOCK_TIMEOUT
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e9:
+        raise _refuse("lock_timeout", text, "seconds, 0 or more,")
+    return value
+
+
+def _words(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _size(given: Mapping[str, str]) -> int | None:
+    text = given.get("file_size")
+    if text is None:
+        return None
+    least = RECORD_MIN_SIZE + BLANK_MIN_SIZE
+    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= least):
+        raise _refuse("file_size", text, f"a whole number from {least} on")
+    return int(text)

@@ -1,0 +1,1 @@
+"""Logs that grow as streaming DataFrames."""
