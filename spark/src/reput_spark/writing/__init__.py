@@ -1,0 +1,1 @@
+"""DataFrames as log files of a store: staged by tasks, numbered, published."""

@@ -1,0 +1,122 @@
+"""Writes stores: what the driver does when the tasks are done, or have failed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+import reput
+from reput.disk import Disk
+from reput.errors import CorruptFileError, ReputError
+from reput.rebuild.engine import LocalEngine
+from reput_spark.errors import SparkReputError
+from reput_spark.writing.intents import Intent, tasks_of
+from reput_spark.writing.options import WriteOptions
+from reput_spark.writing.plan import WritePlan
+from reput_spark.writing.publishing import Published, publish, take_back
+from reput_spark.writing.segments import TaskWritten
+from reput_spark.writing.staging import forget, path_of
+
+if TYPE_CHECKING:
+    from reput.rebuild.engine import Engine
+
+logger = logging.getLogger(__name__)
+
+__all__ = [
+    "abort_write",
+    "commit_write",
+    "engine_for",
+    "intent_of",
+    "publish_write",
+    "size_of",
+    "staged_intent",
+]
+
+_PLAN: Final = "plan.json"
+_WORTH_A_PROCESS: Final = 256 << 20
+"""Bytes of log files; fewer are numbered before another process has begun."""
+
+
+def commit_write(plan: WritePlan, tasks: Iterable[TaskWritten | None]) -> None:
+    """Publish what the tasks have written; on the driver, when all of them are done.
+
+    Raises:
+        SparkReputError: the store cannot be written any more.
+    """
+    written = [task for task in tasks if task is not None]
+    if plan.options.staged is not None:
+        _leave_to_others(plan, written)
+        return
+    intent = intent_of(plan, written)
+    size = size_of(intent)
+    jobs = plan.options.jobs or min(os.cpu_count() or 1, 1 + size // _WORTH_A_PROCESS)
+    with LocalEngine(jobs) as engine:
+        publish_write(plan.root, intent, engine, plan.options)
+
+
+def abort_write(plan: WritePlan) -> None:
+    """Leave nothing of a write that failed, unless part of it is published."""
+    disk = Disk()
+    if take_back(plan.root, plan.staging, disk):
+        forget(plan.root, plan.staging, disk, with_root=plan.made_root)
+
+
+def intent_of(plan: WritePlan, written: Sequence[TaskWritten]) -> Intent:
+    """What is to be published of a write."""
+    name = plan.options.write_id or plan.staging
+    return Intent(name, plan.staging, plan.file_size, plan.record_crc, tuple(written))
+
+
+def publish_write(
+    root: str,
+    intent: Intent,
+    engine: Engine,
+    options: WriteOptions,
+    told: Callable[[int], None] = lambda size: None,
+) -> Published:
+    """Publish a write, and have the store's plugins see it.
+
+    Raises:
+        SparkReputError: the store cannot be written any more, a staged file is gone or was changed,
+            or the disk failed.
+    """
+    try:
+        done = publish(root, intent, engine, told=told)
+    except (CorruptFileError, OSError) as error:
+        code = "DAMAGED" if isinstance(error, CorruptFileError) else "JOB"
+        raise SparkReputError(code, f"{root}: {error}") from error
+    if options.dispatch:
+        try:
+            with reput.open(root, "w") as store:
+                store.wait_dispatched()
+        except (ReputError, OSError) as error:
+            # All is in the log, and whoever opens the store next goes on. To fail here would make
+            # somebody write it once more.
+            logger.warning("published, not dispatched root=%s error=%s", root, error)
+    return done
+
+
+def _leave_to_others(plan: WritePlan, written: Sequence[TaskWritten]) -> None:
+    path = os.path.join(path_of(plan.root, plan.staging), _PLAN)
+    Disk().replace(path, json.dumps(attrs.asdict(intent_of(plan, written))).encode())
+
+
+def staged_intent(root: str, staging: str) -> Intent:
+    """What a write has staged for somebody else to publish."""
+    facts = json.loads(Disk().read_file(os.path.join(path_of(root, staging), _PLAN)))
+    return Intent(**{**facts, "tasks": tasks_of(facts["tasks"])})
+
+
+def size_of(intent: Intent) -> int:
+    """Bytes of the records of a write."""
+    return sum(segment.used_size for task in intent.tasks for segment in task.segments)
+
+
+def engine_for(size: int, other: Engine) -> Engine:
+    """What numbers files of that many bytes: this process, where others are not worth while."""
+    return LocalEngine(1) if size < _WORTH_A_PROCESS else other

@@ -1,0 +1,147 @@
+"""Two small files of a store that writes keep: what is being published, and what was.
+
+``reput/spark/publish.json`` is there from the moment at which a write is to be published until all
+of it is. Who finds it, with the store's lock in hand, finds a write that was cut short.
+``reput/spark/writes.json`` lists the writes that are published, by their names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput_spark.writing.segments import Segment, TaskWritten
+from reput_spark.writing.staging import spark_directory
+
+if TYPE_CHECKING:
+    from reput.disk import Disk
+
+__all__ = ["Intent", "PublishedWrite", "load_writes", "note_write", "tasks_of"]
+
+_FORMAT: Final = 1
+_KEPT: Final = 1_000
+"""Writes that are listed; a name that is older is forgotten."""
+
+
+@attrs.frozen
+class Intent:
+    """A write that is to be published."""
+
+    name: str
+    """The write's name, or that of its staging directory."""
+    staging: str
+    file_size: int
+    record_crc: bool
+    tasks: tuple[TaskWritten, ...]
+
+    @staticmethod
+    def path(root: str) -> str:
+        """Where a store's intent is."""
+        return os.path.join(spark_directory(root), "publish.json")
+
+    @classmethod
+    def load(cls, root: str, disk: Disk) -> Self | None:
+        """Read it; None where nothing is under way.
+
+        Raises:
+            CorruptFileError: the file is not what a write leaves there.
+        """
+        path = cls.path(root)
+        if not disk.exists(path):
+            return None
+        facts = _read(path, disk)
+        try:
+            return cls(**{**facts, "tasks": tasks_of(facts["tasks"])})
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise CorruptFileError(path, 0, f"no intent: {error}") from None
+
+    def save(self, root: str, disk: Disk) -> None:
+        """Write it, at once and durably."""
+        _replace(self.path(root), attrs.asdict(self), disk)
+
+    @classmethod
+    def remove(cls, root: str, disk: Disk) -> None:
+        """Say that nothing is under way any more."""
+        if disk.exists(cls.path(root)):
+            disk.remove(cls.path(root))
+            disk.flush_directory(spark_directory(root))
+
+
+@attrs.frozen
+class PublishedWrite:
+    """A write all of which is in the store."""
+
+    name: str
+    record_count: int
+    start_offset: int
+    """Where its first file begins."""
+    end_offset: int
+    """Behind its last record."""
+    timestamp: int
+    """When it was published, ms."""
+
+
+def load_writes(root: str, disk: Disk) -> dict[str, PublishedWrite]:
+    """Published writes by name, oldest first.
+
+    Raises:
+        CorruptFileError: the file is not what writes leave there.
+    """
+    path = _writes_path(root)
+    if not disk.exists(path):
+        return {}
+    try:
+        found = [PublishedWrite(**each) for each in _read(path, disk)["writes"]]
+    except (TypeError, KeyError) as error:
+        raise CorruptFileError(path, 0, f"no list of writes: {error}") from None
+    return {each.name: each for each in found}
+
+
+def note_write(root: str, write: PublishedWrite, disk: Disk) -> None:
+    """Add a write to those that are published."""
+    writes = {**load_writes(root, disk), write.name: write}
+    listed = [attrs.asdict(each) for each in list(writes.values())[-_KEPT:]]
+    _replace(_writes_path(root), {"writes": listed}, disk)
+
+
+def tasks_of(facts: Iterable[Mapping[str, Any]]) -> tuple[TaskWritten, ...]:
+    """What tasks have written, out of JSON.
+
+    Raises:
+        ValueError: a name that leads out of the staging directory. KeyError: something is missing.
+    """
+    return tuple(map(_task_of, facts))
+
+
+def _writes_path(root: str) -> str:
+    return os.path.join(spark_directory(root), "writes.json")
+
+
+def _replace(path: str, facts: Mapping[str, Any], disk: Disk) -> None:
+    disk.make_directory(os.path.dirname(path), durable=True)
+    disk.replace(path, json.dumps({"format": _FORMAT, **facts}).encode())
+
+
+def _read(path: str, disk: Disk) -> dict[str, Any]:
+    try:
+        facts = json.loads(disk.read_file(path))
+        version = facts.pop("format")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptFileError(path, 0, f"not what a write leaves there: {error}") from None
+    if version != _FORMAT:
+        raise CorruptFileError(path, 0, f"format {version}; this release reads {_FORMAT}")
+    return dict(facts)
+
+
+def _task_of(facts: Mapping[str, Any]) -> TaskWritten:
+    segments = tuple(Segment(**each) for each in facts["segments"])
+    for segment in segments:
+        if os.path.basename(segment.name) != segment.name:
+            raise ValueError(f"{segment.name!r} is no name of a file")
+    queues = tuple((str(topic), int(queue), int(count)) for topic, queue, count in facts["queues"])
+    return TaskWritten(facts["partition"], segments, queues, facts["begun"])

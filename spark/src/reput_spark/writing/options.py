@@ -1,0 +1,110 @@
+"""Options of a write: read, checked, and kept as plain values that go to executors."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from reput.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
+from reput_spark.errors import SparkReputError
+
+__all__ = ["KEPT", "WRITE_OPTIONS", "WriteOptions"]
+
+KEPT: Final = ("store_timestamp", "store_host")
+"""Columns that a write can keep, where each record otherwise gets the store's own."""
+WRITE_OPTIONS: Final = {
+    "path": "the directory of a closed store, or of one that is to be made; no URI",
+    "file_size": "bytes of a log file, for a new store (1073741824)",
+    "keep": "columns to keep that are the store's else: `store_timestamp`, `store_host`, both",
+    "raw": "`true`: take also messages that a plugin of the store would act on, as they are",
+    "write_id": "a name for this write: where one of that name is published, nothing is written",
+    "dispatch": "`false`: leave queues and indexes to who opens the store next",
+    "jobs": "processes of the driver that number the files (as its cores, where that is worth it)",
+}
+"""Every option of a write, and what it means."""
+_STAGED: Final = "staged"
+_ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
+
+
+@attrs.frozen(kw_only=True)
+class WriteOptions:
+    """What a write was asked for."""
+
+    path: str
+    file_size: int | None = None
+    """Bytes; None: that of the store, or the default of a new one."""
+    keep: frozenset[str] = frozenset()
+    raw: bool = False
+    write_id: str | None = None
+    dispatch: bool = True
+    jobs: int | None = None
+    staged: str | None = None
+    """Name of the staging directory, where somebody else is to publish what is in it."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """Read what Spark hands over: texts by name, whatever its case.
+
+        Raises:
+            SparkReputError: an unknown option (with the one that was meant, perhaps), or a value
+                that it does not take.
+        """
+        given = {name.lower(): value for name, value in options.items()}
+        for name in given:
+            if name not in WRITE_OPTIONS and name != _STAGED:
+                near = difflib.get_close_matches(name, WRITE_OPTIONS, 1)
+                meant = f"{near[0]!r} was meant? " if near else ""
+                raise SparkReputError(
+                    "OPTION",
+                    f"no option {name!r} of a write. {meant}There are: {', '.join(WRITE_OPTIONS)}",
+                )
+        if not given.get("path"):
+            raise SparkReputError("OPTION", "no path was given: save(path)")
+        return cls(
+            path=given["path"],
+            file_size=_number("file_size", given, RECORD_MIN_SIZE + BLANK_MIN_SIZE),
+            keep=_kept(given.get("keep")),
+            raw=_flag("raw", given, "false"),
+            write_id=_name("write_id", given),
+            dispatch=_flag("dispatch", given, "true"),
+            jobs=_number("jobs", given, 1),
+            staged=given.get(_STAGED),
+        )
+
+
+def _refuse(name: str, value: object, expected: str) -> SparkReputError:
+    return SparkReputError("OPTION", f"option {name!r} is {value!r}; {expected} expected")
+
+
+def _number(name: str, given: Mapping[str, str], least: int) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= least):
+        raise _refuse(name, text, f"a whole number from {least} on")
+    return int(text)
+
+
+def _flag(name: str, given: Mapping[str, str], default: str) -> bool:
+    text = given.get(name, default).lower()
+    if text not in ("true", "false"):
+        raise _refuse(name, text, "true or false")
+    return text == "true"
+
+
+def _kept(text: str | None) -> frozenset[str]:
+    words = frozenset(word.strip() for word in (text or "").split(",") if word.strip())
+    if not words <= set(KEPT):
+        raise _refuse("keep", text, " or ".join(KEPT))
+    return words
+
+
+def _name(name: str, given: Mapping[str, str]) -> str | None:
+    text = given.get(name)
+    if text is not None and _ID.fullmatch(text) is None:
+        raise _refuse(name, text, "up to 200 letters, digits and _ . : -")
+    return text

@@ -1,0 +1,214 @@
+"""What a write must know of its store before the first task begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+import reput
+from reput.checkpoint import StoreLock
+from reput.clock import system_clock
+from reput.config import CommitLogConfig
+from reput.disk import Disk
+from reput.errors import ReputError
+from reput.ids import pack_host
+from reput.manifest import Manifest
+from reput.plugin import build_config
+from reput.pluginset import PluginSet
+from reput.storeconfig import LOG_SECTION, decide
+from reput_spark.errors import SparkReputError
+from reput_spark.writing.intents import load_writes
+from reput_spark.writing.options import WriteOptions
+from reput_spark.writing.staging import is_vacant, make, new_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reput.putinterest import PutInterest
+
+__all__ = [
+    "WritePlan",
+    "local_path",
+    "plan_write",
+    "refuse_damaged",
+    "refuse_foreign",
+    "refuse_open",
+]
+
+
+@attrs.frozen(kw_only=True)
+class WritePlan:
+    """How the files of one write are made; plain values, sent to executors."""
+
+    root: str
+    """The store's directory, absolute."""
+    made_root: bool
+    """Whether nothing was there before."""
+    is_new: bool
+    """Whether there was no store."""
+    staging: str
+    """Name of the staging directory."""
+    options: WriteOptions
+    file_size: int
+    store_host: bytes
+    max_message_size: int
+    record_crc: bool
+    light_queues: bool
+    store_timestamp: int
+    """ms, of every record that does not keep one of its own: no later write has an earlier one."""
+    is_done: bool
+    """Whether a write of its name is published, so that no row is looked at."""
+    interests: Mapping[str, PutInterest]
+    """By plugin, the messages that it acts on; none of those is taken."""
+
+
+def local_path(path: str) -> str:
+    """``path`` where it is one of a file system that can rename files and lock them.
+
+    Raises:
+        SparkReputError: another one.
+    """
+    if path.startswith("file:"):
+        path = path.removeprefix("file:")
+        path = path.removeprefix("//") if path.startswith("//") else path
+    if ":/" in path:
+        raise SparkReputError(
+            "OPTION",
+            f"{path}: a store is written where files can be mapped, locked and renamed; name a "
+            "directory that the driver and all executors see under the same path, and copy it",
+        )
+    return os.path.abspath(path)
+
+
+def plan_write(
+    options: WriteOptions,
+    *,
+    overwrite: bool,
+    disk: Disk | None = None,
+    clock: Callable[[], int] = system_clock,
+) -> WritePlan:
+    """Look at the store, refuse what cannot be done, and make the staging directory.
+
+    Args:
+        options: of the write.
+        overwrite: only where nothing is yet; else the store goes on, where there is one.
+        disk: file operations; the system's when left out.
+        clock: now, in ms.
+
+    Raises:
+        SparkReputError: a path, an option or a store that cannot be written.
+    """
+    disk = disk or Disk()
+    root = local_path(options.path)
+    made_root = not disk.exists(root)
+    is_new = is_vacant(root, disk)
+    if overwrite and not is_new:
+        raise SparkReputError(
+            "OPTION",
+            f"{root}: something is there, and a store is never overwritten; remove it first, name "
+            'another place, or add to the store with mode("append")',
+        )
+    facts = _of_new(options) if is_new else _of_store(root, options, disk)
+    config: CommitLogConfig = facts["config"]
+    staging = options.staged or new_name()
+    plan = WritePlan(
+        root=root,
+        made_root=made_root,
+        is_new=is_new,
+        staging=staging,
+        options=options,
+        file_size=config.file_size,
+        store_host=pack_host(config.store_address, config.store_port),
+        max_message_size=config.max_message_size,
+        record_crc=config.record_crc,
+        light_queues=config.light_queues,
+        store_timestamp=max(clock(), facts["last"]),
+        is_done=options.write_id in load_writes(root, disk),
+        interests={} if options.raw else _understood(facts["interests"]),
+    )
+    make(root, staging, disk)
+    return plan
+
+
+def _of_new(options: WriteOptions) -> dict[str, Any]:
+    size = {} if options.file_size is None else {"file_size": options.file_size}
+    interests = _interests(None)
+    return {
+        "config": build_config(CommitLogConfig, LOG_SECTION, size),
+        "last": 0,
+        "interests": interests,
+    }
+
+
+def _of_store(root: str, options: WriteOptions, disk: Disk) -> dict[str, Any]:
+    refuse_foreign(root, disk)
+    refuse_open(root, disk)
+    try:
+        with reput.open(root, "r", plugins=(), disk=disk) as store:
+            refuse_damaged(store)
+            config, last = store.config, store.recovery.last_store_timestamp
+        interests = _interests(Manifest.load(root, disk))
+    except SparkReputError:
+        raise
+    except (ReputError, OSError) as error:
+        raise SparkReputError("DAMAGED", f"{root}: {error}") from error
+    if options.file_size not in (None, config.file_size):
+        raise SparkReputError(
+            "OPTION",
+            f"option 'file_size' is {options.file_size}; the files of {root} have "
+            f"{config.file_size} bytes: leave the option out",
+        )
+    return {"config": config, "last": last, "interests": interests}
+
+
+def refuse_foreign(root: str, disk: Disk) -> None:
+    """Refuse a directory of something else."""
+    if not disk.exists(os.path.join(root, "commitlog")):
+        raise SparkReputError(
+            "NO_LOG", f"{root}: no store: a directory that holds commitlog is expected, or none"
+        )
+
+
+def refuse_open(root: str, disk: Disk) -> None:
+    """Refuse a store that somebody writes now."""
+    if StoreLock(os.path.join(root, "lock"), root, disk).is_taken():
+        raise SparkReputError(
+            "LOCKED", f"{root}: the store is open for writing; close it, then write again"
+        )
+
+
+def refuse_damaged(store: reput.Store) -> None:
+    """Refuse a store that an opening would have to mend, for that loses what is damaged."""
+    found = store.recovery.finding
+    if store.recovery.holes:
+        found = store.recovery.holes[0].finding
+    if found is not None:
+        raise SparkReputError(
+            "DAMAGED",
+            f"{store.root}: damaged at {found}; open the store once with reput.open, which mends "
+            "it and notes what is lost, then write again",
+        )
+
+
+def _interests(manifest: Manifest | None) -> dict[str, PutInterest | None]:
+    """Which messages the plugins of a store would act on, were they put."""
+    names, sections = decide(manifest, None, {}, frozenset(), writable=True)
+    plugins = PluginSet(names, sections)
+    hooked = [name for name, _ in plugins.implementing("reput_put")]
+    return {name: plugins.plugins[name].put_interest for name in hooked}
+
+
+def _understood(interests: Mapping[str, PutInterest | None]) -> dict[str, PutInterest]:
+    found = {}
+    for name, interest in interests.items():
+        if interest is None:
+            raise SparkReputError(
+                "OPTION",
+                f"plugin {name!r} of the store looks at every message that is put, and Spark does "
+                "not ask it; raw=true writes them as they are",
+            )
+        found[name] = interest
+    return found

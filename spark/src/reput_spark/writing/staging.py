@@ -1,0 +1,123 @@
+"""Where a write keeps its files until they are published: ``<store>/reput/spark/write-…``.
+
+Nobody but writes looks there. Each has a directory of its own, made by its driver before the first
+task begins: a task that does not find it is on a machine that sees another file system, or belongs
+to a write that is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from reput.manifest import OWN_DIRECTORY
+
+if TYPE_CHECKING:
+    from reput.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["forget", "is_vacant", "make", "new_name", "path_of", "spark_directory", "sweep"]
+
+STALE_MS: Final = 24 * 3_600_000
+"""A staging directory in which nothing was written for so long belongs to a write that died."""
+_NAME: Final = re.compile(r"write-[0-9a-f]{32}")
+
+
+def spark_directory(root: str) -> str:
+    """Where a store keeps what is Spark's."""
+    return os.path.join(root, OWN_DIRECTORY, "spark")
+
+
+def new_name() -> str:
+    """A name that no other write has."""
+    return f"write-{uuid.uuid4().hex}"
+
+
+def path_of(root: str, name: str) -> str:
+    """The staging directory of that name.
+
+    Raises:
+        ValueError: no name that `new_name` gives; it must not lead elsewhere.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"{name!r} is no name of a staging directory")
+    return os.path.join(spark_directory(root), name)
+
+
+def make(root: str, name: str, disk: Disk) -> str:
+    """Make a staging directory; its path."""
+    path = path_of(root, name)
+    disk.make_directory(path, durable=True)
+    return path
+
+
+def is_vacant(root: str, disk: Disk) -> bool:
+    """Whether nothing is at ``root``, or nothing but what writes that died have left there."""
+    within = [(root, {OWN_DIRECTORY}), (os.path.join(root, OWN_DIRECTORY), {"spark"})]
+    for directory, allowed in within:
+        if not {entry.name for entry in disk.list(directory)} <= allowed:
+            return False
+    found = disk.list(spark_directory(root))
+    return all(_NAME.fullmatch(entry.name) is not None for entry in found)
+
+
+def forget(root: str, name: str, disk: Disk, *, with_root: bool = False) -> None:
+    """Remove a staging directory, and the directories above it that are empty then.
+
+    Args:
+        root: the store's directory.
+        name: of the staging directory.
+        disk: file operations.
+        with_root: whether the store's directory goes, too, where nothing is in it.
+    """
+    _remove_all(path_of(root, name), disk)
+    above = [spark_directory(root), os.path.join(root, OWN_DIRECTORY), *([root] * with_root)]
+    for directory in above:
+        if disk.list(directory):
+            return
+        with contextlib.suppress(OSError):  # not there, or somebody began something in it
+            disk.remove_directory(directory)
+
+
+def _remove_all(directory: str, disk: Disk) -> None:
+    """Remove a directory of files; an attempt that nobody waits for may still make others."""
+    for entry in disk.list(directory):
+        with contextlib.suppress(FileNotFoundError):  # somebody else clears up, too
+            disk.remove(entry.path)
+    with contextlib.suppress(FileNotFoundError):
+        disk.remove_directory(directory)
+
+
+def sweep(
+    root: str,
+    disk: Disk,
+    keep: set[str],
+    clock: Callable[[], float] = time.time,
+) -> list[str]:
+    """Remove what writes that died have left, but for those in ``keep``; their names.
+
+    Nobody can tell a write that died from one that is slow but by the clock.
+    """
+    oldest = clock() * 1_000 - STALE_MS
+    swept = []
+    for entry in disk.list(spark_directory(root)):
+        if _NAME.fullmatch(entry.name) is None or entry.name in keep:
+            continue
+        with contextlib.suppress(FileNotFoundError):  # it ends at this moment
+            newest = max(map(disk.modified, [entry.path, *_files(entry.path, disk)]))
+            if newest < oldest:
+                _remove_all(entry.path, disk)
+                logger.warning("swept what a write has left directory=%s", entry.path)
+                swept.append(entry.name)
+    return swept
+
+
+def _files(directory: str, disk: Disk) -> list[str]:
+    return [entry.path for entry in disk.list(directory)]

@@ -1,0 +1,152 @@
+"""A closed store of which nobody but us has the lock: where its log ends, and what comes next.
+
+Where the log ends, and the next offset of every queue, the store itself finds: it is opened as any
+writer opens it, with its plugins, and closed again. Between that and our lock somebody else may
+have opened it; then it is looked at anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+import reput
+from reput.checkpoint import StoreLock
+from reput.closerecord import CloseRecord
+from reput.disk import FilePool
+from reput.errors import ReputError, StoreLockedError
+from reput.manifest import OWN_DIRECTORY
+from reput.mappedfile import MappedFileQueue
+from reput.storeconfig import LOG_SECTION
+from reput_spark.errors import SparkReputError
+from reput_spark.writing.plan import refuse_damaged, refuse_foreign, refuse_open
+from reput_spark.writing.staging import is_vacant
+
+if TYPE_CHECKING:
+    from reput.disk import Disk
+
+__all__ = ["Standing", "log_directory", "standing"]
+
+_TRIES: Final = 5
+_FILES_OPEN: Final = 4
+
+
+@attrs.frozen(eq=False)
+class Standing:
+    """A log that nobody writes, and whose lock is held."""
+
+    files: MappedFileQueue
+    end_offset: int
+    """Behind its last record."""
+    next_offsets: Mapping[tuple[str, int], int]
+    """Next queue offset of every (topic, queue id)."""
+
+    @property
+    def next_base(self) -> int:
+        """Where the next file begins; the last one is passed over if nothing is in it."""
+        bases = self.files.bases
+        return bases[-1] if self.last_is_empty else self.files.capacity_end if bases else 0
+
+    @property
+    def last_is_empty(self) -> bool:
+        """Whether the log ends where its last file begins."""
+        bases = self.files.bases
+        return bool(bases) and bases[-1] == self.end_offset
+
+
+def log_directory(root: str) -> str:
+    """Where a store's log files are."""
+    return os.path.join(root, "commitlog")
+
+
+@contextlib.contextmanager
+def standing(root: str, file_size: int, disk: Disk) -> Iterator[Standing]:
+    """Look at a store, or at the place where one is to be, and hold its lock.
+
+    Raises:
+        SparkReputError: somebody writes it, it is damaged, or its files have another size.
+    """
+    lock = StoreLock(os.path.join(root, "lock"), root, disk)
+    pool = FilePool(disk, _FILES_OPEN)
+    is_new = is_vacant(root, disk)
+    try:
+        for _ in range(_TRIES):
+            end, offsets = _brought_to_end(root, file_size, disk)
+            closed = CloseRecord.load(root, disk)
+            _acquire(lock, root)
+            if closed is not None and CloseRecord.load(root, disk) == closed:
+                files = MappedFileQueue(log_directory(root), file_size, disk, pool)
+                files.load(writable=False)
+                with _removed_if_it_fails(root, disk) if is_new else contextlib.nullcontext():
+                    yield Standing(files, end, offsets)
+                return
+            lock.release()
+        raise SparkReputError(
+            "LOCKED", f"{root}: others open the store again and again; write when they do not"
+        )
+    finally:
+        lock.release()
+        pool.close()
+
+
+def _brought_to_end(
+    root: str, file_size: int, disk: Disk
+) -> tuple[int, dict[tuple[str, int], int]]:
+    """Bring a store to its end, and close it, or make an empty one where nothing is."""
+    given = {LOG_SECTION: {"file_size": file_size}} if is_vacant(root, disk) else {}
+    if not given:
+        refuse_foreign(root, disk)
+        refuse_open(root, disk)
+    try:
+        if not given:
+            with reput.open(root, "r", plugins=(), disk=disk) as store:
+                refuse_damaged(store)
+        with reput.open(root, "w", config=given, disk=disk) as store:
+            found = store.config.file_size
+            end, offsets = store.log.max_physical_offset, dict(store.log.queue_offsets)
+    except SparkReputError:
+        raise
+    except StoreLockedError as error:
+        raise SparkReputError("LOCKED", str(error)) from error
+    except (ReputError, OSError) as error:
+        raise SparkReputError("DAMAGED", f"{root}: {error}") from error
+    if found != file_size:
+        raise SparkReputError(
+            "OPTION",
+            f"{root}: its files have {found} bytes, and {file_size} were written; somebody has "
+            "made the store since the write began",
+        )
+    return end, offsets
+
+
+@contextlib.contextmanager
+def _removed_if_it_fails(root: str, disk: Disk) -> Iterator[None]:
+    """Remove a store that was made here, where what it was made for fails before its log begins."""
+    try:
+        yield
+    except BaseException:
+        if not disk.list(log_directory(root)):
+            own = os.path.join(root, OWN_DIRECTORY)
+            made = [each for each in disk.list(root) if each.name != OWN_DIRECTORY]
+            made += [each for each in disk.list(own) if each.name != "spark"]
+            # As long as its log's directory is there it is a store, an empty one.
+            made.sort(key=lambda entry: (entry.is_dir(), entry.path == log_directory(root)))
+            for entry in made:
+                if entry.is_dir():
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    disk.remove(entry.path)
+        raise
+
+
+def _acquire(lock: StoreLock, root: str) -> None:
+    lock.disk.make_directory(root, durable=True)
+    try:
+        lock.acquire()
+    except StoreLockedError as error:
+        raise SparkReputError("LOCKED", str(error)) from error

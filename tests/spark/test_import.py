@@ -1,0 +1,136 @@
+"""A log exported to Parquet and imported again holds the same messages in the same places."""
+
+from __future__ import annotations
+
+import importlib
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from writtenstores import FILE_SIZE, batch, bodies_of, table_of, write
+
+import reput_spark
+from reput_spark import SparkReputError
+from reput_spark.jobs.export import export
+
+# Where records begin is the new log's own; Java writes empty tags, which read as none.
+OWN = {"physical_offset", "size", "msg_id"}
+
+
+def exported(root, target, engine):
+    export(str(root), str(target), engine)
+    return target
+
+
+@pytest.fixture
+def engine():
+    from reput.rebuild.engine import LocalEngine
+
+    return LocalEngine(1)
+
+
+@pytest.mark.parametrize("case", ["basic", "v6", "transaction"])
+def test_what_java_wrote_comes_back(case, spark, golden_store, engine, tmp_path):
+    root = golden_store(case)
+    before = table_of(root)
+
+    done = reput_spark.import_parquet(
+        spark,
+        exported(root, tmp_path / "parquet", engine),
+        tmp_path / "store",
+        file_size=1 << 20,
+        dispatch=False,
+    )
+
+    after = table_of(tmp_path / "store")
+    assert done.record_count == after.num_rows == before.num_rows
+    for name in set(before.column_names) - OWN:
+        assert after.column(name).to_pylist() == before.column(name).to_pylist(), name
+
+
+def test_a_log_of_several_files_comes_back_from_several_tasks(spark, plain_store, engine, tmp_path):
+    before = table_of(plain_store)
+
+    done = reput_spark.import_parquet(
+        spark,
+        exported(plain_store, tmp_path / "parquet", engine),
+        tmp_path / "store",
+        file_size=1 << 15,
+        dispatch=False,
+    )
+
+    after = table_of(tmp_path / "store")
+    assert done.file_count > 1
+    for name in set(before.column_names) - OWN:
+        assert after.column(name).to_pylist() == before.column(name).to_pylist(), name
+
+
+def test_topics_of_digits_stay_text_and_queues_in_order_without_offsets_of_the_log(spark, tmp_path):
+    rows = batch(
+        topic=["007", "7", "007"],
+        queue_id=pa.array([0, 0, 0], pa.int32()),
+        queue_offset=pa.array([1, 0, 0], pa.int64()),
+        body=[b"b", b"c", b"a"],
+    )
+    for topic in ("007", "7"):
+        part = rows.filter(pa.array([name == topic for name in rows.column("topic").to_pylist()]))
+        directory = tmp_path / "parquet" / f"topic={topic}" / "day=2026-01-31"
+        directory.mkdir(parents=True)
+        pq.write_table(pa.Table.from_batches([part.drop_columns("topic")]), directory / "x.parquet")
+
+    reput_spark.import_parquet(
+        spark, tmp_path / "parquet", tmp_path / "store", file_size=FILE_SIZE, dispatch=False
+    )
+
+    found = table_of(tmp_path / "store", ["topic", "queue_offset", "body"]).to_pylist()
+    assert [(row["topic"], row["body"]) for row in found] == [
+        ("007", b"a"),
+        ("007", b"b"),
+        ("7", b"c"),
+    ]
+
+
+def test_what_is_no_parquet_of_messages_is_refused(spark, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SparkReputError, match=r"\[REPUT_NO_LOG\].*nothing: no Parquet"):
+        reput_spark.import_parquet(spark, tmp_path / "nothing", tmp_path / "store")
+    pq.write_table(pa.table({"name": ["x"]}), tmp_path / "empty" / "x.parquet")
+    with pytest.raises(SparkReputError, match="column 'name' is none of a message"):
+        reput_spark.import_parquet(spark, tmp_path / "empty", tmp_path / "store")
+
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_store_is_not_imported_over(spark, tmp_path):
+    write(tmp_path / "store", [[batch(topic="T", body=[b"mine"])]])
+    pq.write_table(pa.table({"topic": ["T"], "body": [b"x"]}), tmp_path / "x.parquet")
+
+    with pytest.raises(SparkReputError, match="never overwritten"):
+        reput_spark.import_parquet(spark, tmp_path / "x.parquet", tmp_path / "store")
+
+    assert bodies_of(tmp_path / "store") == [b"mine"]
+
+
+def test_the_command_says_what_it_did(spark, tmp_path, monkeypatch):
+    class Shared:
+        """The session of all tests, which no command may stop."""
+
+        def __getattr__(self, name):
+            return getattr(spark, name)
+
+        def stop(self):
+            self.stopped = True
+
+    shared = Shared()
+    command = importlib.import_module("reput_spark.cli.import_")  # its name is the command's, too
+    monkeypatch.setattr(command, "session_of", lambda master: shared)
+    pq.write_table(pa.table({"topic": ["T"], "body": [b"x"]}), tmp_path / "x.parquet")
+    arguments = [str(tmp_path / "x.parquet"), str(tmp_path / "store"), "--file-size", "4096"]
+
+    result = CliRunner().invoke(command.import_, arguments)
+
+    assert result.exit_code == 0, result.output
+    assert "store: 1 message in 1 file" in result.output
+    assert shared.stopped
+    assert bodies_of(tmp_path / "store") == [b"x"]
