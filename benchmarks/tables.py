@@ -25,6 +25,8 @@ __all__ = [
     "SCAN",
     "SCHEDULE",
     "SPARK_READ",
+    "SPARK_STREAM",
+    "SPARK_WRITE",
     "TABLES",
     "TIMER",
     "TRANSACTION",
@@ -72,6 +74,15 @@ EXPORT = Table(
     bytes_of="records",
     note="Spark's session is there before it begins",
 )
+SPARK_STREAM = Table(
+    "The log as a stream of Spark, in batches",
+    note="Spark's session is there before it begins; each batch opens and closes the store",
+)
+SPARK_WRITE = Table(
+    "Columns out of a log as a store, flushed, without queues",
+    bytes_of="records",
+    note="Spark's session is there before it begins; reading the log is part of it",
+)
 READ = Table("Read everything in order, bodies taken as bytes")
 FILTER = Table("Evaluate a condition for every message of the log", compares=False)
 FILTERED_READ = Table(
@@ -111,6 +122,8 @@ TABLES = (
     COMPACTION_JOBS,
     SCAN,
     SPARK_READ,
+    SPARK_STREAM,
+    SPARK_WRITE,
     EXPORT,
     READ,
     FILTER,

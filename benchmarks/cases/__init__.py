@@ -23,6 +23,8 @@ from benchmarks.cases import (
     spark_compact,
     spark_export,
     spark_read,
+    spark_stream,
+    spark_write,
     timer,
     transaction,
 )
@@ -45,6 +47,8 @@ ALL: tuple[Case, ...] = tuple(
             spark_compact,
             scan,
             spark_read,
+            spark_stream,
+            spark_write,
             spark_export,
             read,
             filters,

@@ -57,7 +57,7 @@ def on_this_machine(trial: Trial) -> None:
 def on_spark(trial: Trial) -> None:
     """The session is there, and its workers have imported what they need."""
     from reput_spark import local_session
-    from reput_spark.jobs_rebuild import rebuild
+    from reput_spark.jobs.rebuild import rebuild
 
     assert trial.big_log is not None
     trial.warm_up()

@@ -53,8 +53,8 @@ def on_this_machine(trial: Trial) -> None:
 def on_spark(trial: Trial) -> None:
     """The session is there, and its workers have imported what they need."""
     from reput_spark import local_session
-    from reput_spark.jobs import SparkEngine
-    from reput_spark.stats import stats
+    from reput_spark.jobs.engine import SparkEngine
+    from reput_spark.jobs.stats import stats
 
     trial.warm_up()
     cores = os.cpu_count() or 1
@@ -68,7 +68,7 @@ def on_spark(trial: Trial) -> None:
 
 
 def _export(trial: Trial, engine: Engine, label: str, *, baseline: bool) -> None:
-    from reput_spark.export import export
+    from reput_spark.jobs.export import export
 
     target = trial.directory / "parquet"
     with trial.timed(label, 0, baseline=baseline, descendants=True) as measured:

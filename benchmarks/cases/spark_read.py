@@ -13,7 +13,7 @@ from benchmarks.tables import SPARK_READ
 from benchmarks.trial import Trial
 
 if TYPE_CHECKING:
-    from reput_spark.jobs_splits import SplitTask
+    from reput_spark.jobs.splits import SplitTask
 
 __all__ = ["cases"]
 
@@ -52,7 +52,7 @@ def in_processes(trial: Trial) -> None:
     """Batches are made and dropped, as Spark's sink that keeps nothing drops them."""
     from reput.arrow import COLUMNS
     from reput.rebuild.engine import LocalEngine
-    from reput_spark.jobs_splits import plan
+    from reput_spark.jobs.splits import plan
 
     assert trial.big_log is not None
     trial.warm_up()
@@ -71,7 +71,7 @@ def in_processes(trial: Trial) -> None:
 
 def _make_and_drop(columns: Sequence[str], task: SplitTask, report: Callable[[int], None]) -> int:
     from reput.arrow import schema_of, to_arrow
-    from reput_spark.jobs_splits import batches_of
+    from reput_spark.jobs.splits import batches_of
 
     schema, count = schema_of(columns, unit="us"), 0
     for batch in batches_of(task, report):

@@ -12,9 +12,10 @@ import pytest
 from sparkstores import messages_of
 
 from reput.disk import Disk
-from reput_spark import ReadOptions, arrowdisk
-from reput_spark.arrowdisk import ArrowDisk, LocalDisk, disk_of
-from reput_spark.reading import plan_tasks, read_task
+from reput_spark import ReadOptions
+from reput_spark.logs import arrowdisk
+from reput_spark.logs.arrowdisk import ArrowDisk, LocalDisk, disk_of
+from reput_spark.reading.tasks import plan_tasks, read_task
 from reput_spark.schema import arrow_schema, spark_schema
 
 

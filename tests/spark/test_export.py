@@ -15,7 +15,7 @@ from reput.cli.exitcodes import ExitCode
 from reput.cli.root import reput as command
 from reput.rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
-from reput_spark.export import export
+from reput_spark.jobs.export import export
 
 SPLIT = 1 << 16
 DAY = 86_400_000
@@ -90,7 +90,7 @@ def test_columns_may_be_chosen(made, tmp_path):
 
 
 def test_many_files_at_once_stay_within_their_memory(made, tmp_path, monkeypatch):
-    from reput_spark import export as module
+    from reput_spark.jobs import export as module
 
     monkeypatch.setattr(module, "_GROUP_SIZE", 20_000)
     monkeypatch.setattr(module, "_HELD_SIZE", 30_000)
@@ -142,7 +142,7 @@ def test_damage_is_refused_and_leaves_nothing_or_is_left_out(tmp_path):
 
 
 def test_a_place_that_cannot_rename_is_refused_before_anything_is_read(made, monkeypatch):
-    from reput_spark import export as module
+    from reput_spark.jobs import export as module
 
     class Bucket:
         type_name = "s3"
@@ -157,7 +157,7 @@ def test_a_place_that_cannot_rename_is_refused_before_anything_is_read(made, mon
 
 
 def test_spark_writes_the_same_rows_and_reads_them_back(spark, made, tmp_path):
-    from reput_spark.jobs import SparkEngine
+    from reput_spark.jobs.engine import SparkEngine
 
     here, there = tmp_path / "here", tmp_path / "there"
     export(str(made), str(here), LocalEngine(1), split_size=SPLIT)
@@ -173,7 +173,7 @@ def test_spark_writes_the_same_rows_and_reads_them_back(spark, made, tmp_path):
 
 def test_attempts_that_do_not_count_leave_no_row(spark, made, tmp_path):
     """The first attempt of every task writes all of its files, and then is lost."""
-    from reput_spark.jobs import SparkEngine
+    from reput_spark.jobs.engine import SparkEngine
 
     marks = tmp_path / "marks"
     marks.mkdir()
@@ -201,7 +201,7 @@ def test_attempts_that_do_not_count_leave_no_row(spark, made, tmp_path):
 
 
 def test_an_export_that_fails_on_spark_leaves_nothing(spark, made, tmp_path):
-    from reput_spark.jobs import SparkEngine
+    from reput_spark.jobs.engine import SparkEngine
 
     engine = SparkEngine(spark)
     run = engine.run

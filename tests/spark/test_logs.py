@@ -13,8 +13,8 @@ import reput
 from reput.errors import CorruptFileError
 from reput.layout import file_name
 from reput_spark import SparkReputError
-from reput_spark.arrowdisk import above, below
-from reput_spark.logs import COMMIT_LOG, LogPlace, find_logs, open_log
+from reput_spark.logs.arrowdisk import above, below
+from reput_spark.logs.places import COMMIT_LOG, LogPlace, find_logs, open_log
 
 
 def offsets_at(path):

@@ -14,10 +14,10 @@ from sparkstores import fill, messages_of
 import reput
 from reput.errors import CorruptFileError
 from reput_spark import ReadOptions, SparkReputError
-from reput_spark.ledgerentries import ENTRY_DTYPE
-from reput_spark.logs import LEDGER, find_logs, open_log
-from reput_spark.reading import plan_tasks, read_task
-from reput_spark.rows import Condition
+from reput_spark.logs.ledgerentries import ENTRY_DTYPE
+from reput_spark.logs.places import LEDGER, find_logs, open_log
+from reput_spark.reading.rows import Condition
+from reput_spark.reading.tasks import plan_tasks, read_task
 from reput_spark.schema import arrow_schema, spark_schema
 
 FILE_SIZE = 16_384

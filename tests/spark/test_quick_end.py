@@ -9,12 +9,13 @@ import pytest
 
 import reput
 from reput.rebuild.engine import LocalEngine
-from reput_spark import SparkReputError, logs
-from reput_spark.logs import find_logs, open_log
-from reput_spark.options import ReadOptions
-from reput_spark.reading import plan_tasks, read_task
+from reput_spark import SparkReputError
+from reput_spark.jobs.verify import verify
+from reput_spark.logs import places as logs
+from reput_spark.logs.places import find_logs, open_log
+from reput_spark.reading.options import ReadOptions
+from reput_spark.reading.tasks import plan_tasks, read_task
 from reput_spark.schema import arrow_schema, spark_schema
-from reput_spark.verify import verify
 
 FILE_SIZE = 4 << 20
 HEAD_SIZE = 88  # of a record, in front of its body

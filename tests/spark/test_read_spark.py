@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import ipaddress
 import json
 import shutil
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, PythonException
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import lit
 from sparkstores import forged_store, messages_of
 
 import reput
-from reput.arrow import to_arrow
+from reput.arrow import COLUMNS, to_arrow
 from reput_spark import SparkReputError, code_of, read
 
 GOLDEN = ["basic", "slow", "v6", "transaction", "delay", "ext"]
+COLUMN_NAMES = [*(each.name for each in COLUMNS), "store"]
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def rows_of(frame):
-    return frame.orderBy("store", "physical_offset").toArrow().to_pylist()
+def sorted_table(frame):
+    """All rows in the log's order; sorted here, as Spark would read everything twice for it."""
+    return frame.toArrow().sort_by([("store", "ascending"), ("physical_offset", "ascending")])
 
 
 def ms(time):
@@ -72,13 +79,15 @@ def test_rows_say_what_java_says_of_its_stores(case, spark, golden_store, golden
 def test_every_column_of_a_store_is_what_the_log_gives_without_spark(case, spark, golden_store):
     root = golden_store(case)
     with reput.open(root, "r", plugins=()) as store:
-        expected = [row for batch in store.scan() for row in to_arrow(batch, unit="us").to_pylist()]
+        expected = pa.Table.from_batches([to_arrow(batch, unit="us") for batch in store.scan()])
 
     size = "4194304" if case == "demo" else "65536"  # a task costs more than its bytes
-    rows = rows_of(spark.read.format("reput").option("split_size", size).load(str(root)))
+    table = sorted_table(spark.read.format("reput").option("split_size", size).load(str(root)))
 
-    assert {row.pop("store") for row in rows} == {str(root)}
-    assert rows == expected
+    assert set(table["store"].to_pylist()) == {str(root)}
+    table = table.drop_columns("store")
+    assert table.column_names == expected.column_names
+    assert table.equals(expected.cast(table.schema))
 
 
 def test_a_projection_by_schema_is_all_that_is_read(spark, plain_store):
@@ -118,48 +127,67 @@ def test_people_write_options_as_they_are_used_to(spark, plain_store):
     }
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "physical_offset < 5000",
-        "physical_offset = 0",
-        "topic = 'topic-1' AND queue_id IN (0, 2)",
-        "topic IN ('topic-1', 'nobody')",
-        "tags = 'A' OR flag < 10",
-        "tags IS NULL AND flag >= 300",
-        "NOT (queue_id = 1)",
-        "tags_code = 65 AND queue_offset > 3 AND queue_offset <= 20",
-        "store_timestamp >= timestamp'2020-01-01 00:00:00.0005' AND flag < 50",
-        "store_timestamp < timestamp'2020-01-01'",
-        "born_timestamp = timestamp'2020-01-01'",
-        "keys[0] = 'k17'",
-        "properties['number'] = '18'",
-        "flag = 18 AND size > 100 AND topic LIKE 'topic%'",
-        "body IS NOT NULL AND length(body) = 0",
-    ],
-)
-def test_pushed_conditions_change_no_answer(condition, spark, plain_store):
-    plain = spark.read.format("reput").load(str(plain_store)).where(condition)
-    pushed = (spark.read.format("reput").option("pushdown", "true").load(str(plain_store))).where(
-        condition
-    )
-
-    expected = rows_of(plain)
-
-    assert rows_of(pushed) == expected
-    assert "born" in condition or "2020-01-01'" in condition or expected
+CONDITIONS = [
+    "physical_offset < 5000",
+    "physical_offset = 0",
+    "topic = 'topic-1' AND queue_id IN (0, 2)",
+    "topic IN ('topic-1', 'nobody')",
+    "tags = 'A' OR flag < 10",
+    "tags IS NULL AND flag >= 300",
+    "NOT (queue_id = 1)",
+    "tags_code = 65 AND queue_offset > 3 AND queue_offset <= 20",
+    "store_timestamp >= timestamp'2020-01-01 00:00:00.0005' AND flag < 50",
+    "store_timestamp < timestamp'2020-01-01'",
+    "born_timestamp = timestamp'2020-01-01'",
+    "keys[0] = 'k17'",
+    "properties['number'] = '18'",
+    "flag = 18 AND size > 100 AND topic LIKE 'topic%'",
+    "body IS NOT NULL AND length(body) = 0",
+]
 
 
-def test_pushed_conditions_are_decided_while_reading(spark, plain_store):
-    frame = read(spark, plain_store, columns=["topic", "queue_id"]).where("queue_id = 1")
+def test_pushed_conditions_change_no_answer(spark, plain_store):
+    """Each is pushed to a frame of its own; all are one query, as a query costs half a second."""
+    flags = [f"coalesce({condition}, false) AS `{condition}`" for condition in CONDITIONS]
+    reader = spark.read.format("reput").option("pushdown", "true")
+    pushed = [
+        reader.load(str(plain_store)).where(each).withColumn("asked", lit(each))
+        for each in CONDITIONS
+    ]
 
-    plan = frame._jdf.queryExecution().executedPlan().toString()
+    expected = sorted_table(read(spark, plain_store, columns=COLUMN_NAMES).selectExpr("*", *flags))
+    found = sorted_table(functools.reduce(DataFrame.unionAll, pushed))
+
+    for condition in CONDITIONS:
+        wanted = expected.filter(expected[condition]).drop_columns(CONDITIONS).to_pylist()
+        rows = found.filter(pc.equal(found["asked"], condition)).drop_columns("asked").to_pylist()
+        assert rows == wanted, condition
+        assert rows or "born" in condition or "2020-01-01'" in condition, condition
+
+
+def test_a_frame_that_is_used_twice_gives_each_use_its_own_rows(spark, plain_store):
+    """Spark keeps what was pushed last for all uses of a frame: so nothing is unless asked for."""
+    frame = read(spark, plain_store, columns=["flag", "topic"])
+    few, some = frame.where("flag < 5"), frame.where("topic = 'topic-1'")
+
+    whole = few.unionAll(some).unionAll(frame).count()
+    joined = few.join(frame, "topic").count()
+
+    assert (whole, joined) == (5 + 100 + 400, 500)
+    assert (few.count(), frame.count()) == (5, 400)
+
+
+def test_conditions_are_decided_while_reading_where_that_is_asked_for(spark, plain_store):
+    def plan_of(condition):
+        frame = read(spark, plain_store, columns=["topic", "queue_id"], pushdown=True)
+        frame = frame.where(condition)
+        return frame, frame._jdf.queryExecution().executedPlan().toString()
+
+    frame, plan = plan_of("queue_id = 1")
+    _, other = plan_of("length(topic) = 7")
 
     assert "Filter " not in plan
-    assert (
-        "Filter "
-        in frame.where("length(topic) = 7")._jdf.queryExecution().executedPlan().toString()
-    )
+    assert "Filter " in other
     assert {row.queue_id for row in frame.collect()} == {1}
 
 

@@ -22,8 +22,8 @@ from reput.testing import snapshot
 pytest.importorskip("pyspark")
 
 from reput_spark import SparkReputError
-from reput_spark.jobs import SparkEngine, TaskReader, task_source
-from reput_spark.jobs_rebuild import rebuild
+from reput_spark.jobs.engine import SparkEngine, TaskReader, task_source
+from reput_spark.jobs.rebuild import rebuild
 
 CONFIG = {
     "commitlog": {"file_size": 1 << 20, "preallocate": False},

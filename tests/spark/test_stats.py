@@ -17,10 +17,11 @@ from reput.rebuild.engine import LocalEngine
 
 pytest.importorskip("pyarrow")
 
-from reput_spark import SparkReputError, stats
-from reput_spark.stats import QUESTIONS
-from reput_spark.stats import stats as count
-from reput_spark.stats_page import page
+from reput_spark import SparkReputError
+from reput_spark.jobs import stats
+from reput_spark.jobs.stats import QUESTIONS
+from reput_spark.jobs.stats import stats as count
+from reput_spark.jobs.stats_page import page
 
 SPLIT = 1 << 16
 HOUR = 3_600_000
@@ -250,7 +251,7 @@ def test_the_page_has_every_question(counted):
 
 
 def test_spark_counts_the_same_and_gives_frames(spark, made, counted):
-    from reput_spark.jobs import SparkEngine
+    from reput_spark.jobs.engine import SparkEngine
 
     found = count(str(made), SparkEngine(spark), split_size=SPLIT)
 

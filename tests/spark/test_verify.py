@@ -20,7 +20,7 @@ from reput.rebuild.engine import LocalEngine
 pytest.importorskip("pyarrow")
 
 from reput_spark import SparkReputError
-from reput_spark.verify import DAMAGE_SCHEMA, verify
+from reput_spark.jobs.verify import DAMAGE_SCHEMA, verify
 
 SPLIT = 1 << 16  # the smallest that may be asked for
 
@@ -162,7 +162,7 @@ def test_a_path_without_a_log_is_refused(tmp_path):
 
 
 def test_spark_finds_the_same_and_gives_a_frame(spark, path):
-    from reput_spark.jobs import SparkEngine
+    from reput_spark.jobs.engine import SparkEngine
 
     places = offsets(path)
     flip(path, places[40], 4)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import click
 
+from reput_spark.cli.compact import compact
+from reput_spark.cli.demo import demo
 from reput_spark.cli.export import export
+from reput_spark.cli.import_ import import_
 from reput_spark.cli.rebuild import rebuild
 from reput_spark.cli.stats import stats
 from reput_spark.cli.verify import verify
@@ -17,5 +20,5 @@ def spark() -> None:
     """Jobs that read whole logs: on Apache Spark, or with --jobs in processes of this machine."""
 
 
-for _command in (rebuild, verify, export, stats):
+for _command in (rebuild, verify, export, import_, stats, demo, compact):
     spark.add_command(_command)

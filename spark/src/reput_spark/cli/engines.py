@@ -45,7 +45,7 @@ def engine_of(master: str, jobs: int | None) -> Iterator[Engine]:
             "PySpark is not installed: pip install reput-spark, or use --jobs",
             ExitCode.UNAVAILABLE,
         ) from None
-    from reput_spark.jobs import SparkEngine
+    from reput_spark.jobs.engine import SparkEngine
 
     session = session_of(master)
     try:
@@ -54,12 +54,19 @@ def engine_of(master: str, jobs: int | None) -> Iterator[Engine]:
         session.stop()
 
 
-def session_of(master: str) -> SparkSession:
-    """A session at ``master``; ``sc://`` means Spark Connect."""
+def session_of(master: str, *, quick: bool = False) -> SparkSession:
+    """A session at ``master``; ``sc://`` means Spark Connect.
+
+    Args:
+        master: where Spark runs.
+        quick: see `reput_spark.local_session`.
+    """
     if master.startswith("sc://"):
         from pyspark.sql import SparkSession
 
         return SparkSession.builder.remote(master).getOrCreate()
-    from reput_spark.session import local_session
+    from reput_spark.cli.aside import stderr_aside
+    from reput_spark.setup.session import local_session
 
-    return local_session(master)
+    with stderr_aside():
+        return local_session(master, quick=quick)

@@ -32,7 +32,7 @@ def export(
     """Write the messages of the logs at PATH to the new directory TARGET, as Parquet."""
     from reput.cli.output import format_count, format_rate, format_size, print_json
     from reput.rebuild import SPLIT_SIZE
-    from reput_spark.export import export as run
+    from reput_spark.jobs.export import export as run
 
     with engine_of(master, jobs) as engine, progress_of("exporting") as progress:
         done = run(

@@ -12,7 +12,7 @@ from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import corrupt_option, engine_options, paths_argument
 
 if TYPE_CHECKING:
-    from reput_spark.stats import Stats
+    from reput_spark.jobs.stats import Stats
 
 __all__ = ["stats"]
 
@@ -37,8 +37,8 @@ def stats(
 ) -> None:
     """Count what is in the logs at PATH: per topic, queue, tag and hour; keys; delays."""
     from reput.rebuild import SPLIT_SIZE
-    from reput_spark.stats import stats as run
-    from reput_spark.stats_page import page
+    from reput_spark.jobs.stats import stats as run
+    from reput_spark.jobs.stats_page import page
 
     with engine_of(master, jobs) as engine, progress_of("counting") as progress:
         found = run(
@@ -57,7 +57,7 @@ def stats(
 
 def _print(found: Stats, *, as_json: bool) -> None:
     from reput.cli.output import Column, print_heading, print_json, print_table
-    from reput_spark.stats import QUESTIONS
+    from reput_spark.jobs.stats import QUESTIONS
 
     if as_json:
         tables = {name: table.to_pylist() for name, table in found.tables.items()}

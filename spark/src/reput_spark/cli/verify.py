@@ -12,7 +12,7 @@ from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import engine_options, paths_argument
 
 if TYPE_CHECKING:
-    from reput_spark.verify import Verified
+    from reput_spark.jobs.verify import Verified
 
 __all__ = ["verify"]
 
@@ -34,7 +34,7 @@ def verify(
     `reput spark rebuild --check` compares what was derived from a log.
     """
     from reput.rebuild import SPLIT_SIZE
-    from reput_spark.verify import verify as run
+    from reput_spark.jobs.verify import verify as run
 
     with engine_of(master, jobs) as engine, progress_of("verifying") as progress:
         found = run(paths, engine, split_size=split_size or SPLIT_SIZE, progress=progress.update)

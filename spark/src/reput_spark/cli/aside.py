@@ -1,0 +1,32 @@
+"""Keeps off the terminal what a JVM says when it starts, and no setting can stop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+__all__ = ["stderr_aside"]
+
+
+@contextlib.contextmanager
+def stderr_aside() -> Iterator[None]:
+    """Let processes that are started meanwhile write their errors to a file; print it on failure.
+
+    They keep that file to their end. What goes wrong in them comes as an exception.
+    """
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            file.seek(0)
+            os.write(terminal, file.read())
+            raise
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)

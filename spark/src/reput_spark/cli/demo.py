@@ -1,0 +1,156 @@
+"""``reput spark demo``: the store of ``reput demo`` on Apache Spark."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput.cli.exitcodes import ExitCode
+from reput.cli.options import json_option, with_debug
+from reput_spark.cli.engines import session_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reput.cli.progress import Progress
+    from reput.rebuild.driver import Rebuilt
+    from reput_spark.jobs.stats import Stats
+
+__all__ = ["demo"]
+
+_PLUGINS = ("consumequeue", "index")
+_TOP = 5
+
+
+@click.command(short_help="See a RocketMQ store read, rebuilt and counted on Spark.")
+@click.option(
+    "--master",
+    metavar="URL",
+    default="local[*]",
+    show_default=True,
+    help="Where Spark runs: on this machine, whose temporary directory all workers must see.",
+)
+@json_option("one document at the end")
+@with_debug
+def demo(master: str, as_json: bool) -> None:
+    """Read, rebuild and count a store that Apache RocketMQ wrote, on Apache Spark.
+
+    Unpacks the store, has a key index derived as while messages arrive, reads the log as a
+    DataFrame, builds index and queues anew on Spark, and compares each byte, of the queues with
+    those that RocketMQ wrote. Ends with code 1 where one differs. Nothing stays.
+    """
+    from reput.cli.progress import Progress
+
+    with tempfile.TemporaryDirectory(prefix="reput-demo-") as directory:
+        root = os.path.join(directory, "store")
+        put_count = _make_store(root)
+        click.echo("Starting Apache Spark, which takes some ten seconds", err=True)
+        spark = session_of(master, quick=True)
+        try:
+            with Progress("on Spark", 3) as progress:
+                found = {"put_count": put_count, **_run(spark, root, progress)}
+        finally:
+            spark.stop()
+    built, counted = found.pop("built"), found.pop("stats")
+    right = not any(each.differences for each in built) and found["row_count"] == found["put_count"]
+    if as_json:
+        _print_json(found, built, counted, right=right)
+    else:
+        _print(found, built, counted)
+    if not right:
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
+
+
+def _run(spark: SparkSession, root: str, progress: Progress) -> dict[str, Any]:
+    """Do everything on Spark; what was found, and how many seconds each step took."""
+    from reput_spark.jobs.engine import SparkEngine
+    from reput_spark.jobs.rebuild import rebuild
+    from reput_spark.jobs.stats import stats
+
+    def timed(step: str, work: Callable[[], Any]) -> Any:
+        started = time.perf_counter()
+        done = work()
+        seconds[step] = round(time.perf_counter() - started, 3)
+        progress.advance(1)
+        return done
+
+    seconds: dict[str, float] = {}
+    return {
+        "release": spark.version,
+        "row_count": timed("read", lambda: _read(spark, root)),
+        "built": timed("rebuild", lambda: rebuild(spark, root, _PLUGINS, check=True)),
+        "stats": timed("stats", lambda: stats(root, SparkEngine(spark))),
+        "seconds": seconds,
+    }
+
+
+def _make_store(root: str) -> int:
+    """Unpack the store and have an index derived; how many messages it holds."""
+    import shutil
+
+    import reput
+    from reput.cli import demostore
+
+    demostore.unpack(root)
+    # RocketMQ names index files by its clock when it makes them, which nothing in the log says.
+    shutil.rmtree(os.path.join(root, "index"), ignore_errors=True)
+    with reput.open(root, plugins=_PLUGINS) as store:
+        store.wait_dispatched()
+    with reput.open(root, "r", plugins=()) as store:
+        return sum(len(batch) for batch in store.scan())
+
+
+def _read(spark: SparkSession, root: str) -> int:
+    """Messages as a DataFrame has them, each of which says its place in its queue."""
+    from reput_spark.reading.frame import read
+
+    frame = read(spark, root, columns=["topic", "queue_id", "queue_offset"])
+    row_count: int = frame.distinct().count()
+    return row_count
+
+
+def _print_json(
+    found: dict[str, Any], built: list[Rebuilt], counted: Stats, *, right: bool
+) -> None:
+    import attrs
+
+    from reput.cli.output import print_json
+
+    plugins = [attrs.asdict(each) for each in built]
+    topics = counted.tables["topics"].to_pylist()
+    print_json({**found, "right": right, "plugins": plugins, "topics": topics})
+
+
+def _print(found: dict[str, Any], built: list[Rebuilt], counted: Stats) -> None:
+    from reput.cli import demostore
+    from reput.cli.output import Column, format_count, print_heading, print_table, styled
+
+    print_heading(f"The same store on Apache Spark {found['release']}")
+    rows = format_count(found["row_count"], "row")
+    lines = [
+        (found["row_count"] == found["put_count"], f"{rows} of what {demostore.ORIGIN} wrote"),
+        *((not each.differences, _told(each)) for each in built),
+    ]
+    for is_right, text in lines:
+        mark = styled("right", fg="green") if is_right else styled("WRONG", fg="red", bold=True)
+        click.echo(f"  {mark}  {text}")
+    print_heading("What it holds most of")
+    table = counted.tables["topics"].slice(0, _TOP).to_pylist()
+    columns = [Column("TOPIC"), Column("MESSAGES", right=True), Column("BYTES", right=True)]
+    cells = [[row["topic"], f"{row['messages']:,}", f"{row['bytes']:,}"] for row in table]
+    print_table(columns, cells)
+
+
+def _told(built: Rebuilt) -> str:
+    from reput.cli.escape import escape_text
+    from reput.cli.output import format_count
+
+    text = f"{built.plugin} of {format_count(built.message_count, 'message')} built anew"
+    for each in built.differences or ():
+        return f"{text}: {escape_text(each.path)}, byte {each.position}: {each.reason}"
+    return f"{text}, the same to the byte"

@@ -1,0 +1,74 @@
+"""``reput spark import``: a store out of Parquet."""
+
+from __future__ import annotations
+
+import click
+
+from reput.cli.options import json_option, with_debug
+from reput_spark.cli.engines import progress_of, session_of
+
+__all__ = ["import_"]
+
+
+@click.command("import", short_help="Make a store of Parquet that export wrote.")
+@click.argument("source", metavar="PARQUET")
+@click.argument("store", metavar="STORE")
+@click.option(
+    "--file-size", metavar="BYTES", type=click.IntRange(min=128), help="Bytes of a log file."
+)
+@click.option(
+    "--no-dispatch", is_flag=True, help="Leave queues and indexes to who opens the store next."
+)
+@click.option(
+    "--master",
+    metavar="URL",
+    default="local[*]",
+    show_default=True,
+    help="Where Spark runs: local[2], spark://host:7077, sc://host for Connect, …",
+)
+@json_option("one document at the end")
+@with_debug
+def import_(
+    source: str,
+    store: str,
+    file_size: int | None,
+    no_dispatch: bool,
+    master: str,
+    as_json: bool,
+) -> None:
+    """Make the new store STORE of the messages in PARQUET, each queue in its order."""
+    from reput.cli.exitcodes import ExitCode
+    from reput.cli.failures import Failure
+    from reput.cli.output import format_count, format_rate, format_size, print_json
+
+    try:
+        from reput_spark.writing.importing import import_parquet
+
+        session = session_of(master)
+    except ImportError:
+        raise Failure(
+            "PySpark is not installed: pip install reput-spark", ExitCode.UNAVAILABLE
+        ) from None
+    try:
+        with progress_of("importing") as progress:
+            done = import_parquet(
+                session,
+                source,
+                store,
+                file_size=file_size,
+                dispatch=not no_dispatch,
+                progress=progress.update,
+            )
+            seconds = progress.seconds
+    finally:
+        session.stop()
+    if as_json:
+        import attrs
+
+        print_json({"store": store, **attrs.asdict(done), "seconds": seconds})
+        return
+    click.echo(
+        f"{store}: {format_count(done.record_count, 'message')} in "
+        f"{format_count(done.file_count, 'file')}, {format_size(done.end_offset)} of log; "
+        f"{format_rate(done.record_count, seconds)}"
+    )

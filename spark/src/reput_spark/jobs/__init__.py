@@ -1,0 +1,1 @@
+"""Work over whole logs, on Spark or in processes of this machine."""

@@ -1,0 +1,170 @@
+"""The latest message of every key of a log, whether or not a topic is compacted.
+
+Spark groups references, the places of messages in the log, and never bodies: a message's place
+grows with its queue offset, so that the greatest one is the latest. What is left is sorted by
+place, and read from the log by tasks, each of which reads a range of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from reput.layout import RECORD_MIN_SIZE
+from reput.rebuild import Split
+from reput_spark.errors import SparkReputError
+from reput_spark.logs.places import COMMIT_LOG, LogPlace, find_logs, open_log
+from reput_spark.reading.options import ReadOptions
+from reput_spark.reading.rows import Condition
+from reput_spark.reading.tasks import STORE_COLUMN, Task, batches_of, rows_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from reput_spark.logs.places import OpenLog
+
+__all__ = ["Fetch", "latest"]
+
+_STRETCH_SIZE = 64 << 20  # bytes of the log that are read for one group of messages
+_GAP_MAX = 1 << 20  # reading so much for nothing is quicker than beginning anew
+_REFERENCE_COLUMNS = (STORE_COLUMN, "topic", "queue_id", "keys", "physical_offset", "sys_flag")
+_ROLLED_BACK_OR_PREPARED = "(sys_flag & 12) IN (4, 12)"
+
+
+def latest(
+    spark: Any,
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    topic: str | Sequence[str] | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    tombstones: bool = False,
+    partitions: int | None = None,
+) -> DataFrame:
+    """The latest message of every key in each queue, as far as the log has it.
+
+    A key is all words of ``keys`` in their order. Messages without one, and those of transactions
+    that were not committed, are passed over. Needs no plugin, and changes nothing.
+
+    Args:
+        spark: the session, also one of Spark Connect.
+        path: where: see `reput_spark.logs.places`; no DLedger.
+        topic: of this topic only, or of these.
+        columns: those wanted; all of a log, and the store, when left out.
+        tombstones: also keys whose latest message has no body, which deletes them.
+        partitions: tasks that read what was found; as Spark shuffles when left out.
+
+    Raises:
+        SparkReputError: no log at a path, or one of DLedger's; no such column.
+    """
+    from reput_spark.reading.frame import read
+    from reput_spark.schema import plain_arrow_schema, spark_schema
+
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    texts = [os.fspath(each) for each in paths]
+    texts = [each if ":/" in each else os.path.abspath(each) for each in texts]
+    places = tuple(find_logs(texts))
+    for place in places:
+        if place.kind != COMMIT_LOG:
+            raise SparkReputError("OPTION", f"{place.directory}: no commit log, but DLedger's")
+    options: dict[str, Any] = {} if topic is None else {"topic": topic}
+    found = read(spark, texts, columns=_REFERENCE_COLUMNS, **options)
+    found = found.where(f"size(keys) > 0 AND NOT {_ROLLED_BACK_OR_PREPARED}")
+    places_of = found.groupBy("store", "topic", "queue_id", "keys").agg({"physical_offset": "max"})
+    references = places_of.selectExpr("store", "`max(physical_offset)` AS physical_offset")
+    split = references.repartitionByRange(
+        *([partitions] if partitions else []), "store", "physical_offset"
+    ).sortWithinPartitions("store", "physical_offset")
+    wanted = spark_schema(None if columns is None else _with_body(columns))
+    fetch = _column(Fetch(places, plain_arrow_schema(wanted)), wanted)
+    rows = split.select(fetch("store", "physical_offset").alias("row")).select("row.*")
+    if not tombstones:
+        rows = rows.where("length(body) > 0")
+    return rows if columns is None else rows.select(*columns)
+
+
+def _column(fetch: Fetch, schema: StructType) -> Any:
+    """The function as one over columns, that Spark calls with Arrow's arrays.
+
+    `mapInArrow` would do, but wants pandas to be installed.
+    """
+    import pyarrow as pa
+    from pyspark.sql.functions import arrow_udf
+
+    def rows_at(
+        columns: Iterator[tuple[pa.Array, pa.Array]],
+    ) -> Iterator[pa.Array]:
+        return fetch(columns)
+
+    rows_at.__annotations__ = {
+        "columns": Iterator[tuple[pa.Array, pa.Array]],
+        "return": Iterator[pa.Array],
+    }
+    # As if it were not: Spark would call it a second time, before the places are sorted, for
+    # whatever condition on its columns comes behind.
+    return arrow_udf(rows_at, schema).asNondeterministic()
+
+
+def _with_body(columns: Sequence[str]) -> list[str]:
+    """The body says what is a tombstone."""
+    return [*columns, *({"body"} - set(columns))]
+
+
+@attrs.frozen
+class Fetch:
+    """Reads messages whose places are known; sent to executors."""
+
+    places: tuple[LogPlace, ...]
+    schema: pa.Schema
+
+    def __call__(self, columns: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.StructArray]:
+        """Messages by store and place, of each store ascending; as many as asked for."""
+        for stores, offsets in columns:
+            names = np.array(stores.to_pylist(), object)
+            numbers = offsets.to_numpy()
+            borders = [0, *(np.flatnonzero(names[1:] != names[:-1]) + 1).tolist(), len(names)]
+            for low, high in itertools.pairwise(borders):
+                if high > low:
+                    place = next(each for each in self.places if each.store == names[low])
+                    for batch in self._read(place, numbers[low:high]):
+                        yield batch.to_struct_array()
+
+    def _read(self, place: LogPlace, offsets: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        options = ReadOptions(paths=(place.directory,))
+        with open_log(place) as log:
+            for stretch in _stretches(offsets):
+                end = int(stretch[-1]) + _size_at(log, int(stretch[-1]))
+                split = Split(0, int(stretch[0]), end)
+                condition = Condition("physical_offset", "in", tuple(stretch.tolist()))
+                yield from rows_of(
+                    batches_of(log, split, options),
+                    Task(place, split, end),
+                    options,
+                    self.schema,
+                    (condition,),
+                )
+
+
+def _size_at(log: OpenLog, offset: int) -> int:
+    """Bytes of the record that was found there a moment ago."""
+    data = log.read(offset, 4)
+    size = struct.unpack(">i", data)[0] if len(data) == 4 else 0
+    if size < RECORD_MIN_SIZE:
+        path, at = log.path_of(offset)
+        raise SparkReputError("DAMAGED", f"{path}, byte {at}: the log has lost this since")
+    return int(size)
+
+
+def _stretches(offsets: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+    """Places near each other, which are read at once."""
+    groups = (offsets - offsets[0]) // _STRETCH_SIZE
+    far = (np.diff(offsets) > _GAP_MAX) | (np.diff(groups) > 0)
+    yield from np.split(offsets, np.flatnonzero(far) + 1)

@@ -1,0 +1,68 @@
+"""Rebuilds a store's derived files on Spark; all of the work is the core's and the plugins'.
+
+The store's directory must have the same path for the driver and for all executors, and be on one
+file system: what they write there is renamed into its place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from reput.rebuild import SPLIT_SIZE
+from reput.rebuild.driver import Rebuilt, run_rebuild
+from reput_spark.errors import SparkReputError
+from reput_spark.jobs.engine import SparkEngine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["rebuild"]
+
+
+def rebuild(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    plugins: Sequence[str] = (),
+    *,
+    split_size: int = SPLIT_SIZE,
+    parallelism: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    check: bool = False,
+) -> list[Rebuilt]:
+    """Build the files of plugins anew on Spark; see `reput.rebuild.local.rebuild`.
+
+    Plugins that offer ``reput_shards`` are built from splits of the log, side by side; any other
+    one is built by one task, in order, beside them. Executors need the plugins installed.
+
+    Args:
+        spark: the session, also one of Spark Connect.
+        path: the store's directory, for all who take part.
+        plugins: names of those to rebuild; all that derive files and keep nothing else when empty.
+        split_size: bytes of the log in a task, about; less where there would be fewer tasks than
+            Spark runs at once.
+        parallelism: tasks that Spark runs at once, where the session does not say it.
+        progress: called with bytes done and bytes in all.
+        check: compare what is built with the files that are there, and change nothing.
+
+    Raises:
+        StoreNotFoundError: no store there.
+        StoreLockedError: somebody has it open for writing.
+        PluginError: the store does not use a plugin, or nothing can be rebuilt of it.
+        SparkReputError: a task failed; the text says which, and why. The store is as it was.
+    """
+    if "://" in os.fspath(path):
+        raise SparkReputError(
+            "OPTION",
+            f"{os.fspath(path)}: a rebuild writes into a store, and needs a directory that is "
+            "mounted where Spark runs",
+        )
+    return run_rebuild(
+        path,
+        plugins,
+        SparkEngine(spark, parallelism),
+        split_size=split_size,
+        progress=progress,
+        check=check,
+    )

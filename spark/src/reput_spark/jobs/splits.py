@@ -1,0 +1,103 @@
+"""Splits of logs as tasks: what jobs that read a log and write none have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput.rebuild import SPLIT_SIZE, Split, read_split
+from reput_spark.errors import SparkReputError
+from reput_spark.logs.places import LogPlace, open_log
+from reput_spark.reading.options import ReadOptions
+from reput_spark.reading.tasks import plan_tasks
+
+if TYPE_CHECKING:
+    from reput.batch import DispatchBatch
+
+__all__ = ["SplitTask", "batches_of", "plan"]
+
+_TASKS_PER_PROCESS = 3  # so that a slow one at the end keeps one core waiting, not all
+_SPLIT_MIN = 1 << 20
+
+
+@attrs.frozen
+class SplitTask:
+    """One split of one log; plain values."""
+
+    place: LogPlace
+    split: Split
+    log_end: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log in it."""
+        return self.split.size
+
+    def __str__(self) -> str:
+        split = self.split
+        where = f"[{split.start_offset}, {split.end_offset}) of {self.place.directory}"
+        return f"split {split.number} {where}"
+
+
+def plan(
+    paths: str | Sequence[str],
+    parallelism: int,
+    split_size: int = SPLIT_SIZE,
+    *,
+    corrupt: str = "fail",
+) -> list[SplitTask]:
+    """The splits of the logs that paths lead to; smaller ones where there would be too few.
+
+    Args:
+        paths: as for reading.
+        parallelism: tasks that run at once.
+        split_size: bytes of a split, about.
+        corrupt: ``"skip"``: split between files only. A split that does not end where the next one
+            begins is damage, or shows a border that is none; who passes over damage cannot tell.
+
+    Raises:
+        SparkReputError: no log at a path, or one that cannot be read.
+    """
+    wanted = (paths,) if isinstance(paths, str) else tuple(paths)
+    tasks = _plan(wanted, split_size, corrupt)
+    even = sum(task.size for task in tasks) // (parallelism * _TASKS_PER_PROCESS)
+    if corrupt == "fail" and _SPLIT_MIN <= even < split_size:
+        tasks = _plan(wanted, even, corrupt)
+    return tasks
+
+
+def _plan(paths: tuple[str, ...], split_size: int, corrupt: str) -> list[SplitTask]:
+    found = plan_tasks(ReadOptions(paths=paths, split_size=split_size, corrupt=corrupt))
+    return [SplitTask(each.place, each.split, each.log_end) for each in found]
+
+
+def batches_of(
+    task: SplitTask, report: Callable[[int], None], corrupt: str = "fail"
+) -> Iterator[DispatchBatch]:
+    """The batches of one split, with rows; each is valid until the next one is taken.
+
+    Args:
+        task: what to read.
+        report: told the bytes that are read.
+        corrupt: ``"fail"``, or ``"skip"`` to leave out what is damaged.
+
+    Raises:
+        SparkReputError: damage, and it is not to be left out.
+    """
+    split = task.split
+    with open_log(task.place, task.log_end) as log:
+        scan = read_split(log, split)
+        if corrupt == "skip":
+            scan = log.scan(split.start_offset, split.end_offset)
+        try:
+            for batch in scan:
+                if len(batch):
+                    yield batch
+                report(batch.end_offset - split.start_offset)
+        except CorruptFileError as error:
+            raise SparkReputError(
+                "DAMAGED", f"{task}: {error}. corrupt=skip leaves out what is damaged"
+            ) from error

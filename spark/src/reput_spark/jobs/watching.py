@@ -1,0 +1,115 @@
+"""Watches a job of Spark's from beside it: how many of its tasks are done."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["watched"]
+
+_LOOK_SECONDS = 0.5
+_END_SECONDS = 10.0
+_GROUP = "spark.jobGroup.id"
+
+
+@contextlib.contextmanager
+def watched(spark: SparkSession, count: int, told: Callable[[float], None]) -> Iterator[None]:
+    """Tell, while the block runs, what share of ``count`` tasks is done; 0 to 1, never falling.
+
+    When the block fails, what it has started is stopped before the error goes on.
+    """
+    context = _context_of(spark)
+    if context is None:
+        with _by_handler(spark, count, told):
+            yield
+        return
+    group = f"reput-{uuid.uuid4().hex}"
+    before = context.getLocalProperty(_GROUP)
+    context.setLocalProperty(_GROUP, group)
+    ended = threading.Event()
+    thread = threading.Thread(target=_look, args=(context, group, count, told, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    except BaseException:
+        context.cancelJobGroup(group)
+        raise
+    finally:
+        # Attempts of a job that failed, and those that another one was quicker than, run on for a
+        # moment, and would write where somebody is about to clear up.
+        _wait_until_idle(context, group)
+        ended.set()
+        thread.join()
+        context.setLocalProperty(_GROUP, before)
+
+
+def _context_of(spark: SparkSession) -> Any:
+    """The context, from which a session in this process knows its tasks; None with Connect."""
+    try:
+        return spark.sparkContext
+    except Exception:
+        return None
+
+
+def _look(
+    context: Any,
+    group: str,
+    count: int,
+    told: Callable[[float], None],
+    ended: threading.Event,
+) -> None:
+    most = 0.0
+    while not ended.wait(_LOOK_SECONDS):
+        try:
+            done = sum(stage.numCompletedTasks for stage in _stages(context, group))
+        except Exception:  # the session is being stopped: there is nobody left to ask
+            return
+        share = min(done / count, 1.0)
+        if share > most:
+            most = share
+            told(share)
+
+
+def _stages(context: Any, group: str) -> Iterator[Any]:
+    tracker = context.statusTracker()
+    for job in tracker.getJobIdsForGroup(group):
+        facts = tracker.getJobInfo(job)
+        for stage in facts.stageIds if facts is not None else ():
+            found = tracker.getStageInfo(stage)
+            if found is not None:
+                yield found
+
+
+def _wait_until_idle(context: Any, group: str) -> None:
+    until = time.monotonic() + _END_SECONDS
+    with contextlib.suppress(Exception):  # a session that was stopped has no tasks, either
+        while time.monotonic() < until:
+            if not any(stage.numActiveTasks for stage in _stages(context, group)):
+                return
+            time.sleep(0.05)  # Spark tells nobody when a task ends; bounded by the time above
+
+
+@contextlib.contextmanager
+def _by_handler(spark: Any, count: int, told: Callable[[float], None]) -> Iterator[None]:
+    """The same through Spark Connect, which calls us."""
+    most = 0.0
+
+    def handle(stages: Any, inflight_tasks: int, operation_id: Any, done: bool) -> None:
+        nonlocal most
+        share = min(sum(stage.num_completed_tasks for stage in stages or ()) / count, 1.0)
+        if share > most:
+            most = share
+            told(share)
+
+    spark.registerProgressHandler(handle)
+    try:
+        yield
+    finally:
+        spark.removeProgressHandler(handle)
