@@ -34,7 +34,7 @@ def test_every_recipe_runs(spark, tmp_path, capsys):
         recipe = recipe.replace('(spark, "prices"', f'(spark, "{tmp_path}/prices"')
         exec(compile(recipe, str(PAGE), "exec"), names)  # the page is ours
 
-    assert len(recipes) == 8
+    assert len(recipes) == 9
     assert capsys.readouterr().out == ("9 messages, 3 kept\n50 sound messages, 0 damages\n")
     assert names["prices"].count() == 3
     assert [each.message_count for each in names["built"]] == [50, 50]

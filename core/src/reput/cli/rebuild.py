@@ -12,7 +12,7 @@ from reput.cli.options import json_option, path_argument, with_debug
 if TYPE_CHECKING:
     from reput.rebuild.local import Rebuilt
 
-__all__ = ["print_rebuilt", "rebuild"]
+__all__ = ["print_built", "print_rebuilt", "rebuild"]
 
 _EXAMPLES = """\b
 Examples:
@@ -61,7 +61,7 @@ def print_rebuilt(root: str, built: list[Rebuilt], *, as_json: bool) -> None:
     if as_json:
         _print_json(root, built)
     else:
-        _print(root, built)
+        print_built(root, built)
     if any(each.differences for each in built):
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 
@@ -74,7 +74,8 @@ def _print_json(root: str, built: list[Rebuilt]) -> None:
     print_json({"path": root, "plugins": [attrs.asdict(each) for each in built]})
 
 
-def _print(root: str, built: list[Rebuilt]) -> None:
+def print_built(root: str, built: list[Rebuilt]) -> None:
+    """Print what came of a rebuild, or of a comparison, as a table."""
     from reput.cli.escape import escape_text
     from reput.cli.output import Column, format_size, print_table
     from reput.cli.times import format_duration

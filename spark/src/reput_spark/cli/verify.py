@@ -13,17 +13,24 @@ from reput_spark.cli.options import engine_options, paths_argument
 
 if TYPE_CHECKING:
     from reput_spark.jobs.verify import Verified
+    from reput_spark.jobs.verify_derived import VerifiedDerived
 
 __all__ = ["verify"]
 
 
-@click.command(short_help="Check every record, checksums included.")
+@click.command(short_help="Check every record, and what was derived from it.")
 @paths_argument
+@click.option(
+    "--derived",
+    is_flag=True,
+    help="Where all records are sound, compare what was derived from them, too: queues, index, …",
+)
 @engine_options
 @json_option("one document at the end")
 @with_debug
 def verify(
     paths: tuple[str, ...],
+    derived: bool,
     master: str,
     jobs: int | None,
     split_size: int | None,
@@ -31,20 +38,33 @@ def verify(
 ) -> None:
     """Read every record of the logs at PATH: structure, own offset, checksum.
 
-    `reput spark rebuild --check` compares what was derived from a log.
+    With --derived, what plugins have made of the log is made once more, aside, and compared.
     """
+    from reput.cli.storeplugins import check_store
     from reput.rebuild import SPLIT_SIZE
     from reput_spark.jobs.verify import verify as run
+    from reput_spark.jobs.verify_derived import verify_derived
 
-    with engine_of(master, jobs) as engine, progress_of("verifying") as progress:
-        found = run(paths, engine, split_size=split_size or SPLIT_SIZE, progress=progress.update)
-        seconds = progress.seconds
-    _print(found, seconds, as_json=as_json)
-    if found.damages:
+    size = split_size or SPLIT_SIZE
+    stores = [check_store(path) for path in paths] if derived else []
+    compared: list[VerifiedDerived] = []
+    with engine_of(master, jobs) as engine:
+        with progress_of("verifying") as progress:
+            found = run(paths, engine, split_size=size, progress=progress.update)
+            seconds = progress.seconds
+        for store in stores if not found.damages else []:
+            with progress_of("comparing") as progress:
+                compared.append(
+                    verify_derived(store, engine, split_size=size, progress=progress.update)
+                )
+    _print(found, compared, seconds, as_json=as_json)
+    if found.damages or not all(each.is_sound for each in compared):
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 
-def _print(found: Verified, seconds: float, *, as_json: bool) -> None:
+def _print(
+    found: Verified, compared: list[VerifiedDerived], seconds: float, *, as_json: bool
+) -> None:
     import attrs
 
     from reput.cli.output import Column, format_count, format_size, print_json, print_table
@@ -52,7 +72,8 @@ def _print(found: Verified, seconds: float, *, as_json: bool) -> None:
     if as_json:
         document = attrs.asdict(found)
         document["damages"] = [{**attrs.asdict(each), "size": each.size} for each in found.damages]
-        print_json({**document, "seconds": seconds})
+        stores = [attrs.asdict(each) for each in compared]
+        print_json({**document, "seconds": seconds, "derived": stores})
         return
     rate = format_size(round(found.size / max(seconds, 1e-9)))
     click.echo(
@@ -74,3 +95,7 @@ def _print(found: Verified, seconds: float, *, as_json: bool) -> None:
         heads = [Column("file"), Column("position", right=True), Column("offset", right=True)]
         heads += [Column("bytes", right=True), Column("damage", shrink=True)]
         print_table(heads, rows)
+    from reput.cli.rebuild import print_built
+
+    for each in compared:
+        print_built(each.store, list(each.plugins))

@@ -80,12 +80,15 @@ def latest(
     found = found.where(f"size(keys) > 0 AND NOT {_ROLLED_BACK_OR_PREPARED}")
     places_of = found.groupBy("store", "topic", "queue_id", "keys").agg({"physical_offset": "max"})
     references = places_of.selectExpr("store", "`max(physical_offset)` AS physical_offset")
-    split = references.repartitionByRange(
-        *([partitions] if partitions else []), "store", "physical_offset"
-    ).sortWithinPartitions("store", "physical_offset")
+    order = ("store", "physical_offset")
+    split = (
+        references.repartitionByRange(partitions, *order)
+        if partitions
+        else references.repartitionByRange(*order)
+    ).sortWithinPartitions(*order)
     wanted = spark_schema(None if columns is None else _with_body(columns))
     fetch = _column(Fetch(places, plain_arrow_schema(wanted)), wanted)
-    rows = split.select(fetch("store", "physical_offset").alias("row")).select("row.*")
+    rows: DataFrame = split.select(fetch("store", "physical_offset").alias("row")).select("row.*")
     if not tombstones:
         rows = rows.where("length(body) > 0")
     return rows if columns is None else rows.select(*columns)
@@ -97,7 +100,7 @@ def _column(fetch: Fetch, schema: StructType) -> Any:
     `mapInArrow` would do, but wants pandas to be installed.
     """
     import pyarrow as pa
-    from pyspark.sql.functions import arrow_udf
+    from pyspark.sql.pandas.functions import arrow_udf
 
     def rows_at(
         columns: Iterator[tuple[pa.Array, pa.Array]],
@@ -110,7 +113,8 @@ def _column(fetch: Fetch, schema: StructType) -> Any:
     }
     # As if it were not: Spark would call it a second time, before the places are sorted, for
     # whatever condition on its columns comes behind.
-    return arrow_udf(rows_at, schema).asNondeterministic()
+    make: Any = arrow_udf  # its stub knows functions over iterators for plain types only
+    return make(rows_at, schema).asNondeterministic()
 
 
 def _with_body(columns: Sequence[str]) -> list[str]:

@@ -1,0 +1,99 @@
+"""What was derived from a log is compared with what follows from it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import reput
+from reput.cli.exitcodes import ExitCode
+from reput.cli.root import reput as command
+from reput.rebuild.engine import LocalEngine
+
+pytest.importorskip("pyarrow")
+
+from reput_spark.jobs.verify_derived import DIFFERENCE_SCHEMA, verify_derived
+
+
+@pytest.fixture
+def path(tmp_path):
+    root = tmp_path / "store"
+    config = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+    with reput.open(root, plugins=["consumequeue", "index"], config=config) as store:
+        store.put_many([reput.Message("T", b"x%d" % n, keys=[f"k{n}"]) for n in range(500)])
+        store.wait_dispatched()
+    return root
+
+
+def spoil(root):
+    """Change one byte of a unit."""
+    with open(root / "consumequeue" / "T" / "0" / f"{0:020d}", "r+b") as file:
+        file.seek(123)
+        file.write(b"\xee")
+
+
+def test_queues_and_index_that_follow_from_the_log_are_sound(path):
+    with LocalEngine(1) as engine:
+        found = verify_derived(path, engine)
+
+    assert found.is_sound
+    assert [each.plugin for each in found.plugins] == ["consumequeue", "index"]
+    assert found.table().num_rows == 0
+
+
+def test_a_byte_that_differs_is_a_row_of_the_report(path):
+    spoil(path)
+
+    with LocalEngine(1) as engine:
+        found = verify_derived(path, engine)
+
+    assert not found.is_sound
+    assert found.table().schema == DIFFERENCE_SCHEMA
+    (row,) = found.table().to_pylist()
+    assert row.pop("reason")
+    assert row == {
+        "store": str(path),
+        "plugin": "consumequeue",
+        "file": f"consumequeue/T/0/{0:020d}",
+        "position": 123,
+    }
+
+
+def test_the_command_compares_when_asked_and_says_so_by_its_exit_code(path):
+    arguments = ["spark", "verify", str(path), "--jobs", "1"]
+    sound = CliRunner().invoke(command, [*arguments, "--derived"])
+    assert (sound.exit_code, "the same" in sound.stdout) == (0, True), sound.output
+    spoil(path)
+
+    plain = CliRunner().invoke(command, arguments)
+    table = CliRunner().invoke(command, [*arguments, "--derived"])
+    document = CliRunner().invoke(command, [*arguments, "--derived", "--json"])
+
+    assert plain.exit_code == 0  # the log is sound
+    assert table.exit_code == document.exit_code == ExitCode.DAMAGED
+    assert f"consumequeue/T/0/{0:020d}, byte 123" in table.stdout
+    (store,) = json.loads(document.stdout)["derived"]
+    assert [bool(each["differences"]) for each in store["plugins"]] == [True, False]
+
+
+def test_nothing_is_compared_where_the_log_is_damaged(path):
+    with open(path / "commitlog" / f"{0:020d}", "r+b") as file:
+        file.seek(88)  # the first body
+        file.write(b"\xee\xee")
+
+    done = CliRunner().invoke(
+        command, ["spark", "verify", str(path), "--jobs", "1", "--derived", "--json"]
+    )
+
+    assert done.exit_code == ExitCode.DAMAGED
+    found = json.loads(done.stdout)
+    assert (len(found["damages"]), found["derived"]) == (1, [])
+
+
+def test_a_path_that_is_no_store_is_refused_before_anything_is_read(tmp_path):
+    done = CliRunner().invoke(command, ["spark", "verify", str(tmp_path), "--derived"])
+
+    assert done.exit_code not in (0, ExitCode.DAMAGED)
+    assert "commitlog" in done.stderr
