@@ -124,6 +124,19 @@ def test_texts_that_only_strangers_write(text):
         assert_says_the_same(batch)
 
 
+def test_nothing_but_a_space_parts_keys():
+    log = SmallLog()
+    log.append(reput.Message("T", b"x", keys=["a\tb", "x\u3000y", "\u00a0"]))
+    log.append(reput.Message("T", b"x", keys="  p  q "))
+    batches = log.scan()
+    batch = next(batches)
+
+    for columns in (["keys"], ["keys", "properties"]):
+        found = to_arrow(batch, columns).column("keys").to_pylist()
+        assert found == [["a\tb", "x\u3000y", "\u00a0"], ["p", "q"]]
+    assert [list(batch.message(row).keys) for row in (0, 1)] == found
+
+
 def test_a_tags_code_that_a_plugin_has_put_in_its_place_is_the_one_that_comes():
     log = SmallLog()
     log.append(reput.Message("T", b"x", tags="a"))

@@ -195,7 +195,7 @@ def test_spaces_between_words_stay_as_they_were():
     assert columns_of(batch).to_messages()[0].properties == b"KEYS\x01 k1   k2 \x02"
 
 
-@pytest.mark.parametrize("spaces", ["  ", "\x85"])
+@pytest.mark.parametrize("spaces", [" ", "  "])
 def test_keys_without_a_word_stay_what_they_were(spaces):
     batch = one(
         keys=pa.array([[]], pa.list_(pa.string())),

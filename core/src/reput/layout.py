@@ -88,6 +88,7 @@ VALUE_END: Final = 2
 
 PROPERTY_TAGS: Final = "TAGS"
 PROPERTY_KEYS: Final = "KEYS"
+KEY_SEPARATOR: Final = " "  # between the words of KEYS, one or more; no other white space
 PROPERTY_UNIQ_KEY: Final = "UNIQ_KEY"
 PROPERTY_WAIT: Final = "WAIT"
 PROPERTY_CRC: Final = "__CRC32#"

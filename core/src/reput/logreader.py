@@ -145,6 +145,7 @@ class CommitLogReader:
         self._disk = disk
         self._window_size = window_size
         self._end_offset = 0
+        self._last_timestamp = 0
         self._damage = b""
         """What stood at the end when it was set, if that was damage: no record while it stays."""
         self._follow_lock = threading.Lock()
@@ -175,14 +176,24 @@ class CommitLogReader:
             self._follow()
         return self._end_offset
 
-    def set_end(self, end_offset: int, *, damaged: bool = False) -> None:
+    @property
+    def last_store_timestamp(self) -> int:
+        """Store time of the last record in front of the end, ms; 0 where it is not known."""
+        return self._last_timestamp
+
+    def set_end(
+        self, end_offset: int, *, damaged: bool = False, last_store_timestamp: int = 0
+    ) -> None:
         """Make ``end_offset`` the known end of the log.
 
         Args:
             end_offset: the end.
             damaged: something stands behind it that is not to be taken for a record.
+            last_store_timestamp: store time of the record in front of it, ms; 0 for unknown. What
+                is older and stands behind the end was left there by a log that was cut.
         """
         self._end_offset = end_offset
+        self._last_timestamp = last_store_timestamp
         self._damage = self.files.read(end_offset, _DAMAGE_SIZE) if damaged else b""
 
     def _follow(self) -> None:
@@ -199,6 +210,8 @@ class CommitLogReader:
                     self._end_offset = self.files.min_offset
                 result = reader.read(self._end_offset)
                 end_offset = result.batch.end_offset
+                if len(result.batch):
+                    self._last_timestamp = int(result.batch.store_timestamp[-1])
                 if result.end == End.BLANK and self.files.base_of(end_offset) is None:
                     self.files.refresh()
                     if end_offset < self.files.min_offset:
@@ -221,8 +234,9 @@ class CommitLogReader:
         batch = result.batch
         if not self.keeps_behind or not self.size_at(batch.end_offset):
             return batch.end_offset  # a writer writes a record's size last
-        after = int(batch.store_timestamp[-1]) if len(batch) else 0
-        holes = self.hole_finder().holes_at(batch.end_offset, batch.finding, after=after)
+        holes = self.hole_finder().holes_at(
+            batch.end_offset, batch.finding, after=self._last_timestamp
+        )
         if not holes or len(reader.read(batch.end_offset).batch):
             return batch.end_offset  # in the second case it was being written when we looked
         self.holes += tuple(holes)

@@ -230,7 +230,11 @@ class _Opening:
             log.holes = recovery.holes
             for hole in recovery.holes:
                 self.ledger.note(skipped(hole))
-        log.set_end(recovery.end_offset, damaged=recovery.finding is not None)
+        log.set_end(
+            recovery.end_offset,
+            damaged=recovery.finding is not None,
+            last_store_timestamp=recovery.last_store_timestamp,
+        )
         log.last_record_offset = recovery.last_record_offset
         log.follows = not self.writable
 

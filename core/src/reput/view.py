@@ -19,6 +19,7 @@ from reput.layout import (
     COMPRESSION_MASK,
     HEADER,
     HEADER_SIZE,
+    KEY_SEPARATOR,
     MAGIC_V1,
     MAGIC_V2,
     PROPERTY_KEYS,
@@ -265,7 +266,8 @@ class MessageView:
     @property
     def keys(self) -> tuple[str, ...]:
         """The words of the ``KEYS`` property."""
-        return tuple(self.properties.get(PROPERTY_KEYS, "").split())
+        words = self.properties.get(PROPERTY_KEYS, "").split(KEY_SEPARATOR)
+        return tuple(filter(None, words))
 
     @property
     def unique_key(self) -> str | None:

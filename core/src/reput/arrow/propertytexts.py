@@ -16,6 +16,7 @@ import pyarrow.types as kinds
 
 from reput.errors import MessageIllegalError
 from reput.layout import (
+    KEY_SEPARATOR,
     NAME_END,
     PROPERTY_CRC,
     PROPERTY_KEYS,
@@ -117,8 +118,8 @@ def _in_place(further: _Entries, name: str, texts: pa.StringArray) -> tuple[Any,
 
 
 def _words_of(texts: pa.StringArray) -> pa.StringArray:
-    words = pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts))
-    return pc.binary_join(words, " ")
+    words = pc.split_pattern_regex(pc.utf8_trim(texts, KEY_SEPARATOR), f"{KEY_SEPARATOR}+")
+    return pc.binary_join(words, KEY_SEPARATOR)
 
 
 def _joined_words(column: pa.Array) -> pa.StringArray | None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from reput.arrow.entries import PropertyEntries
 from reput.arrow.texts import as_text, binaries
-from reput.layout import PROPERTY_TAGS
+from reput.layout import KEY_SEPARATOR, PROPERTY_TAGS
 from reput.properties import parse_properties
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from reput.batch import DispatchBatch
 
 __all__ = ["TextColumns"]
-
-_SPACE_MAX = 0x20  # in ASCII, no byte above it separates words
 
 
 class TextColumns:
@@ -57,11 +55,12 @@ class TextColumns:
             offsets = np.zeros(len(text) + 1, np.int32)
             np.cumsum(pc.is_valid(text).to_numpy(zero_copy_only=False), out=offsets[1:])
             return pa.ListArray.from_arrays(pa.array(offsets), text.drop_null(), kind)
-        trimmed = pc.utf8_trim_whitespace(text)
+        trimmed = pc.utf8_trim(text, KEY_SEPARATOR)
         # A text of spaces has no words, where splitting it would give one that is empty.
         has_words = pc.fill_null(pc.greater(pc.binary_length(trimmed), 0), False)
         none = pa.scalar(None, pa.string())
-        words = pc.utf8_split_whitespace(pc.if_else(has_words, trimmed, none))
+        given = pc.if_else(has_words, trimmed, none)
+        words = pc.split_pattern_regex(given, f"{KEY_SEPARATOR}+")
         lengths = pc.fill_null(pc.list_value_length(words), 0).to_numpy(zero_copy_only=False)
         offsets = np.zeros(len(text) + 1, np.int32)
         np.cumsum(lengths, out=offsets[1:])
@@ -82,9 +81,8 @@ class TextColumns:
 
 
 def _is_one_word(text: pa.StringArray) -> bool:
-    """Whether every text is one word for certain: ASCII, without a space."""
+    """Whether no text has a space."""
     _, _, buffer = text.buffers()
     if buffer is None:
         return True
-    data = np.frombuffer(buffer, np.uint8)
-    return len(data) == 0 or (int(data.min()) > _SPACE_MAX and int(data.max()) < 0x80)
+    return not (np.frombuffer(buffer, np.uint8) == ord(KEY_SEPARATOR)).any()
