@@ -141,6 +141,23 @@ def test_damage_is_refused_and_leaves_nothing_or_is_left_out(tmp_path):
     assert read_back(tmp_path / "out").num_rows == len(places) - 1
 
 
+def test_an_attempt_that_outlives_its_job_leaves_nothing(made, tmp_path):
+    engine = LocalEngine(1)
+    run, late = engine.run, []
+
+    def note(work, tasks, told):
+        late.append(lambda: work(tasks[0], lambda size: None))
+        return run(work, tasks, told)
+
+    engine.run = note
+    export(str(made), str(tmp_path / "out"), engine)
+
+    with pytest.raises(SparkReputError, match="the export is over"):
+        late[0]()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_a_place_that_cannot_rename_is_refused_before_anything_is_read(made, monkeypatch):
     from reput_spark.jobs import export as module
 

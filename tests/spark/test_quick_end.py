@@ -107,6 +107,40 @@ def test_a_torn_end_is_in_front_of_what_is_torn(tmp_path):
     assert slow == quick == whole[-1]
 
 
+@pytest.mark.parametrize("damaged", [-100, -2, 5])
+@pytest.mark.parametrize("quickly", [True, False])
+def test_zeros_over_a_record_do_not_hide_what_is_behind_them(tmp_path, damaged, quickly):
+    store_of(tmp_path, [b"%d" % number * 600 for number in range(800)])
+    slow, _ = ends_of(tmp_path)
+    whole = offsets_of(tmp_path)
+    with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(whole[damaged])
+        file.write(bytes(512))
+
+    with LocalEngine(1) as engine:
+        found = verify(str(tmp_path), engine)
+
+    assert ends_of(tmp_path) == (slow, slow)
+    assert [each.physical_offset for each in found.damages] == [whole[damaged]]
+    assert found.message_count == len(whole) - 1
+    with pytest.raises(SparkReputError, match="REPUT_DAMAGED"):
+        offsets_of(tmp_path, split_size=1 << 20 if quickly else None)
+    left = [offset for offset in whole if offset != whole[damaged]]
+    assert offsets_of(tmp_path, corrupt="skip") == left
+
+
+def test_what_a_writer_is_putting_is_no_damage(tmp_path):
+    """Of many records that are put at once, the first one's size is written last."""
+    store_of(tmp_path, [b"x" * 600 for _ in range(400)])
+    whole = offsets_of(tmp_path)
+    (tmp_path / "reput" / "closed").unlink()
+    with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(whole[-9])
+        file.write(bytes(4))
+
+    assert ends_of(tmp_path) == (whole[-9], whole[-9])
+
+
 def test_a_border_that_a_body_forges_is_noticed_and_never_becomes_a_row(tmp_path):
     """Near the end stands a message whose body holds records that say where they stand."""
     store_of(tmp_path, [b"x" * 3_000 for _ in range(300)])

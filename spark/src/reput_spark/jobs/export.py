@@ -221,6 +221,9 @@ class _Files:
         if not file.rows:
             return
         if file.writer is None:
+            if self._system.get_file_info(self._root).type == fs.FileType.NotFound:
+                # An attempt that outlives its job must not leave a new one behind.
+                raise SparkReputError("JOB", f"{self._root}: the export is over")
             path = f"{self._root}/{file.path}"
             self._system.create_dir(path.rpartition("/")[0], recursive=True)
             file.writer = pq.ParquetWriter(

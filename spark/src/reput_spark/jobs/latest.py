@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from reput.decode import RECORD_SIZE_MAX
 from reput.layout import RECORD_MIN_SIZE
 from reput.rebuild import Split
 from reput_spark.errors import SparkReputError
@@ -75,6 +76,8 @@ def latest(
     for place in places:
         if place.kind != COMMIT_LOG:
             raise SparkReputError("OPTION", f"{place.directory}: no commit log, but DLedger's")
+        if sum(each.store == place.store for each in places) > 1:
+            raise SparkReputError("OPTION", f"{place.store}: more than one log; name one of them")
     options: dict[str, Any] = {} if topic is None else {"topic": topic}
     found = read(spark, texts, columns=_REFERENCE_COLUMNS, **options)
     found = found.where(f"size(keys) > 0 AND NOT {_ROLLED_BACK_OR_PREPARED}")
@@ -143,7 +146,8 @@ class Fetch:
 
     def _read(self, place: LogPlace, offsets: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         options = ReadOptions(paths=(place.directory,))
-        with open_log(place) as log:
+        # Where the log ends was known when these were found; to look again would read a file.
+        with open_log(place, int(offsets[-1]) + RECORD_SIZE_MAX) as log:
             for stretch in _stretches(offsets):
                 end = int(stretch[-1]) + _size_at(log, int(stretch[-1]))
                 split = Split(0, int(stretch[0]), end)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import attrs
 
+from reput.clock import system_clock
 from reput.disk import FilePool
 from reput.layout import BLANK_MAGIC, FILE_NAME_DIGITS, MAGIC_V1, MAGIC_V2
 from reput.logreader import CommitLogReader
@@ -35,6 +36,12 @@ _NEAR_SIZE = 64 << 10
 """Bytes in which a border is looked for first; in most logs they hold many records."""
 _WINDOW_SIZE = 4 << 20
 """Bytes decoded at a time, so that the columns of a window stay in the processor's cache."""
+_CLOSED = "reput/closed"
+"""Beside a log: there while no writer of ours is."""
+_CLOCK_STEP_MS = 1_000
+"""Clocks go back by so little without anybody noticing."""
+_IN_WORK_MS = 60_000
+"""No put takes so long."""
 _PROBE_SIZE = 4 << 10
 """Bytes that are looked at to tell what is written from what is not yet."""
 _ENTRY_HEAD_SIZE = ENTRY_DTYPE.itemsize
@@ -70,6 +77,7 @@ class OpenLog(CommitLogReader):
         self._open_files = FilePool(disk, _FILES_OPEN)
         super().__init__(directory, place.file_size, disk, self._open_files, _WINDOW_SIZE)
         self.files.load(writable=False)
+        self._is_closed = disk.exists(f"{os.path.dirname(directory)}/{_CLOSED}")
 
     def __enter__(self) -> Self:
         return self
@@ -101,8 +109,44 @@ class OpenLog(CommitLogReader):
             start = self._border_before_end(last)
         self.set_end(start)
         self.follows = last is not None
-        self.set_end(self.max_physical_offset)
+        end = self.max_physical_offset
+        while last is not None and (behind := self._behind_zeros(end)) is not None:
+            self.set_end(behind)
+            end = self.max_physical_offset
         self.follows = False
+        self.set_end(end)
+
+    def _behind_zeros(self, end: int) -> int | None:
+        """Where the log goes on behind zeros, which are its end as a rule; None where it is.
+
+        A writer puts a record's size last, of many records the first one's. So what is new behind
+        zeros is being written, and what is older than the log was left there when it was cut.
+        """
+        since = self.last_store_timestamp
+        if not since or self.size_at(end):
+            return None
+        behind = self.hole_finder().next_record(
+            end, self.files.capacity_end, since - _CLOCK_STEP_MS
+        )
+        if behind is None:
+            return None
+        if self._is_closed:
+            return behind
+        is_new = self.store_timestamp_in_files(behind) > system_clock() - _IN_WORK_MS
+        return None if is_new else behind
+
+    def timestamp_before(self, border: int) -> int:
+        """Store time of the last record in front of a border, ms; 0 where none is near."""
+        base = self.files.base_of(border)
+        if base is None or base == border:
+            return 0
+        start = max(base, border - 2 * _WINDOW_SIZE)
+        start = start if start == base else self.next_record(start, border)
+        self.set_end(border)
+        last = 0
+        for batch in self.scan(start, border):
+            last = int(batch.store_timestamp[-1]) if len(batch) else last
+        return last
 
     def _border_before_end(self, base: int) -> int:
         """A border not far before the end of what is written in a file; its beginning if none is.

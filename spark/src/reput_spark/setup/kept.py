@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,12 +24,32 @@ def own_directory(variables: Mapping[str, str]) -> Path | None:
     if not directory.is_absolute():
         return None
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        about = directory.stat()
+        _make(directory)
     except OSError:
         return None
-    is_own = about.st_uid == os.getuid() and not about.st_mode & 0o022
+    is_own = _is_own(directory) and _is_safe(directory.parent)
     return directory if is_own and os.access(directory, os.W_OK) else None
+
+
+def _make(directory: Path) -> None:
+    """Make a directory and those above it, each for the user alone, whatever the umask says."""
+    if not directory.exists():
+        _make(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
+
+
+def _is_own(directory: Path) -> bool:
+    """Whether it is the user's, and nobody else can write to it."""
+    about = directory.stat()
+    return about.st_uid == os.getuid() and not about.st_mode & 0o022
+
+
+def _is_safe(directory: Path) -> bool:
+    """Whether nobody else can put something else in the place of what is in it."""
+    about = directory.stat()
+    if about.st_uid not in (0, os.getuid()):
+        return False
+    return not about.st_mode & 0o022 or bool(about.st_mode & stat.S_ISVTX)
 
 
 def write_script(directory: Path, kind: str, name: str, text: str) -> Path:
@@ -39,10 +60,15 @@ def write_script(directory: Path, kind: str, name: str, text: str) -> Path:
         kind: of script.
         name: of the file; what Spark looks for.
         text: of the script.
+
+    Raises:
+        OSError: it cannot be written, or others could write to it, too.
     """
     target = directory / f"{kind}-{zlib.crc32(text.encode()):08x}" / "bin" / name
     if not target.exists() or target.read_text(encoding="utf-8") != text:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make(target.parent)
+        if not (_is_own(target.parent) and _is_own(target.parent.parent)):
+            raise PermissionError(f"{target.parent}: others can write to it; remove it")
         fresh = target.with_name(f"{name}.{os.getpid()}")
         fresh.write_text(text, encoding="utf-8")
         fresh.chmod(0o755)

@@ -37,7 +37,7 @@ def local_session(
         name: of the application.
         quick: start sooner and run slower later; for tests and short jobs. From the third such
             session on, the JVM maps its classes from an archive in the user's cache, which that of
-            the second one wrote when it ended; see `reput_spark.appcds`.
+            the second one wrote when it ended; see `reput_spark.setup.appcds`.
         quiet: nothing of Spark's own log; an error still comes as an exception.
         config: further settings; they win over those made here.
 
