@@ -71,8 +71,8 @@ def test_every_plugin_has_its_factor_and_its_lines_in_the_matrix() -> None:
     install = factors_of(tox_section("testenv")["commands_pre"])
     run = factors_of(tox_section("testenv")["commands"])
 
-    matrix = next(line for line in env_list.splitlines() if line.endswith(",all}"))
-    factors = re.fullmatch(r"py3\{[\d,]+\}-\{core,(.+),all\}", matrix)
+    matrix = next(line for line in env_list.splitlines() if "-{core," in line)
+    factors = re.fullmatch(r"py3\{[\d,]+\}-\{core,(.+)\}", matrix)
 
     assert factors is not None
     assert sorted(factors[1].split(",")) == PLUGINS
