@@ -17,7 +17,14 @@ from reput.errors import CorruptFileError
 from reput.testing.disks import FaultyDisk
 from reput_spark import SparkReputError
 from reput_spark.sink.options import SinkOptions
-from reput_spark.sink.segments import Segment, TaskFacts, directory_of, read_segment, write_segment
+from reput_spark.sink.segments import (
+    Segment,
+    TaskFacts,
+    check_columns,
+    directory_of,
+    read_segment,
+    write_segment,
+)
 
 
 def files_in(root):
@@ -56,7 +63,10 @@ def test_options_have_defaults_and_take_texts(tmp_path):
     ("name", "value", "said"),
     [
         ("path", "", "no path"),
-        ("path", "s3://bucket/store", "no URI"),
+        ("path", "s3://bucket/store", "mapped, locked and renamed"),
+        ("path", "hdfs:/data/store", "mapped, locked and renamed"),
+        ("path", "file:data/store", "mapped, locked and renamed"),
+        ("path", "file://elsewhere/store", "mapped, locked and renamed"),
         ("txn_app_id", "../up", "letters"),
         ("txn_app_id", ".hidden", "letters"),
         ("lock_timeout", "soon", "seconds"),
@@ -71,6 +81,11 @@ def test_a_wrong_option_is_refused(name, value, said):
         SinkOptions.parse({"path": "/store", name: value})
 
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("spelled", ["file:/a/store", "file://localhost/a/store", "/a/x/../store"])
+def test_a_store_has_many_spellings_and_one_path(spelled):
+    assert SinkOptions.parse({"path": spelled}).path == "/a/store"
 
 
 # --------------------------------------------------------------------------- segments
@@ -271,6 +286,56 @@ def test_a_damaged_note_is_refused(tmp_path, name, text):
         sink_of(tmp_path).commit(segments, 0)
 
     assert not (tmp_path / "commitlog").exists() or bodies_of(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"file_size": "8192"}, "have 4096 bytes"), ({"plugins": "index"}, "does without index")],
+)
+def test_a_store_that_is_another_than_was_asked_for_is_refused(tmp_path, options, said):
+    sink_of(tmp_path).commit(segments_of(tmp_path, 0), 0)
+
+    with pytest.raises(SparkReputError, match=rf"^\[REPUT_OPTION\].*{said}"):
+        sink_of(tmp_path, **options).commit(segments_of(tmp_path, 1), 1)
+
+    assert bodies_of(tmp_path) == expected(0)
+
+
+def test_a_store_may_have_come_to_more_plugins_than_were_asked_for(tmp_path):
+    pytest.importorskip("reput_consumequeue")
+    sink_of(tmp_path, plugins="consumequeue").commit(segments_of(tmp_path, 0), 0)
+
+    sink_of(tmp_path, plugins="").commit(segments_of(tmp_path, 1), 1)
+
+    assert bodies_of(tmp_path) == expected(0, 1)
+
+
+def test_what_a_read_gives_is_taken_with_the_columns_that_no_message_has(tmp_path):
+    rows = rows_of(0, 0, 5)
+    damage = pa.nulls(5, pa.string())
+    read = rows.append_column("damage", damage).append_column("store", pa.array(["here"] * 5))
+    check_columns(read.schema)
+    segment = write_segment([read], options_of(tmp_path), TaskFacts(QUERY, 0, 0, 0), Disk())
+
+    sink_of(tmp_path).commit([segment], 0)
+
+    assert bodies_of(tmp_path) == [each.as_py().decode() for each in rows.column("body")]
+
+
+def test_a_task_that_says_nothing_is_an_error_and_nothing_is_put(tmp_path):
+    pytest.importorskip("pyspark")
+    from reput_spark.schema import spark_schema
+    from reput_spark.sink.writer import LogStreamWriter, SegmentMessage
+
+    writer = LogStreamWriter(options_of(tmp_path), spark_schema(["topic", "body"]))
+    messages = [SegmentMessage(each) for each in segments_of(tmp_path, 0)]
+
+    with pytest.raises(SparkReputError, match=r"^\[REPUT_JOB\].*of 3 tasks 2"):
+        writer.commit([*messages, None], 0)
+
+    assert not (tmp_path / "commitlog").exists()
+    writer.abort([*messages, None], 0)
+    assert list(tmp_path.iterdir()) == []
 
 
 # --------------------------------------------------------------------------- the lock

@@ -159,6 +159,63 @@ def test_an_offset_is_a_plain_dictionary_that_names_each_log_by_its_path(store, 
     assert stream_of(store / "commitlog", tmp_path / "another").latest() == offset
 
 
+SPELLINGS = {
+    "store": "{0}/store",
+    "slash": "{0}/store/",
+    "log": "{0}/store/commitlog",
+    "URI": "file://{0}/store",
+    "Hadoop's": "file:{0}/store",
+    "link": "{0}/link",
+    "above": "{0}/link/../store",
+}
+
+
+@pytest.mark.parametrize("spelled", SPELLINGS.values(), ids=SPELLINGS)
+def test_another_spelling_of_a_path_is_the_same_log(store, tmp_path, spelled):
+    os.symlink(store, tmp_path / "link")
+    end = stream_of(store).latest()
+    assert list(end["phy"]) == [f"{store}/commitlog"]
+
+    again = stream_of(spelled.format(tmp_path))
+    again.plan(end, end)
+
+    assert again.latest() == again.latest(end) == end
+
+
+@pytest.mark.parametrize("key", ["file://{0}/store/commitlog", "{0}/link/commitlog"])
+def test_an_offset_with_another_spelling_goes_on_where_it_is(store, tmp_path, key):
+    """Releases before have written paths as they were spelled."""
+    os.symlink(store, tmp_path / "link")
+    end = stream_of(store).latest()
+    old = {"phy": {key.format(tmp_path): places(end)[0]}}
+
+    assert stream_of(store).latest(old) == end
+    assert stream_of(tmp_path / "link").plan(old, end) == []
+
+
+def test_one_file_of_a_log_has_one_name_as_well(store, tmp_path):
+    os.symlink(store, tmp_path / "link")
+    name = first_files(store, 1)[0].name
+
+    end = stream_of(tmp_path / "link" / "commitlog" / name).latest()
+
+    assert list(end["phy"]) == [f"{store}/commitlog/{name}"]
+
+
+def test_a_log_that_was_moved_is_not_streamed_again(store, tmp_path):
+    end = stream_of(store).latest()
+    os.rename(store, tmp_path / "moved")
+
+    with pytest.raises(SparkReputError, match=r"^\[REPUT_DATA_LOSS\].*moved") as caught:
+        stream_of(tmp_path / "moved").latest(end)
+
+    assert f"{store}/commitlog" in str(caught.value)
+    going_on = stream_of(tmp_path / "moved", fail_on_data_loss="false")
+    later = going_on.latest(end)
+    assert read(going_on, end, later) == offsets_in(tmp_path / "moved")
+    assert stream_of(tmp_path / "moved").latest(later) == later  # it is known now
+
+
 def test_a_batch_is_the_same_when_it_is_planned_again(store):
     before = stream_of(store, split_size=65_536)
     start, end = before.initial(), before.latest()
@@ -415,6 +472,32 @@ def test_a_log_that_was_cut_is_noticed(store):
 
     with pytest.raises(SparkReputError, match=r"^\[REPUT_DATA_LOSS\].*was cut"):
         stream.latest(end)
+
+
+@pytest.mark.parametrize("made_anew", [0, 10])
+def test_a_log_whose_last_files_went_is_noticed(store, made_anew):
+    stream = stream_of(store)
+    end = stream.latest()
+    assert places(end)[0] > FILE_SIZE
+    if made_anew:
+        shutil.rmtree(store)
+        fill(store, made_anew)
+    else:
+        for path in sorted((store / "commitlog").iterdir())[1:]:
+            path.unlink()
+
+    for each in (stream, stream_of(store)):
+        with pytest.raises(SparkReputError, match=r"^\[REPUT_DATA_LOSS\].*was cut"):
+            each.latest(end)
+
+
+def test_a_log_that_ends_with_a_file_is_not_cut(store):
+    (key,) = stream_of(store).latest()["phy"]
+    for path in sorted((store / "commitlog").iterdir())[1:]:
+        path.unlink()
+    end = {"phy": {key: FILE_SIZE}}
+
+    assert stream_of(store).latest(end) == end
 
 
 def test_a_look_begins_where_the_last_one_ended(store):

@@ -36,7 +36,7 @@ from reput.manifest import Manifest
 from reput.storeconfig import LOG_SECTION
 from reput_spark.errors import SparkReputError
 from reput_spark.sink.matching import found_rows, messages_of
-from reput_spark.sink.options import SinkOptions
+from reput_spark.sink.options import SinkOptions, check_store
 from reput_spark.sink.segments import Segment, batch_of_name, directory_of, read_segment
 
 if TYPE_CHECKING:
@@ -107,6 +107,9 @@ class StoreSink:
         if not filled and not self.disk.exists(os.path.join(directory, "intent.json")):
             return
         with self._opened() as store:
+            manifest = Manifest.load(self.options.path, self.disk)
+            plugins = () if manifest is None else manifest.plugins
+            check_store(self.options, store.config.file_size, plugins)
             self._commit(store, directory, filled, batch_id)
 
     def abort(self, segments: Sequence[Segment], batch_id: int) -> None:

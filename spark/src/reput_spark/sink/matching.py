@@ -1,26 +1,41 @@
 """Finds which rows of a batch are in the log already, after a commit that did not end.
 
-A row and a record are the same where topic, queue, birth, and length and checksum of the body are.
+A row and a record are the same where all is that a sender gives: see `reput_spark.sink.facts`.
 Rows that do not say when they were born get the time at which their commit began, which no message
 of somebody else has: so what others have put in the meantime is not taken for a row. Rows that are
 the same in all of that are counted: it does not matter which of them are there.
 
-What a plugin has put aside for later (a delayed message) names its own topic and queue in
-properties; its delivery is another record, and not another row.
+Exact pairs come first, so that a record is never taken for a row that only resembles it:
+
+1. a record as the row was put;
+2. a record that a plugin put aside for later (a delayed message);
+3. the same at a lower level than was asked for;
+4. a delivery, where the record that it was delivered from is not there any more. One whose record
+   is there is no row of its own.
+
+This looks at each row and at each record that resembles one in Python, some 40 µs for both: it happens
+for one batch, when a query comes back after a commit that did not end.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
 from reput.arrow import columns_of
-from reput.columns import prepare_columns
+from reput_spark.sink.facts import (
+    ALWAYS_COMPARED,
+    Facts,
+    Keys,
+    facts_in,
+    facts_of,
+    record_keys,
+    row_keys,
+)
 from reput_spark.sink.segments import PASSED_OVER
 
 if TYPE_CHECKING:
@@ -31,21 +46,29 @@ if TYPE_CHECKING:
     from reput.encode import Encoder
     from reput.logreader import CommitLogReader
 
-__all__ = ["FACTS_DTYPE", "found_rows", "messages_of"]
+__all__ = ["found_rows", "messages_of"]
 
-FACTS_DTYPE: Final = np.dtype(
-    [
-        ("topic", np.int32),  # number in a list of names
-        ("queue_id", np.int64),
-        ("body_crc", np.int64),
-        ("body_size", np.int64),  # bytes
-        ("born_timestamp", np.int64),  # ms
-    ]
-)
-"""What a row and its record have in common."""
-_REAL_TOPIC: Final = "REAL_TOPIC"
-_REAL_QUEUE: Final = "REAL_QID"
-_CRC_MASK: Final = 0x7FFFFFFF
+
+@attrs.define(eq=False)
+class _KeyTable:
+    """Keys of many rows or records."""
+
+    keys: npt.NDArray[np.int64]
+    """``(n, ways)``, the ways in the order of `Keys`."""
+    is_paired: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, tables: list[npt.NDArray[np.int64]]) -> _KeyTable:
+        keys = np.concatenate([_table([]), *tables])
+        return cls(keys, np.zeros(len(keys), bool))
+
+    def where(self, way: str, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """The keys of some rows; 0 for all others."""
+        return np.where(rows, self.keys[:, Keys._fields.index(way)], 0)
+
+
+def _table(keys: list[Keys]) -> npt.NDArray[np.int64]:
+    return np.array(keys, np.int64).reshape(-1, len(Keys._fields))
 
 
 def messages_of(batch: pa.RecordBatch, born_timestamp: int) -> Columns:
@@ -79,76 +102,87 @@ def found_rows(
     Returns:
         ``(rows,)``.
     """
-    names: dict[str, int] = {}
-    rows = [_facts_of(messages_of(each, born_timestamp), encoder, names) for each in batches]
-    wanted = np.concatenate([np.zeros(0, FACTS_DTYPE), *rows])
-    direct, parked = [np.zeros(0, FACTS_DTYPE)], [np.zeros(0, FACTS_DTYPE)]
-    for batch in log.scan(start, check_crc=True):
-        facts, is_parked = _facts_in(batch, names)
-        direct.append(facts[~is_parked])
-        parked.append(facts[is_parked])
-    return _first_ones(wanted, np.concatenate(direct), np.concatenate(parked))
+    names = set(ALWAYS_COMPARED)
+    rows, looks = [], [np.zeros((0, 2), np.int64)]
+    for batch in batches:
+        found = list(facts_of(messages_of(batch, born_timestamp), encoder))
+        names.update(*(facts.properties for facts in found))
+        rows.append(_table([row_keys(facts) for facts in found]))
+        looks.append(np.array([_look_of(facts) for facts in found], np.int64).reshape(-1, 2))
+    table = _KeyTable.of(rows)
+    wanted = _Wanted(table.keys, frozenset(names), np.concatenate(looks))
+    records = [wanted.among(batch) for batch in log.scan(start, check_crc=True)]
+    return _paired(table, _KeyTable.of(records))
 
 
-def _facts_of(columns: Columns, encoder: Encoder, names: dict[str, int]) -> npt.NDArray[np.void]:
-    facts = np.zeros(len(columns), FACTS_DTYPE)
-    prepared = prepare_columns(columns, encoder)
-    if prepared is None:  # rows of a rare kind, which are put one by one as well
-        messages = columns.to_messages()
-        topics: Iterable[str] = [each.topic for each in messages]
-        facts["queue_id"] = [each.queue_id for each in messages]
-        facts["body_crc"] = [zlib.crc32(each.body) & _CRC_MASK for each in messages]
-        facts["body_size"] = [len(each.body) for each in messages]
-        facts["born_timestamp"] = [each.born_timestamp for each in messages]
-    else:
-        topics = prepared.topics
-        for name in ("queue_id", "body_crc", "body_size", "born_timestamp"):
-            facts[name] = prepared.header[name]
-    facts["topic"] = [names.setdefault(topic, len(names)) for topic in topics]
-    return facts
+def _look_of(facts: Facts) -> tuple[int, int]:
+    """What is compared first, for it costs least: checksum of the body, and birth."""
+    return facts.numbers[0], facts.numbers[2]
 
 
-def _facts_in(
-    batch: DispatchBatch, names: dict[str, int]
-) -> tuple[npt.NDArray[np.void], npt.NDArray[np.bool_]]:
-    """Facts of records, and which of them stand aside for later."""
-    facts = np.zeros(len(batch), FACTS_DTYPE)
-    numbers = [names.setdefault(topic, len(names)) for topic in batch.topics]
-    facts["topic"] = np.array([*numbers, 0], np.int32)[batch.topic_code]
-    facts["body_size"] = batch.body.sizes
-    for name in ("queue_id", "body_crc", "born_timestamp"):
-        facts[name] = batch.column(name)
-    topics = batch.text(_REAL_TOPIC)
-    queues = batch.text(_REAL_QUEUE)
-    is_parked = np.zeros(len(batch), bool)
-    for row in np.flatnonzero((topics.sizes >= 0) & (queues.sizes >= 0)).tolist():
-        topic = names.get(_text(topics, row), -1)
-        queue = _text(queues, row)
-        if topic not in (-1, int(facts["topic"][row])) and queue.isascii() and queue.isdigit():
-            is_parked[row] = True
-            facts["topic"][row], facts["queue_id"][row] = topic, int(queue[:10])
-    return facts, is_parked
+class _Wanted:
+    """Tells the few records that may be rows from all the others, which are not kept.
+
+    What was put behind a commit that did not end may be much more than the batch.
+    """
+
+    def __init__(
+        self,
+        keys: npt.NDArray[np.int64],
+        names: frozenset[str],
+        looks: npt.NDArray[np.int64],
+    ) -> None:
+        self._names = names
+        self._crcs, self._births = np.unique(looks[:, 0]), np.unique(looks[:, 1])
+        known = np.unique(keys)
+        self._keys = known[known != 0]
+
+    def among(self, batch: DispatchBatch) -> npt.NDArray[np.int64]:
+        """Keys of the records of a batch that may be rows."""
+        near = _is_in(batch.column("body_crc"), self._crcs)
+        near &= _is_in(batch.born_timestamp, self._births)
+        found = facts_in(batch, np.flatnonzero(near))
+        keys = _table([record_keys(facts, self._names) for facts in found])
+        return keys[_is_in(keys, self._keys).any(axis=1)]
 
 
-def _text(column: Any, row: int) -> str:
-    start, size = int(column.starts[row]), int(column.sizes[row])
-    return bytes(column.window[start : start + size]).decode(errors="replace")
-
-
-def _first_ones(
-    wanted: npt.NDArray[np.void], direct: npt.NDArray[np.void], parked: npt.NDArray[np.void]
+def _is_in(
+    values: npt.NDArray[np.integer[Any]], known: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
-    """Of the rows with the same facts, as many of the first as there are records."""
-    _, kind = np.unique(np.concatenate([wanted, direct, parked]), return_inverse=True)
-    count = int(kind.max()) + 1 if len(kind) else 0
-    rows, rest = kind[: len(wanted)], kind[len(wanted) :]
-    direct_count = np.bincount(rest[: len(direct)], minlength=count)
-    parked_count = np.bincount(rest[len(direct) :], minlength=count)
-    # What stands aside comes again when it is delivered.
-    there = np.where(parked_count > 0, parked_count, direct_count)
-    order = np.argsort(rows, kind="stable")
-    ordered = rows[order]
-    place = np.arange(len(rows)) - np.searchsorted(ordered, ordered)
-    found = np.zeros(len(rows), bool)
-    found[order] = place < there[ordered]
+    """As `numpy.isin`, which would sort ``known`` again for each batch."""
+    if len(known) == 0:
+        return np.zeros(values.shape, bool)
+    places = np.searchsorted(known, values).clip(max=len(known) - 1)
+    found: npt.NDArray[np.bool_] = known[places] == values
     return found
+
+
+def _paired(rows: _KeyTable, records: _KeyTable) -> npt.NDArray[np.bool_]:
+    """Which rows have a record of their own."""
+    _pair(rows, records, "direct", ~rows.is_paired)
+    is_direct = rows.is_paired.copy()
+    _pair(rows, records, "parked", ~rows.is_paired)
+    _pair(rows, records, "capped", ~rows.is_paired)
+    waited = rows.is_paired & ~is_direct
+    _pair(rows, records, "delivered", waited)  # their deliveries are nobody else's
+    _pair(rows, records, "delivered", ~rows.is_paired)
+    return rows.is_paired
+
+
+def _pair(rows: _KeyTable, records: _KeyTable, way: str, among: npt.NDArray[np.bool_]) -> None:
+    """Pair some rows with records that are free: of those with one key the first ones."""
+    ours, theirs = rows.where(way, among), records.where(way, ~records.is_paired)
+    names, kind = np.unique(np.concatenate([ours, theirs]), return_inverse=True)
+    mine, other = kind[: len(ours)], kind[len(ours) :]
+    counts = [np.bincount(each, minlength=len(names)) for each in (mine, other)]
+    rows.is_paired |= (ours != 0) & (_ranks(mine) < counts[1][mine])
+    records.is_paired |= (theirs != 0) & (_ranks(other) < counts[0][other])
+
+
+def _ranks(kinds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many of the same kind stand in front of each."""
+    order = np.argsort(kinds, kind="stable")
+    ordered = kinds[order]
+    ranks = np.empty(len(kinds), np.int64)
+    ranks[order] = np.arange(len(kinds)) - np.searchsorted(ordered, ordered)
+    return ranks

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
 import attrs
 
 from reput.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput_spark.errors import SparkReputError
+from reput_spark.logs.localpaths import local_path
 
-__all__ = ["SINK_OPTIONS", "SinkOptions"]
+__all__ = ["SINK_OPTIONS", "SinkOptions", "check_store", "is_key"]
 
 LOCK_TIMEOUT: Final = 60.0
 SINK_OPTIONS: Final = {
@@ -67,6 +67,32 @@ class SinkOptions:
         )
 
 
+def check_store(options: SinkOptions, file_size: int, plugins: Iterable[str]) -> None:
+    """Refuse a store that is another one than was asked for.
+
+    Args:
+        options: of the stream.
+        file_size: that of the store, bytes.
+        plugins: those of the store; more than were asked for may have come to it since.
+
+    Raises:
+        SparkReputError: an option for new stores that this one contradicts.
+    """
+    if options.file_size not in (None, file_size):
+        raise SparkReputError(
+            "OPTION",
+            f"option 'file_size' is {options.file_size}; the files of {options.path} have "
+            f"{file_size} bytes: leave the option out, it is for new stores",
+        )
+    missing = sorted(set(options.plugins or ()).difference(plugins))
+    if missing:
+        raise SparkReputError(
+            "OPTION",
+            f"option 'plugins': {options.path} does without {', '.join(missing)}; add it with "
+            "reput.open(path, plugins=[...]) first, or leave the option out, it is for new stores",
+        )
+
+
 def is_key(text: str) -> bool:
     """Whether a directory can be named after it."""
     return _KEY.fullmatch(text) is not None
@@ -79,11 +105,7 @@ def _refuse(name: str, value: object, expected: str) -> SparkReputError:
 def _path(text: str) -> str:
     if not text:
         raise SparkReputError("OPTION", "no path was given: start(path)")
-    if text.startswith("file:"):
-        text = "/" + text.removeprefix("file:").lstrip("/")
-    if "://" in text:
-        raise _refuse("path", text, "a directory that every executor sees, and no URI,")
-    return os.path.abspath(text)
+    return local_path(text)
 
 
 def _key(given: Mapping[str, str]) -> str | None:

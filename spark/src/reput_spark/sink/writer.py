@@ -47,7 +47,14 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Put the rows of a batch."""
         try:
-            StoreSink(self.options).commit(_segments(messages), batchId)
+            segments = _segments(messages)
+            if len(segments) != len(messages):  # rows would be lost without a word
+                raise SparkReputError(
+                    "JOB",
+                    f"batch {batchId}: of {len(messages)} tasks {len(segments)} have said what "
+                    "they wrote. The batch comes again when the query is started again",
+                )
+            StoreSink(self.options).commit(segments, batchId)
         except SparkReputError:
             raise
         except ReputError as error:  # Spark keeps the text alone, and not whose error it is

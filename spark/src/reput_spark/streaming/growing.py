@@ -8,19 +8,28 @@ one ended.
 from __future__ import annotations
 
 import bisect
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reput.layout import FILE_NAME_DIGITS
 from reput_spark.errors import SparkReputError
-from reput_spark.logs.arrowdisk import disk_of
+from reput_spark.logs.arrowdisk import below, disk_of
 from reput_spark.logs.places import LEDGER, LogPlace, OpenLog, find_logs
 from reput_spark.streaming.options import EARLIEST, LATEST, StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["beginning_of", "end_behind", "find_stream_logs", "key_of", "limited_end"]
+__all__ = [
+    "beginning_of",
+    "end_behind",
+    "find_stream_logs",
+    "key_of",
+    "limited_end",
+    "settled_key",
+]
 
 _TAIL_SIZE = 8
 """No record ends in so many zeros: its topic has a byte at least, two bytes in front of the end."""
@@ -29,8 +38,25 @@ _TAIL_SIZE = 8
 def key_of(place: LogPlace) -> str:
     """What a log is called in an offset: the path of its files, or of the one file."""
     if place.only_base is None:
-        return place.directory
-    return f"{place.directory}/{place.only_base:020d}"
+        return settled_key(place.directory)
+    return settled_key(below(place.directory, f"{place.only_base:0{FILE_NAME_DIGITS}d}"))
+
+
+def settled_key(key: str) -> str:
+    """The one name of a log, however its path was spelled: links are followed, ``file:`` goes.
+
+    Offsets of earlier releases have paths as they were spelled.
+    """
+    if "://" in key and not key.startswith("file://"):
+        return key
+    try:
+        path = disk_of(key)[1]
+    except ValueError:  # no URI; then it is no log of ours, and is not found
+        return key
+    head, name = os.path.split(path)
+    if len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit():
+        return os.path.join(os.path.realpath(head), name)  # where it stands in the log counts
+    return os.path.realpath(path)
 
 
 def find_stream_logs(paths: Iterable[str]) -> dict[str, LogPlace]:
@@ -76,18 +102,10 @@ def end_behind(log: OpenLog, position: int) -> int:
     """
     last = log.last_written()
     start = position if last is None else max(position, last)
-    base = log.files.base_of(position)
-    if base is not None and position - base >= _TAIL_SIZE:
-        tail = log.files.read(position - _TAIL_SIZE, _TAIL_SIZE)
-        if not tail.strip(b"\0"):
-            raise SparkReputError(
-                "DATA_LOSS",
-                f"{log.files.directory} was cut: the stream has read up to {position}, and nothing "
-                "stands in front of that place any more. What was streamed from there is not in "
-                "the log, for its machine lost power, most likely. Begin a new query, with a "
-                "checkpoint of its own, at the end that the store has now (option starting)",
-            )
-    log.set_end(start)
+    _refuse_cut(log, position)
+    # What is older than the record in front was left there when the log was cut.
+    before = log.timestamp_before(start) if log.size_at(start) else 0
+    log.set_end(start, last_store_timestamp=before)
     log.follows = True
     end = log.max_physical_offset
     log.follows = False
@@ -95,6 +113,25 @@ def end_behind(log: OpenLog, position: int) -> int:
     if end > start and log.files.read(end - 1, 1) == b"\0":
         log.set_end(_before_unfinished(log, start, end))
     return log.max_physical_offset
+
+
+def _refuse_cut(log: OpenLog, position: int) -> None:
+    """Raise where what stood in front of ``position`` is gone, as far as that can be told."""
+    base = log.files.base_of(position)
+    if base is None:
+        # At the end of the last file, the next one is made when there is something to put there.
+        is_cut = position > log.files.capacity_end
+    else:
+        size = _TAIL_SIZE if position - base >= _TAIL_SIZE else 0
+        is_cut = size > 0 and not log.files.read(position - size, size).strip(b"\0")
+    if is_cut:
+        raise SparkReputError(
+            "DATA_LOSS",
+            f"{log.files.directory} was cut, or made anew: the stream has read up to {position}, "
+            "and nothing stands in front of that place any more. What was streamed from there is "
+            "not in the log, for its machine lost power, most likely. Begin a new query, with a "
+            "checkpoint of its own, at the end that the store has now (option starting)",
+        )
 
 
 def _before_unfinished(log: OpenLog, start: int, end: int) -> int:

@@ -17,7 +17,13 @@ from reput.rebuild import Split, plan_splits
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.places import LogPlace, OpenLog
 from reput_spark.reading.tasks import Task, batches_of, rows_of
-from reput_spark.streaming.growing import beginning_of, end_behind, find_stream_logs, limited_end
+from reput_spark.streaming.growing import (
+    beginning_of,
+    end_behind,
+    find_stream_logs,
+    limited_end,
+    settled_key,
+)
 from reput_spark.streaming.options import StreamOptions
 
 if TYPE_CHECKING:
@@ -70,7 +76,7 @@ class LogStream:
         most = None if target is None else places_of(target)
         ends = dict(begin)
         found = {}
-        for key, place in find_stream_logs(self.options.read.paths).items():
+        for key, place in self._places(begin).items():
             if most is not None and most.get(key, 0) <= begin.get(key, 0):
                 continue  # also a log that came to be behind the target
             with _opened(place) as log:
@@ -121,6 +127,25 @@ class LogStream:
                 with _opened(place) as log:
                     self._beginning[key] = beginning_of(log, self.options)
         return dict(self._beginning)
+
+    def _places(self, begin: Places) -> dict[str, LogPlace]:
+        """The logs that there are; those that are known, if any, must be the same ones.
+
+        Raises:
+            SparkReputError: a log is not there, and an unknown one is: it was moved, perhaps.
+        """
+        places = find_stream_logs(self.options.read.paths)
+        gone = [key for key, place in begin.items() if place and key not in places]
+        unknown = [key for key in places if key not in begin]
+        if gone and unknown and self.options.fail_on_data_loss:
+            raise SparkReputError(
+                "DATA_LOSS",
+                f"the checkpoint knows {', '.join(gone)}, not there any more, and not "
+                f"{', '.join(unknown)}, which would be read from its first byte. Where that is the "
+                "same log, moved: move it back, or begin a new query with a checkpoint of its own; "
+                "where it is another one: fail_on_data_loss=false, until it was read once",
+            )
+        return places
 
     def _end(self, key: str, log: OpenLog, first: int) -> int:
         """How far a log goes; what was looked at for an earlier batch is not looked at again."""
@@ -220,7 +245,11 @@ def places_of(offset: Mapping[str, Any]) -> Places:
             "written; a query has one source for all of its life, and another needs a checkpoint "
             "of its own",
         )
-    return dict(sorted(found.items()))
+    places: Places = {}
+    for key, place in sorted(found.items()):
+        settled = settled_key(key)
+        places[settled] = max(place, places.get(settled, 0))
+    return places
 
 
 def _offset(places: Places) -> dict[str, Any]:
