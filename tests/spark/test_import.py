@@ -112,6 +112,19 @@ def test_a_store_is_not_imported_over(spark, tmp_path):
     assert bodies_of(tmp_path / "store") == [b"mine"]
 
 
+def test_an_import_with_a_name_may_come_again(spark, tmp_path):
+    pq.write_table(pa.table({"topic": ["T"], "body": [b"x"]}), tmp_path / "x.parquet")
+    options = {"file_size": FILE_SIZE, "dispatch": False, "write_id": "import-1"}
+
+    runs = [
+        reput_spark.import_parquet(spark, tmp_path / "x.parquet", tmp_path / "store", **options)
+        for _ in range(2)
+    ]
+
+    assert [done.was_there for done in runs] == [False, True]
+    assert bodies_of(tmp_path / "store") == [b"x"]
+
+
 def test_the_command_says_what_it_did(spark, tmp_path, monkeypatch):
     class Shared:
         """The session of all tests, which no command may stop."""

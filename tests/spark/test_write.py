@@ -25,14 +25,17 @@ from writtenstores import (
 )
 
 import reput
-from reput.arrow import columns_of, to_arrow
+from reput.arrow import check_schema, columns_of, to_arrow
 from reput.disk import Disk
 from reput.rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
+from reput_spark.writing import publishing, segments
 from reput_spark.writing.driver import commit_write, intent_of, publish_write
 from reput_spark.writing.numbering import number_file
+from reput_spark.writing.parts import OTHER_COLUMNS
 from reput_spark.writing.segments import write_task
 from reput_spark.writing.sidecars import SIDECAR_DTYPE
+from reput_spark.writing.staging import path_of
 
 CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
 
@@ -220,6 +223,88 @@ def test_what_is_not_said_is_the_stores(tmp_path):
     assert view.queue_id == 0
 
 
+@pytest.mark.parametrize("record_crc", [False, True])
+@pytest.mark.parametrize("other", ["2.2.2.2:2", "[::2]:2"])
+def test_store_hosts_that_alternate_are_kept_at_once(tmp_path, monkeypatch, record_crc, other):
+    config = {"commitlog": {**CONFIG["commitlog"], "record_crc": record_crc}}
+    with reput.open(tmp_path / "store", plugins=(), config=config):
+        pass
+    hosts = ["1.1.1.1:1", other, None] * 30
+    born = [None, "3.3.3.3:3"] * 45
+    rows = batch(topic="T", body=[b"%d" % number for number in range(90)], store_host=hosts)
+    calls = []
+    prepare = segments.prepare_columns
+    monkeypatch.setattr(
+        segments, "prepare_columns", lambda *given: calls.append(1) or prepare(*given)
+    )
+
+    with_born = rows.append_column("born_host", pa.array(born))
+    write(tmp_path / "store", [[rows, with_born]], keep="store_host")
+
+    own = "127.0.0.1:10911"
+    found = table_of(tmp_path / "store", ["store_host", "born_host"])
+    expected = [host or own for host in hosts]
+    assert found.column("store_host").to_pylist() == expected * 2
+    both = zip(born, expected, strict=True)
+    assert found.column("born_host").to_pylist() == expected + [mine or its for mine, its in both]
+    assert len(calls) == (0 if ":" in other[:3] else 2)
+
+
+def test_the_column_of_damage_is_passed_over_and_its_rows_are_refused(tmp_path):
+    columns = {"topic": "T", "body": [b"x"], "store": "s", "damage": pa.nulls(1, pa.string())}
+    check_schema(batch(**columns).schema, OTHER_COLUMNS)
+
+    write(tmp_path / "store", [[batch(**columns)]])
+    with pytest.raises(SparkReputError, match="a value, not null"):
+        write(tmp_path / "store", [[batch(**{**columns, "topic": [None], "damage": ["here"]})]])
+
+    assert bodies_of(tmp_path / "store") == [b"x"]
+
+
+def test_a_write_one_of_whose_tasks_says_nothing_is_not_published(tmp_path):
+    pytest.importorskip("pyspark")
+    from reput_spark.writing.writer import LogWriter, TaskMessage
+
+    plan = planned(tmp_path / "store")
+    (task,) = written(plan, [[rows_of(0, 5)]])
+
+    with pytest.raises(SparkReputError, match=r"\[REPUT_JOB\].*None"):
+        LogWriter(plan).commit([TaskMessage(task), None])
+
+    assert not (tmp_path / "store" / "commitlog").exists()
+
+
+def test_what_a_task_wrote_is_on_disk_before_it_says_so(tmp_path):
+    class Noting(Disk):
+        """Notes which bytes wait for a flush."""
+
+        def __init__(self):
+            self.waiting = set()
+            self.flushed = []
+
+        def write(self, descriptor, data, position):
+            super().write(descriptor, data, position)
+            self.waiting.add(descriptor)
+
+        def flush(self, descriptor):
+            super().flush(descriptor)
+            self.waiting.discard(descriptor)
+
+        def close(self, descriptor):
+            assert descriptor not in self.waiting
+            super().close(descriptor)
+
+        def flush_directory(self, path):
+            super().flush_directory(path)
+            self.flushed.append(path)
+
+    plan, disk = planned(tmp_path / "store"), Noting()
+    task = write_task(plan, 0, [rows_of(0, 400)], disk)
+
+    assert len(task.segments) > 1
+    assert disk.flushed == [path_of(plan.root, plan.staging)]
+
+
 def test_hosts_and_births_of_rows(tmp_path):
     rows = batch(
         topic="T",
@@ -282,7 +367,6 @@ def test_a_file_may_be_numbered_again_for_another_place(tmp_path):
     plan = planned(tmp_path / "store")
     (task,) = written(plan, [[rows_of(0, 60)]])
     from reput_spark.writing.numbering import number
-    from reput_spark.writing.staging import path_of
 
     directory = path_of(plan.root, plan.staging)
     place = {("T0", 0): 7}
@@ -359,6 +443,7 @@ def test_dispatch_brings_queues_up_to_date(tmp_path):
         ({"raw": "yes"}, "'raw' is 'yes'; true or false"),
         ({"write_id": "../x"}, "'write_id' is '../x'"),
         ({"jobs": "0"}, "'jobs' is '0'"),
+        ({"staged": f"write-{'0' * 32}"}, "no option 'staged' of a write"),
         ({"path": "s3://bucket/store"}, "a store is written where files can be mapped"),
     ],
 )
@@ -436,6 +521,44 @@ def test_only_nothing_is_overwritten(tmp_path):
 
     with pytest.raises(SparkReputError, match="never overwritten"):
         planned(tmp_path / "store", overwrite=True)
+
+
+def test_a_store_that_somebody_makes_meanwhile_is_not_overwritten(tmp_path):
+    first, second = (planned(tmp_path / "store", overwrite=True) for _ in range(2))
+    tasks = [written(plan, [[rows_of(number, 5)]]) for number, plan in enumerate((first, second))]
+
+    commit_write(first, tasks[0])
+    with pytest.raises(SparkReputError, match="never overwritten"):
+        commit_write(second, tasks[1])
+
+    assert bodies_of(tmp_path / "store") == rows_of(0, 5).column("body").to_pylist()
+
+
+def test_a_store_that_is_made_behind_the_last_look_is_not_overwritten(tmp_path, monkeypatch):
+    plan = planned(tmp_path / "store", overwrite=True)
+    tasks = written(plan, [[rows_of(0, 5)]])
+    look = publishing.refuse_overwriting
+
+    def looked(root, name, disk):
+        look(root, name, disk)
+        if not (tmp_path / "store" / "commitlog").exists():
+            with reput.open(root, plugins=(), config=CONFIG) as store:
+                store.put(reput.Message("T", b"mine"))
+
+    monkeypatch.setattr(publishing, "refuse_overwriting", looked)
+    with pytest.raises(SparkReputError, match="never overwritten"):
+        commit_write(plan, tasks)
+
+    assert bodies_of(tmp_path / "store") == [b"mine"]
+
+
+def test_a_named_write_of_a_new_store_may_come_again(tmp_path):
+    for _ in range(2):
+        write(tmp_path / "store", [[rows_of(0, 5)]], overwrite=True, write_id="day-1")
+    with pytest.raises(SparkReputError, match="never overwritten"):
+        planned(tmp_path / "store", overwrite=True, write_id="day-2")
+
+    assert len(bodies_of(tmp_path / "store")) == 5
 
 
 def test_files_of_another_size_are_refused(tmp_path):

@@ -18,13 +18,16 @@ from reput.testing import PowerCuts
 from reput.testing.powercuts import is_soak
 from reput.testing.simulateddisk import SimulatedDisk
 from reput_spark import SparkReputError
+from reput_spark.writing import intents
+from reput_spark.writing import standing as stands
 from reput_spark.writing.driver import abort_write, commit_write, intent_of
 from reput_spark.writing.intents import Intent, load_writes
-from reput_spark.writing.publishing import publish, take_back
+from reput_spark.writing.publishing import publish
+from reput_spark.writing.settling import take_back
 from reput_spark.writing.staging import STALE_MS, is_vacant, spark_directory, sweep
 
 
-class Killed(OSError):
+class Killed(BaseException):
     """The process ended here."""
 
 
@@ -76,6 +79,7 @@ class Arming(LocalEngine):
 
 PARTITIONS = [[rows_of(0, 200)], [rows_of(1, 50)], [rows_of(2, 50)]]
 BODIES = [body for (each,) in PARTITIONS for body in each.column("body").to_pylist()]
+SMALL = {"file_size": FILE_SIZE, "preallocate": False}
 OLD = rows_of(9, 30)
 OLD_BODIES = OLD.column("body").to_pylist()
 AGAIN = rows_of(8, 7)
@@ -268,6 +272,253 @@ def test_a_write_that_is_published_is_not_written_again(tmp_path):
     assert [task.record_count for task in tasks] == [0, 0, 0]
 
 
+def test_names_outlive_writes_without_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(intents, "_KEPT", 3)
+    root = tmp_path / "store"
+    write(root, [[OLD]], write_id="daily")
+    for _ in range(4):
+        write(root, [[AGAIN]])
+    assert len(load_writes(str(root), Disk())) == 3
+
+    write(root, [[OLD]], write_id="daily")
+    assert bodies_of(root) == OLD_BODIES + AGAIN_BODIES * 4
+
+    for name in ("a", "b", "c"):
+        write(root, [[AGAIN]], write_id=name)
+    assert list(load_writes(str(root), Disk())) == ["a", "b", "c"]
+
+
+class FailingDisk(Disk):
+    """Fails at changes that are told by a part of their path, once some were done."""
+
+    def __init__(self, part, after=0, behind=0):
+        self.part = part
+        self.left = after
+        self.waits = behind  # for so many files to get their names
+
+    def _fail(self, path):
+        if self.waits <= 0 and self.part in path:
+            self.left -= 1
+            if self.left < 0:
+                raise OSError(39, "not now", path)
+
+    def rename(self, source, target):
+        self._fail(target)
+        self.waits -= "/commitlog/" in target
+        super().rename(source, target)
+
+    def remove(self, path):
+        self._fail(path)
+        super().remove(path)
+
+    def remove_directory(self, path):
+        self._fail(path)
+        super().remove_directory(path)
+
+
+def published_on(root, disk, partitions=PARTITIONS, **options):
+    """Publish a write by a disk; what became of it."""
+    plan = planned(root, **options)
+    intent = intent_of(plan, written(plan, partitions))
+    with LocalEngine(1) as engine:
+        return publish(str(root), intent, engine, disk=disk, clock=lambda: NOW)
+
+
+@pytest.mark.parametrize("part", ["/write-", "publish.json", "writes.json", "reput/closed"])
+def test_what_fails_behind_the_last_name_fails_no_write(tmp_path, closed_store, part):
+    root = closed_store(tmp_path / "store")
+
+    plan = planned(root, write_id="first")
+    intent = intent_of(plan, written(plan, PARTITIONS))
+    disk = FailingDisk(part, behind=len(intent.segments))
+    with LocalEngine(1) as engine:
+        done = publish(str(root), intent, engine, disk=disk, clock=lambda: NOW)
+
+    assert disk.left < 0
+    assert done.record_count == 300
+    assert bodies_of(root) == OLD_BODIES + BODIES
+    write(root, PARTITIONS, write_id="first")
+    write(root, [[AGAIN]])
+    assert bodies_of(root) == OLD_BODIES + BODIES + AGAIN_BODIES
+    assert Intent.load(str(root), Disk()) is None
+    assert load_writes(str(root), Disk())["first"].record_count == 300
+
+
+def test_a_file_that_comes_while_it_is_cleared_up_fails_no_write(tmp_path, closed_store):
+    root = closed_store(tmp_path / "store")
+
+    class Late(Disk):
+        def remove_directory(self, path):
+            if Path(path).name.startswith("write-"):
+                (Path(path) / "000000-late-000000").touch()  # by an attempt that does not count
+            super().remove_directory(path)
+
+    assert published_on(root, Late()).record_count == 300
+    assert bodies_of(root) == OLD_BODIES + BODIES
+
+
+@pytest.mark.parametrize("names", [1, 3])
+def test_the_receipt_of_a_write_that_was_finished_later_is_that_of_all_of_it(
+    tmp_path, closed_store, names
+):
+    root = closed_store(tmp_path / "store")
+    files = len(intent_of(plan := planned(root), written(plan, PARTITIONS)).segments)
+    abort_write(plan)
+    after = names if names < files else files
+    with pytest.raises(OSError, match="not now"):
+        published_on(root, FailingDisk("/commitlog/", after=after), write_id="first")
+
+    done = published_on(root, Disk(), write_id="first")
+
+    assert done.was_there
+    assert (done.record_count, done.start_offset) == (300, FILE_SIZE)
+    with reput.open(root, "r", plugins=()) as store:
+        assert done.end_offset == store.log.max_physical_offset
+
+
+def cut_short(root, after, **options):
+    """A write whose publishing fails behind so many names; its staging directory."""
+    before = set((root / "reput" / "spark").glob("write-*"))
+    with pytest.raises(OSError, match="not now"):
+        published_on(root, FailingDisk("/commitlog/", after=after), write_id="first", **options)
+    (staging,) = set((root / "reput" / "spark").glob("write-*")) - before
+    return staging
+
+
+def test_staged_files_that_are_gone_are_not_taken_for_published_ones(tmp_path, closed_store):
+    root = closed_store(tmp_path / "store")
+    shutil.rmtree(cut_short(root, 0))
+
+    done = published_on(root, Disk(), write_id="first")
+
+    assert done.taken_back == ("first",)
+    assert not done.was_there
+    assert bodies_of(root) == OLD_BODIES + BODIES
+
+
+def test_a_write_part_of_which_is_gone_stops_the_next_one(tmp_path, closed_store):
+    root = closed_store(tmp_path / "store")
+    staging = cut_short(root, 1)
+    moved = Path(shutil.move(staging, tmp_path / "aside"))
+    shown = bodies_of(root)
+    assert 30 < len(shown) < 330
+
+    with pytest.raises(SparkReputError, match=r"\[REPUT_DATA_LOSS\] .*1 of its files in the log"):
+        write(root, [[AGAIN]])
+    assert bodies_of(root) == shown
+
+    shutil.move(moved, staging)
+    write(root, [[AGAIN]])
+    assert bodies_of(root) == OLD_BODIES + BODIES + AGAIN_BODIES
+
+
+def test_what_others_put_in_the_place_of_a_file_that_is_gone_is_not_taken_for_it(
+    tmp_path, closed_store
+):
+    root = closed_store(tmp_path / "store")
+    shutil.rmtree(cut_short(root, 0))
+    with reput.open(root) as store:
+        while store.log.max_physical_offset < 3 * FILE_SIZE:
+            store.put(reput.Message("T0", bytes(500)))
+    shown = bodies_of(root)
+
+    done = published_on(root, Disk(), write_id="first")
+
+    assert done.taken_back == ("first",)
+    assert bodies_of(root) == shown + BODIES
+
+
+def test_a_file_of_a_write_that_was_removed_as_the_oldest_of_the_log_was_published(
+    tmp_path, closed_store
+):
+    root = closed_store(tmp_path / "store")
+    cut_short(root, 2)
+    log = root / "commitlog"
+    with reput.open(root) as store:
+        store.put(reput.Message("T0", b"between"))
+    for name in sorted(each.name for each in log.iterdir())[:2]:
+        (log / name).unlink()
+
+    write(root, PARTITIONS, write_id="first")
+
+    writes = load_writes(str(root), Disk())
+    assert writes["first"].record_count == 300
+
+
+def test_taking_back_leaves_the_intent_of_another_write(tmp_path, closed_store, monkeypatch):
+    root = closed_store(tmp_path / "store")
+    first = cut_short(root, 0).name
+    load = Intent.load.__func__
+    found = []
+
+    def loaded(cls, root_, disk):
+        intent = load(cls, root_, disk)
+        if not found:
+            # Behind this look, another write settles the intent and is cut short itself.
+            found.append(intent)
+            plan = planned(root, write_id="second")
+            other = intent_of(plan, written(plan, PARTITIONS))
+            failing = FailingDisk("/commitlog/", after=1)
+            with pytest.raises(OSError, match="not now"), LocalEngine(1) as engine:
+                publish(str(root), other, engine, disk=failing, clock=lambda: NOW)
+        return intent
+
+    monkeypatch.setattr(Intent, "load", classmethod(loaded))
+    take_back(str(root), first)
+
+    assert Intent.load(str(root), Disk()).name == "second"
+    write(root, [[AGAIN]])
+    assert bodies_of(root) == OLD_BODIES + BODIES + AGAIN_BODIES
+
+
+def test_nobody_publishes_while_a_write_is_taken_back(tmp_path, closed_store, monkeypatch):
+    root = closed_store(tmp_path / "store")
+    plan = planned(root, write_id="second")
+    other = intent_of(plan, written(plan, PARTITIONS))
+    first = cut_short(root, 0).name
+    remove = Intent.remove.__func__
+    said = []
+
+    def removed(cls, root_, disk):
+        if not said:
+            said.append(None)
+            failing = FailingDisk("/commitlog/", after=1)
+            try:
+                with LocalEngine(1) as engine:
+                    publish(str(root), other, engine, disk=failing, clock=lambda: NOW)
+            except (SparkReputError, OSError) as error:
+                said[0] = error
+        remove(cls, root_, disk)
+
+    monkeypatch.setattr(Intent, "remove", classmethod(removed))
+
+    assert take_back(str(root), first)
+    assert said[0].code == "LOCKED"
+    assert bodies_of(root) == OLD_BODIES
+
+
+def test_nobody_takes_back_while_another_write_has_the_lock(tmp_path, closed_store):
+    root = closed_store(tmp_path / "store")
+    first = cut_short(root, 0)
+
+    with reput.open(root):
+        assert not take_back(str(root), first.name)
+
+    assert Intent.load(str(root), Disk()).staging == first.name
+    assert take_back(str(root), first.name)
+    assert bodies_of(root) == OLD_BODIES
+
+
+def test_an_intent_that_nobody_could_read_again_is_not_saved(tmp_path, closed_store, monkeypatch):
+    root = closed_store(tmp_path / "store")
+    monkeypatch.setattr(intents, "_SIZE_LIMIT", 300)
+
+    with pytest.raises(SparkReputError, match=r"publish\.json: \d+ bytes.*fewer tasks"):
+        write(root, PARTITIONS)
+
+    assert bodies_of(root) == OLD_BODIES
+
+
 # ---------------------------------------------------------------------- abort
 
 
@@ -348,6 +599,18 @@ def test_a_new_store_whose_write_fails_is_not_there(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_new_store_whose_first_file_gets_no_name_is_not_there(tmp_path):
+    root = tmp_path / "store"
+    plan = planned(root)
+    intent = intent_of(plan, written(plan, PARTITIONS))
+
+    with pytest.raises(OSError, match="not now"), LocalEngine(1) as engine:
+        publish(str(root), intent, engine, disk=FailingDisk("/commitlog/"))
+    abort_write(plan)
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_that_is_not_as_it_was_written_is_not_published(tmp_path, closed_store):
     root = closed_store(tmp_path / "store")
     plan = planned(root)
@@ -356,6 +619,24 @@ def test_a_file_that_is_not_as_it_was_written_is_not_published(tmp_path, closed_
     path.write_bytes(path.read_bytes()[:-1])
 
     with pytest.raises(SparkReputError, match="cut"):
+        commit_write(plan, tasks)
+    abort_write(plan)
+
+    assert bodies_of(root) == OLD_BODIES
+
+
+@pytest.mark.parametrize("at", [0, 4, 5_000])
+def test_a_file_whose_bytes_have_not_come_to_the_disk_is_not_published(tmp_path, closed_store, at):
+    root = closed_store(tmp_path / "store")
+    plan = planned(root)
+    tasks = written(plan, PARTITIONS)
+    path = root / "reput" / "spark" / plan.staging / tasks[0].segments[0].name
+    data = bytearray(path.read_bytes())
+    count = 4 if at < 5 else 1_000
+    data[at : at + count] = bytes(count)
+    path.write_bytes(data)
+
+    with pytest.raises(SparkReputError, match=r"\[REPUT_DAMAGED\] .*has not come to the disk"):
         commit_write(plan, tasks)
     abort_write(plan)
 
@@ -455,6 +736,29 @@ def test_a_store_made_by_somebody_else_meanwhile_is_gone_on_with_or_refused(tmp_
 
     with pytest.raises(SparkReputError, match="somebody has made the store since"):
         commit_write(plan, tasks)
+
+
+def test_a_store_that_somebody_else_makes_meanwhile_is_not_removed_with_a_write(
+    tmp_path, monkeypatch
+):
+    root = tmp_path / "store"
+    plan = planned(root)
+    tasks = written(plan, PARTITIONS)
+    (root / "reput" / "spark" / plan.staging / tasks[1].segments[0].name).unlink()
+    bring = stands._brought_to_end
+
+    def brought(path, file_size, disk):
+        with reput.open(root, plugins={"consumequeue"}, config={"commitlog": SMALL}):
+            pass
+        return bring(path, file_size, disk)
+
+    monkeypatch.setattr(stands, "_brought_to_end", brought)
+    with pytest.raises(SparkReputError, match=r"\[REPUT_JOB\]"):
+        commit_write(plan, tasks)
+    abort_write(plan)
+
+    with reput.open(root, "r", plugins=()) as store:
+        assert store.config.file_size == FILE_SIZE
 
 
 def test_the_directory_of_writes_is_the_stores_own(tmp_path):

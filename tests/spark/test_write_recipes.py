@@ -72,3 +72,11 @@ def test_every_column_is_on_the_page(name):
 @pytest.mark.parametrize("name", sorted(set(WRITE_OPTIONS) - {"path"}))
 def test_every_option_is_on_the_page(name):
     assert f"| `{name}` |" in part("Options")
+
+
+def test_the_logger_that_the_page_names_is_the_one_that_speaks():
+    from reput_spark.writing import publishing, settling
+
+    (name,) = re.findall(r"logger below `([\w.]+)`", TEXT)
+
+    assert all(each.logger.name.startswith(f"{name}.") for each in (publishing, settling))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
-
-import attrs
 
 import reput
 from reput.disk import Disk
 from reput.errors import CorruptFileError, ReputError
 from reput.rebuild.engine import LocalEngine
 from reput_spark.errors import SparkReputError
-from reput_spark.writing.intents import Intent, tasks_of
+from reput_spark.writing.intents import Intent
 from reput_spark.writing.options import WriteOptions
 from reput_spark.writing.plan import WritePlan
-from reput_spark.writing.publishing import Published, publish, take_back
+from reput_spark.writing.publishing import Published, publish
 from reput_spark.writing.segments import TaskWritten
+from reput_spark.writing.settling import take_back
 from reput_spark.writing.staging import forget, path_of
 
 if TYPE_CHECKING:
@@ -42,13 +40,13 @@ _WORTH_A_PROCESS: Final = 256 << 20
 """Bytes of log files; fewer are numbered before another process has begun."""
 
 
-def commit_write(plan: WritePlan, tasks: Iterable[TaskWritten | None]) -> None:
+def commit_write(plan: WritePlan, tasks: Iterable[TaskWritten]) -> None:
     """Publish what the tasks have written; on the driver, when all of them are done.
 
     Raises:
         SparkReputError: the store cannot be written any more.
     """
-    written = [task for task in tasks if task is not None]
+    written = list(tasks)
     if plan.options.staged is not None:
         _leave_to_others(plan, written)
         return
@@ -56,7 +54,7 @@ def commit_write(plan: WritePlan, tasks: Iterable[TaskWritten | None]) -> None:
     size = size_of(intent)
     jobs = plan.options.jobs or min(os.cpu_count() or 1, 1 + size // _WORTH_A_PROCESS)
     with LocalEngine(jobs) as engine:
-        publish_write(plan.root, intent, engine, plan.options)
+        publish_write(plan.root, intent, engine, plan.options, overwrite=plan.overwrite)
 
 
 def abort_write(plan: WritePlan) -> None:
@@ -78,6 +76,8 @@ def publish_write(
     engine: Engine,
     options: WriteOptions,
     told: Callable[[int], None] = lambda size: None,
+    *,
+    overwrite: bool = False,
 ) -> Published:
     """Publish a write, and have the store's plugins see it.
 
@@ -86,7 +86,7 @@ def publish_write(
             or the disk failed.
     """
     try:
-        done = publish(root, intent, engine, told=told)
+        done = publish(root, intent, engine, overwrite=overwrite, told=told)
     except (CorruptFileError, OSError) as error:
         code = "DAMAGED" if isinstance(error, CorruptFileError) else "JOB"
         raise SparkReputError(code, f"{root}: {error}") from error
@@ -103,13 +103,12 @@ def publish_write(
 
 def _leave_to_others(plan: WritePlan, written: Sequence[TaskWritten]) -> None:
     path = os.path.join(path_of(plan.root, plan.staging), _PLAN)
-    Disk().replace(path, json.dumps(attrs.asdict(intent_of(plan, written))).encode())
+    intent_of(plan, written).save_to(path, Disk())
 
 
 def staged_intent(root: str, staging: str) -> Intent:
     """What a write has staged for somebody else to publish."""
-    facts = json.loads(Disk().read_file(os.path.join(path_of(root, staging), _PLAN)))
-    return Intent(**{**facts, "tasks": tasks_of(facts["tasks"])})
+    return Intent.load_from(os.path.join(path_of(root, staging), _PLAN), Disk())
 
 
 def size_of(intent: Intent) -> int:

@@ -39,31 +39,50 @@ def write(
         SparkReputError: an option, a store or a row that cannot be; a task that failed.
     """
     from reput.disk import Disk
-    from reput_spark.jobs.engine import SparkEngine, failure_of
-    from reput_spark.reading.frame import register
+    from reput_spark.jobs.engine import SparkEngine
+    from reput_spark.logs.localpaths import local_path
     from reput_spark.reading.options import texts_of
     from reput_spark.writing.driver import engine_for, publish_write, size_of, staged_intent
     from reput_spark.writing.options import WriteOptions
-    from reput_spark.writing.plan import local_path
-    from reput_spark.writing.publishing import take_back
-    from reput_spark.writing.staging import forget, new_name
+    from reput_spark.writing.settling import take_back
+    from reput_spark.writing.staging import forget
 
-    root, staging, disk = local_path(os.fspath(path)), new_name(), Disk()
+    root, disk = local_path(os.fspath(path)), Disk()
     given = texts_of(options)
     checked = WriteOptions.parse({**given, "path": root})
-    register(df.sparkSession)
     made_root = not disk.exists(root)
-    try:
-        df.write.format("reput").mode(mode).options(**given, staged=staging).save(root)
-    except Exception as error:
-        raise failure_of(error) from error
+    staging = _stage(df, root, mode, given)
     intent = staged_intent(root, staging)
     size = size_of(intent)
     told = progress or (lambda done, total: None)
     engine = engine_for(size, SparkEngine(df.sparkSession))
     try:
-        return publish_write(root, intent, engine, checked, lambda done: told(done, size))
+        return publish_write(
+            root,
+            intent,
+            engine,
+            checked,
+            lambda done: told(done, size),
+            overwrite=mode.lower() == "overwrite",
+        )
     except BaseException:
         if take_back(root, staging, disk):
             forget(root, staging, disk, with_root=made_root)
         raise
+
+
+def _stage(df: DataFrame, root: str, mode: str, options: dict[str, str]) -> str:
+    """Have tasks write the files, and nobody publish them; the staging directory's name."""
+    from reput_spark.jobs.engine import failure_of
+    from reput_spark.reading.frame import register
+    from reput_spark.writing.options import STAGED, staged_text
+    from reput_spark.writing.staging import new_name
+
+    register(df.sparkSession)
+    staging = new_name()
+    writer = df.write.format("reput").mode(mode).options(**options)
+    try:
+        writer.option(STAGED, staged_text(staging)).save(root)
+    except Exception as error:
+        raise failure_of(error) from error
+    return staging

@@ -15,17 +15,20 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import attrs
 
 from reput.errors import CorruptFileError
+from reput_spark.errors import SparkReputError
 from reput_spark.writing.segments import Segment, TaskWritten
-from reput_spark.writing.staging import spark_directory
+from reput_spark.writing.staging import is_name, spark_directory
 
 if TYPE_CHECKING:
     from reput.disk import Disk
 
-__all__ = ["Intent", "PublishedWrite", "load_writes", "note_write", "tasks_of"]
+__all__ = ["Intent", "PublishedWrite", "load_writes", "note_write"]
 
 _FORMAT: Final = 1
 _KEPT: Final = 1_000
-"""Writes that are listed; a name that is older is forgotten."""
+"""Writes that are listed; those without a name of their own go first, then the oldest."""
+_SIZE_LIMIT: Final = 64 << 20
+"""Bytes of a file, as many as `Disk.read_file` reads."""
 
 
 @attrs.frozen
@@ -38,6 +41,11 @@ class Intent:
     file_size: int
     record_crc: bool
     tasks: tuple[TaskWritten, ...]
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All of its files."""
+        return [segment for task in self.tasks for segment in task.segments]
 
     @staticmethod
     def path(root: str) -> str:
@@ -52,17 +60,32 @@ class Intent:
             CorruptFileError: the file is not what a write leaves there.
         """
         path = cls.path(root)
-        if not disk.exists(path):
-            return None
+        return cls.load_from(path, disk) if disk.exists(path) else None
+
+    @classmethod
+    def load_from(cls, path: str, disk: Disk) -> Self:
+        """Read one that is in a file.
+
+        Raises:
+            CorruptFileError: the file is not what `save_to` leaves there.
+        """
         facts = _read(path, disk)
         try:
-            return cls(**{**facts, "tasks": tasks_of(facts["tasks"])})
+            return cls(**{**facts, "tasks": _tasks_of(facts["tasks"])})
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise CorruptFileError(path, 0, f"no intent: {error}") from None
 
     def save(self, root: str, disk: Disk) -> None:
-        """Write it, at once and durably."""
-        _replace(self.path(root), attrs.asdict(self), disk)
+        """Write it, at once and durably.
+
+        Raises:
+            SparkReputError: there is too much to say, so that nobody could read it again.
+        """
+        self.save_to(self.path(root), disk)
+
+    def save_to(self, path: str, disk: Disk) -> None:
+        """Write it into a file; see `save`."""
+        _replace(path, attrs.asdict(self), disk)
 
     @classmethod
     def remove(cls, root: str, disk: Disk) -> None:
@@ -105,11 +128,14 @@ def load_writes(root: str, disk: Disk) -> dict[str, PublishedWrite]:
 def note_write(root: str, write: PublishedWrite, disk: Disk) -> None:
     """Add a write to those that are published."""
     writes = {**load_writes(root, disk), write.name: write}
-    listed = [attrs.asdict(each) for each in list(writes.values())[-_KEPT:]]
+    # The sort is stable: of each kind, the oldest first.
+    in_turn = sorted(writes, key=lambda name: not is_name(name))
+    forgotten = set(in_turn[: max(len(in_turn) - _KEPT, 0)])
+    listed = [attrs.asdict(each) for name, each in writes.items() if name not in forgotten]
     _replace(_writes_path(root), {"writes": listed}, disk)
 
 
-def tasks_of(facts: Iterable[Mapping[str, Any]]) -> tuple[TaskWritten, ...]:
+def _tasks_of(facts: Iterable[Mapping[str, Any]]) -> tuple[TaskWritten, ...]:
     """What tasks have written, out of JSON.
 
     Raises:
@@ -124,7 +150,15 @@ def _writes_path(root: str) -> str:
 
 def _replace(path: str, facts: Mapping[str, Any], disk: Disk) -> None:
     disk.make_directory(os.path.dirname(path), durable=True)
-    disk.replace(path, json.dumps({"format": _FORMAT, **facts}).encode())
+    data = json.dumps({"format": _FORMAT, **facts}).encode()
+    if len(data) > _SIZE_LIMIT:
+        raise SparkReputError(
+            "JOB",
+            f"{path}: {len(data)} bytes, where {_SIZE_LIMIT} are the most: each task tells its "
+            "files and how many messages of each queue it has; give the write fewer tasks, or have "
+            "the rows of a queue in few of them (repartitionByRange)",
+        )
+    disk.replace(path, data)
 
 
 def _read(path: str, disk: Disk) -> dict[str, Any]:

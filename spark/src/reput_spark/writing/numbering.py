@@ -21,12 +21,14 @@ from reput.errors import CorruptFileError
 from reput.layout import (
     BLANK_MAGIC,
     CRC_PROPERTY_SIZE,
+    MAGIC_V1,
+    MAGIC_V2,
     PROPERTY_CRC,
     RECORD_MIN_SIZE,
     SIZE_AND_MAGIC,
     VALUE_END,
 )
-from reput_spark.writing.parts import place_of, scatter
+from reput_spark.writing.parts import gather, place_of, scatter
 from reput_spark.writing.segments import Segment, TaskWritten
 from reput_spark.writing.sidecars import NO_ORDINAL, first_ordinals, sidecar_parts
 
@@ -38,6 +40,8 @@ __all__ = ["NumberTask", "number", "number_file"]
 _PLACES_DTYPE: Final = np.dtype([("queue_offset", ">i8"), ("physical_offset", ">i8")])
 """Two fields of `reput.layout.HEADER_DTYPE` that stand side by side."""
 _PLACE: Final = place_of("queue_offset")
+_HEAD_DTYPE: Final = np.dtype([("size", ">i4"), ("magic", ">u4")])
+"""The first two fields of `reput.layout.HEADER_DTYPE`."""
 _WINDOW_SIZE: Final = 4 << 20
 _DIGITS: Final = 10
 
@@ -155,11 +159,7 @@ def _number_part(
     ends = begin + np.cumsum(sizes)
     if int(ends[-1]) > task.segment.used_size or int(sizes.min()) < RECORD_MIN_SIZE:
         raise CorruptFileError(task.path, begin, "what stands beside it names other records")
-    ordinals = items["ordinal"].astype(np.int64)
-    numbers = np.empty(len(items), _PLACES_DTYPE)
-    queue_offsets = task.first[items["group"].astype(np.int64)] + ordinals
-    numbers["queue_offset"] = np.where(ordinals == NO_ORDINAL, 0, queue_offsets)
-    numbers["physical_offset"] = task.base_offset + ends - sizes
+    numbers = _numbers_of(task, items, ends - sizes)
     buffer = bytearray(max(min(_WINDOW_SIZE, int(ends[-1]) - begin), int(sizes.max())))
     done = 0
     while done < len(ends):
@@ -167,16 +167,51 @@ def _number_part(
         stop = int(np.searchsorted(ends, begin + len(buffer), "right"))
         end = int(ends[stop - 1])
         view = memoryview(buffer)[: end - begin]
+        window = np.frombuffer(view, np.uint8)
         if disk.read_into(log, view, begin) != len(view):
             raise CorruptFileError(task.path, begin, "the file was cut while it was numbered")
         starts = (ends - sizes)[done:stop] - begin
-        scatter(np.frombuffer(buffer, np.uint8, len(view)), starts + _PLACE, numbers[done:stop])
+        _check_heads(window, starts, sizes[done:stop], task, begin)
+        scatter(window, starts + _PLACE, numbers[done:stop])
         if task.record_crc:
             _sum_up(buffer, starts.tolist(), sizes[done:stop].tolist())
         disk.write(log, view, begin)
         report(end)
         done, begin = stop, end
     return begin
+
+
+def _numbers_of(
+    task: NumberTask, items: npt.NDArray[np.void], starts: npt.NDArray[np.int64]
+) -> npt.NDArray[np.void]:
+    """``(n,)`` of `_PLACES_DTYPE`: what records say that begin at those file positions."""
+    ordinals = items["ordinal"].astype(np.int64)
+    numbers = np.empty(len(items), _PLACES_DTYPE)
+    queue_offsets = task.first[items["group"].astype(np.int64)] + ordinals
+    numbers["queue_offset"] = np.where(ordinals == NO_ORDINAL, 0, queue_offsets)
+    numbers["physical_offset"] = task.base_offset + starts
+    return numbers
+
+
+def _check_heads(
+    window: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+    task: NumberTask,
+    begin: int,
+) -> None:
+    """Refuse records that are not where they were written, before a number is put into one."""
+    heads = gather(window, starts, _HEAD_DTYPE)
+    wrong = (heads["size"] != sizes) | ~np.isin(heads["magic"], (MAGIC_V1, MAGIC_V2))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise CorruptFileError(
+            task.path,
+            begin + int(starts[row]),
+            f"a record of {int(heads['size'][row])} bytes with magic "
+            f"{int(heads['magic'][row]):#010x} is found, where one of {int(sizes[row])} was "
+            "written: what the task wrote has not come to the disk, or was changed; write again",
+        )
 
 
 def _sum_up(buffer: bytearray, starts: list[int], sizes: list[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -11,8 +12,9 @@ import attrs
 
 from reput.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput_spark.errors import SparkReputError
+from reput_spark.writing.staging import is_name
 
-__all__ = ["KEPT", "WRITE_OPTIONS", "WriteOptions"]
+__all__ = ["KEPT", "STAGED", "WRITE_OPTIONS", "WriteOptions", "staged_text"]
 
 KEPT: Final = ("store_timestamp", "store_host")
 """Columns that a write can keep, where each record otherwise gets the store's own."""
@@ -26,7 +28,8 @@ WRITE_OPTIONS: Final = {
     "jobs": "processes of the driver that number the files (as its cores, where that is worth it)",
 }
 """Every option of a write, and what it means."""
-_STAGED: Final = "staged"
+STAGED: Final = "staged"
+"""An option that only `reput_spark.write` gives: who gives it must publish what is staged."""
 _ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 
 
@@ -55,7 +58,7 @@ class WriteOptions:
         """
         given = {name.lower(): value for name, value in options.items()}
         for name in given:
-            if name not in WRITE_OPTIONS and name != _STAGED:
+            if name not in WRITE_OPTIONS and not (name == STAGED and _is_ours(given[name])):
                 near = difflib.get_close_matches(name, WRITE_OPTIONS, 1)
                 meant = f"{near[0]!r} was meant? " if near else ""
                 raise SparkReputError(
@@ -72,8 +75,19 @@ class WriteOptions:
             write_id=_name("write_id", given),
             dispatch=_flag("dispatch", given, "true"),
             jobs=_number("jobs", given, 1),
-            staged=given.get(_STAGED),
+            staged=given[STAGED].partition("/")[0] if STAGED in given else None,
         )
+
+
+def staged_text(name: str) -> str:
+    """The value of the option `STAGED` for a staging directory of that name."""
+    return f"{name}/{hashlib.sha256(f'reput_spark.write {name}'.encode()).hexdigest()}"
+
+
+def _is_ours(text: str) -> bool:
+    """Whether `staged_text` made it; somebody else would leave rows there that nobody publishes."""
+    name = text.partition("/")[0]
+    return is_name(name) and text == staged_text(name)
 
 
 def _refuse(name: str, value: object, expected: str) -> SparkReputError:

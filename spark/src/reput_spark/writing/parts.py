@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -13,18 +12,16 @@ import pyarrow.compute as pc
 from reput.arrow import columns_of, hosts_of, times_of
 from reput.columns import Columns
 from reput.layout import HEADER_DTYPE, HOST_SIZE
-from reput_spark.reading.tasks import STORE_COLUMN
+from reput_spark.reading.tasks import DAMAGE_COLUMN, STORE_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
     from reput_spark.writing.plan import WritePlan
 
-__all__ = ["OTHER_COLUMNS", "Part", "Rows", "parts_of", "place_of", "scatter"]
+__all__ = ["OTHER_COLUMNS", "Part", "Rows", "gather", "part_of", "place_of", "scatter"]
 
-OTHER_COLUMNS: Final = (STORE_COLUMN,)
+OTHER_COLUMNS: Final = (STORE_COLUMN, DAMAGE_COLUMN)
 """Columns that a read gives, and no message has."""
 
 
@@ -43,19 +40,22 @@ class Rows:
 
 @attrs.frozen(eq=False)
 class Part:
-    """Rows of a batch with one store host."""
+    """Rows of a batch."""
 
     columns: Columns
     store_host: bytes
+    """Packed; of all rows, or of the first one."""
+    store_hosts: list[bytes] | None
+    """One for each row, where they differ."""
     born_hosts: list[bytes] | None
-    """Packed, one for each row; None: the store's."""
+    """Packed, one for each row; None: each one's store host."""
     store_timestamps: npt.NDArray[np.int64] | None
     """``(n,)`` ms; None: the write's."""
 
     @property
     def has_v6(self) -> bool:
         """Whether a row has a host that makes its header longer."""
-        hosts = {self.store_host, *(self.born_hosts or ())}
+        hosts = {self.store_host, *(self.store_hosts or ()), *(self.born_hosts or ())}
         return any(len(host) != HOST_SIZE for host in hosts)
 
     def with_times(self, data: bytes, starts: npt.NDArray[np.int64], rows: slice) -> bytes:
@@ -82,28 +82,29 @@ def scatter(
     Raises:
         IndexError: a place so near to the end that an item does not fit.
     """
-    size = values.dtype.itemsize
-    kind = np.dtype((np.void, size))
-    # One item at every byte, each over the next ones.
-    items = np.ndarray((max(len(window) - size + 1, 0),), kind, window, 0, (1,))
-    items[places] = np.ascontiguousarray(values).view(kind)
+    kind = np.dtype((np.void, values.dtype.itemsize))
+    _at_every_byte(window, kind)[places] = np.ascontiguousarray(values).view(kind)
 
 
-def parts_of(batch: pa.RecordBatch, plan: WritePlan) -> Iterator[Part]:
-    """The rows of a batch in runs of one store host; nearly always one run."""
-    hosts = hosts_of(batch, "store_host") if "store_host" in plan.options.keep else None
-    if hosts is None or batch.num_rows == 0:
-        yield _part(batch, plan, plan.store_host)
-        return
-    packed, codes = hosts
-    borders = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
-    for start, stop in itertools.pairwise(borders):
-        code = int(codes[start])
-        host = plan.store_host if code < 0 else packed[code]
-        yield _part(batch.slice(start, stop - start), plan, host)
+def gather(
+    window: npt.NDArray[np.uint8], places: npt.NDArray[np.int64], kind: np.dtype[Any]
+) -> npt.NDArray[Any]:
+    """``(n,)`` items of ``kind`` that stand at ``places`` of a window.
+
+    Raises:
+        IndexError: a place so near to the end that an item does not fit.
+    """
+    return _at_every_byte(window, np.dtype((np.void, kind.itemsize)))[places].view(kind)
 
 
-def _part(batch: pa.RecordBatch, plan: WritePlan, store_host: bytes) -> Part:
+def _at_every_byte(window: npt.NDArray[np.uint8], kind: np.dtype[Any]) -> npt.NDArray[Any]:
+    """An item at every byte, each over the next ones."""
+    return np.ndarray((max(len(window) - kind.itemsize + 1, 0),), kind, window, 0, (1,))
+
+
+def part_of(batch: pa.RecordBatch, plan: WritePlan) -> Part:
+    """The rows of a batch, with what the options say of them."""
+    own, store_hosts = _store_hosts(batch, plan)
     columns = columns_of(batch, OTHER_COLUMNS)
     times = times_of(batch, "store_timestamp") if "store_timestamp" in plan.options.keep else None
     stored = None
@@ -113,13 +114,33 @@ def _part(batch: pa.RecordBatch, plan: WritePlan, store_host: bytes) -> Part:
         # A birth that is not stated is the store time, here each row's own.
         births = stored if born is None else pc.coalesce(born, pa.array(stored)).to_numpy()
         columns = attrs.evolve(columns, born_timestamp=births)
-    return Part(columns, store_host, _born_hosts(batch, store_host), stored)
+    return Part(columns, own, store_hosts, _born_hosts(batch, own, store_hosts), stored)
 
 
-def _born_hosts(batch: pa.RecordBatch, own: bytes) -> list[bytes] | None:
+def _store_hosts(batch: pa.RecordBatch, plan: WritePlan) -> tuple[bytes, list[bytes] | None]:
+    """The store host of all rows; or that of the first one, and those of all, where they differ."""
+    hosts = hosts_of(batch, "store_host") if "store_host" in plan.options.keep else None
+    if hosts is None or batch.num_rows == 0:
+        return plan.store_host, None
+    packed, codes = hosts
+    found = _spread(packed, codes, plan.store_host)
+    return found[0], found if codes.min() != codes.max() else None
+
+
+def _born_hosts(
+    batch: pa.RecordBatch, own: bytes, store_hosts: list[bytes] | None
+) -> list[bytes] | None:
     hosts = hosts_of(batch, "born_host")
     if hosts is None or batch.num_rows == 0:
-        return None
+        return store_hosts
     packed, codes = hosts
+    found = _spread(packed, codes, own)
+    if store_hosts is not None:
+        for row in np.flatnonzero(codes < 0).tolist():
+            found[row] = store_hosts[row]
+    return found
+
+
+def _spread(packed: list[bytes], codes: npt.NDArray[np.int64], own: bytes) -> list[bytes]:
     known = [*packed, own]  # a code of -1 is the last one
     return list(map(known.__getitem__, codes.tolist()))

@@ -20,6 +20,7 @@ from reput.plugin import build_config
 from reput.pluginset import PluginSet
 from reput.storeconfig import LOG_SECTION, decide
 from reput_spark.errors import SparkReputError
+from reput_spark.logs.localpaths import local_path
 from reput_spark.writing.intents import load_writes
 from reput_spark.writing.options import WriteOptions
 from reput_spark.writing.staging import is_vacant, make, new_name
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WritePlan",
-    "local_path",
     "plan_write",
     "refuse_damaged",
     "refuse_foreign",
     "refuse_open",
+    "refuse_overwriting",
 ]
 
 
@@ -49,6 +50,8 @@ class WritePlan:
     """Whether nothing was there before."""
     is_new: bool
     """Whether there was no store."""
+    overwrite: bool
+    """Whether there must be no store when it is published, either."""
     staging: str
     """Name of the staging directory."""
     options: WriteOptions
@@ -58,29 +61,12 @@ class WritePlan:
     record_crc: bool
     light_queues: bool
     store_timestamp: int
-    """ms, of every record that does not keep one of its own: no later write has an earlier one."""
+    """ms, of every record that does not keep one of its own: that of the plan, and none that is
+    before the log's last one by then. What others put until it is published may be later."""
     is_done: bool
     """Whether a write of its name is published, so that no row is looked at."""
     interests: Mapping[str, PutInterest]
     """By plugin, the messages that it acts on; none of those is taken."""
-
-
-def local_path(path: str) -> str:
-    """``path`` where it is one of a file system that can rename files and lock them.
-
-    Raises:
-        SparkReputError: another one.
-    """
-    if path.startswith("file:"):
-        path = path.removeprefix("file:")
-        path = path.removeprefix("//") if path.startswith("//") else path
-    if ":/" in path:
-        raise SparkReputError(
-            "OPTION",
-            f"{path}: a store is written where files can be mapped, locked and renamed; name a "
-            "directory that the driver and all executors see under the same path, and copy it",
-        )
-    return os.path.abspath(path)
 
 
 def plan_write(
@@ -105,12 +91,8 @@ def plan_write(
     root = local_path(options.path)
     made_root = not disk.exists(root)
     is_new = is_vacant(root, disk)
-    if overwrite and not is_new:
-        raise SparkReputError(
-            "OPTION",
-            f"{root}: something is there, and a store is never overwritten; remove it first, name "
-            'another place, or add to the store with mode("append")',
-        )
+    if overwrite:
+        refuse_overwriting(root, options.write_id, disk)
     facts = _of_new(options) if is_new else _of_store(root, options, disk)
     config: CommitLogConfig = facts["config"]
     staging = options.staged or new_name()
@@ -118,6 +100,7 @@ def plan_write(
         root=root,
         made_root=made_root,
         is_new=is_new,
+        overwrite=overwrite,
         staging=staging,
         options=options,
         file_size=config.file_size,
@@ -162,6 +145,16 @@ def _of_store(root: str, options: WriteOptions, disk: Disk) -> dict[str, Any]:
             f"{config.file_size} bytes: leave the option out",
         )
     return {"config": config, "last": last, "interests": interests}
+
+
+def refuse_overwriting(root: str, name: str | None, disk: Disk) -> None:
+    """Refuse a place where something is, unless it is there by a write of that very name."""
+    if not is_vacant(root, disk) and name not in load_writes(root, disk):
+        raise SparkReputError(
+            "OPTION",
+            f"{root}: something is there, and a store is never overwritten; remove it first, name "
+            'another place, or add to the store with mode("append")',
+        )
 
 
 def refuse_foreign(root: str, disk: Disk) -> None:

@@ -1,7 +1,7 @@
 """What one task writes: whole log files, numbered from zero, and what is needed to number them.
 
 Records are those of the core's own encoder. What they cannot know yet is put in later: a file's
-place in the log, and how many messages its queues have by then (`reput_spark.numbering`).
+place in the log, and how many messages its queues have by then (`reput_spark.writing.numbering`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reput.encode import Encoder
 from reput.errors import PutError
 from reput.layout import BLANK_MIN_SIZE, HOST_SIZE
 from reput_spark.errors import SparkReputError
-from reput_spark.writing.parts import Part, Rows, parts_of
+from reput_spark.writing.parts import Part, Rows, part_of
 from reput_spark.writing.sidecars import NO_ORDINAL, SIDECAR_DTYPE, SIDECAR_SUFFIX
 from reput_spark.writing.singlerows import encode_rows
 from reput_spark.writing.staging import path_of
@@ -44,6 +44,10 @@ class Segment:
     record_count: int
     last_position: int
     """File position of its last record."""
+    base_offset: int = -1
+    """Where it begins in the log, or is to begin there; -1 until it is numbered."""
+    mark: int = 0
+    """What its last record is known by, once it is numbered."""
 
 
 @attrs.frozen
@@ -116,8 +120,7 @@ class SegmentWriter:
             SparkReputError: a row that cannot be stored; the text says which.
         """
         try:
-            for part in parts_of(batch, self.plan):
-                self._add(part)
+            self._add(part_of(batch, self.plan))
         except (PutError, ValueError) as error:
             where = f"partition {self._partition}, rows from {self._row} on"
             raise SparkReputError("ROW", f"{where}: {error}") from error
@@ -126,21 +129,27 @@ class SegmentWriter:
             raise SparkReputError("ROW", f"over {NO_ORDINAL} messages of a queue in one partition")
 
     def _add(self, part: Part) -> None:
-        encoder = self._encoders.get(part.store_host)
-        if encoder is None:
-            encoder = self._encoders[part.store_host] = Encoder(
-                part.store_host, self.plan.max_message_size, record_crc=self.plan.record_crc
-            )
         self._check(part.columns)
+        encoder = self.encoder_of(part.store_host)
         prepared = None if part.has_v6 else prepare_columns(part.columns, encoder)
         if prepared is None:
-            for rows in encode_rows(self, part, encoder):
+            for rows in encode_rows(self, part):
                 self._write(rows)
             return
-        if part.born_hosts is not None:
-            prepared.header["born_host"] = np.frombuffer(b"".join(part.born_hosts), f"V{HOST_SIZE}")
+        for field, hosts in (("born_host", part.born_hosts), ("store_host", part.store_hosts)):
+            if hosts is not None:
+                prepared.header[field] = np.frombuffer(b"".join(hosts), f"V{HOST_SIZE}")
         for rows in self._encoded(prepared, part):
             self._write(rows)
+
+    def encoder_of(self, store_host: bytes) -> Encoder:
+        """What encodes records of a store host."""
+        encoder = self._encoders.get(store_host)
+        if encoder is None:
+            encoder = self._encoders[store_host] = Encoder(
+                store_host, self.plan.max_message_size, record_crc=self.plan.record_crc
+            )
+        return encoder
 
     def _check(self, columns: Columns) -> None:
         """Refuse what would be stored and never come to stand in a file, with row and topic."""
@@ -223,6 +232,11 @@ class SegmentWriter:
         self._last = self._used - int(rows.sizes[-1])
 
     def _end_file(self) -> None:
+        assert self._open is not None
+        for descriptor in self._open:
+            # The driver numbers a file without knowing what it must hold, and may do so long behind
+            # this machine's end.
+            self._disk.flush(descriptor)
         name = self._next_name()
         self._segments.append(Segment(name, self._used, self._count, self._last))
         self.close()
@@ -232,6 +246,8 @@ class SegmentWriter:
         """End the last file; what was written."""
         if self._open is not None:
             self._end_file()
+        if self._segments:
+            self._disk.flush_directory(self._directory)
         queues = [
             (topic, queue, self.next.get((topic, queue), 0)) for topic, queue in self._numbers
         ]

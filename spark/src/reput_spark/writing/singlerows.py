@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.encode import Encoder, Prepared
 from reput.layout import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput.multidispatch import inner_message_count, light_queue_names
 from reput.properties import parse_properties
@@ -20,13 +19,14 @@ from reput_spark.writing.parts import Rows
 from reput_spark.writing.sidecars import NO_ORDINAL
 
 if TYPE_CHECKING:
+    from reput.encode import Prepared
     from reput_spark.writing.parts import Part
     from reput_spark.writing.segments import SegmentWriter
 
 __all__ = ["encode_rows"]
 
 
-def encode_rows(writer: SegmentWriter, part: Part, encoder: Encoder) -> Iterator[Rows]:
+def encode_rows(writer: SegmentWriter, part: Part) -> Iterator[Rows]:
     """The records of a part, one by one.
 
     Raises:
@@ -36,6 +36,8 @@ def encode_rows(writer: SegmentWriter, part: Part, encoder: Encoder) -> Iterator
     for row, message in enumerate(part.columns.to_messages()):
         if part.born_hosts is not None:
             message = attrs.evolve(message, born_host=host_of(part.born_hosts[row]))
+        host = part.store_host if part.store_hosts is None else part.store_hosts[row]
+        encoder = writer.encoder_of(host)
         prepared = encoder.prepare(message)
         _refuse_inner(writer, prepared, row)
         key = message.topic, message.queue_id

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["forget", "is_vacant", "make", "new_name", "path_of", "spark_directory", "sweep"]
+__all__ = [
+    "forget",
+    "is_name",
+    "is_vacant",
+    "make",
+    "new_name",
+    "path_of",
+    "spark_directory",
+    "sweep",
+]
 
 STALE_MS: Final = 24 * 3_600_000
 """A staging directory in which nothing was written for so long belongs to a write that died."""
@@ -40,13 +49,18 @@ def new_name() -> str:
     return f"write-{uuid.uuid4().hex}"
 
 
+def is_name(name: str) -> bool:
+    """Whether it is one that `new_name` gives."""
+    return _NAME.fullmatch(name) is not None
+
+
 def path_of(root: str, name: str) -> str:
     """The staging directory of that name.
 
     Raises:
         ValueError: no name that `new_name` gives; it must not lead elsewhere.
     """
-    if _NAME.fullmatch(name) is None:
+    if not is_name(name):
         raise ValueError(f"{name!r} is no name of a staging directory")
     return os.path.join(spark_directory(root), name)
 
@@ -65,7 +79,7 @@ def is_vacant(root: str, disk: Disk) -> bool:
         if not {entry.name for entry in disk.list(directory)} <= allowed:
             return False
     found = disk.list(spark_directory(root))
-    return all(_NAME.fullmatch(entry.name) is not None for entry in found)
+    return all(is_name(entry.name) for entry in found)
 
 
 def forget(root: str, name: str, disk: Disk, *, with_root: bool = False) -> None:
@@ -87,11 +101,15 @@ def forget(root: str, name: str, disk: Disk, *, with_root: bool = False) -> None
 
 
 def _remove_all(directory: str, disk: Disk) -> None:
-    """Remove a directory of files; an attempt that nobody waits for may still make others."""
+    """Remove a directory of files as far as that goes; what is left is swept some day.
+
+    Somebody else may clear up, too; an attempt that nobody waits for may make a file meanwhile, and
+    a file that one still has open keeps a name on NFS. Nobody fails for that.
+    """
     for entry in disk.list(directory):
-        with contextlib.suppress(FileNotFoundError):  # somebody else clears up, too
+        with contextlib.suppress(OSError):
             disk.remove(entry.path)
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):
         disk.remove_directory(directory)
 
 
@@ -108,7 +126,7 @@ def sweep(
     oldest = clock() * 1_000 - STALE_MS
     swept = []
     for entry in disk.list(spark_directory(root)):
-        if _NAME.fullmatch(entry.name) is None or entry.name in keep:
+        if not is_name(entry.name) or entry.name in keep:
             continue
         with contextlib.suppress(FileNotFoundError):  # it ends at this moment
             newest = max(map(disk.modified, [entry.path, *_files(entry.path, disk)]))

@@ -24,6 +24,7 @@ from reput.manifest import OWN_DIRECTORY
 from reput.mappedfile import MappedFileQueue
 from reput.storeconfig import LOG_SECTION
 from reput_spark.errors import SparkReputError
+from reput_spark.writing.intents import Intent
 from reput_spark.writing.plan import refuse_damaged, refuse_foreign, refuse_open
 from reput_spark.writing.staging import is_vacant
 
@@ -45,6 +46,8 @@ class Standing:
     """Behind its last record."""
     next_offsets: Mapping[tuple[str, int], int]
     """Next queue offset of every (topic, queue id)."""
+    is_new: bool = False
+    """Whether it was made for this."""
 
     @property
     def next_base(self) -> int:
@@ -73,17 +76,16 @@ def standing(root: str, file_size: int, disk: Disk) -> Iterator[Standing]:
     """
     lock = StoreLock(os.path.join(root, "lock"), root, disk)
     pool = FilePool(disk, _FILES_OPEN)
-    is_new = is_vacant(root, disk)
     try:
         for _ in range(_TRIES):
-            end, offsets = _brought_to_end(root, file_size, disk)
-            closed = CloseRecord.load(root, disk)
+            end, offsets, is_new = _brought_to_end(root, file_size, disk)
             _acquire(lock, root)
-            if closed is not None and CloseRecord.load(root, disk) == closed:
+            closed = CloseRecord.load(root, disk)
+            if closed is not None and closed.end_offset == end:  # else somebody was quicker
                 files = MappedFileQueue(log_directory(root), file_size, disk, pool)
                 files.load(writable=False)
                 with _removed_if_it_fails(root, disk) if is_new else contextlib.nullcontext():
-                    yield Standing(files, end, offsets)
+                    yield Standing(files, end, offsets, is_new)
                 return
             lock.release()
         raise SparkReputError(
@@ -96,14 +98,18 @@ def standing(root: str, file_size: int, disk: Disk) -> Iterator[Standing]:
 
 def _brought_to_end(
     root: str, file_size: int, disk: Disk
-) -> tuple[int, dict[tuple[str, int], int]]:
-    """Bring a store to its end, and close it, or make an empty one where nothing is."""
-    given = {LOG_SECTION: {"file_size": file_size}} if is_vacant(root, disk) else {}
-    if not given:
+) -> tuple[int, dict[tuple[str, int], int], bool]:
+    """Bring a store to its end, and close it, or make an empty one where nothing is.
+
+    Also says whether it made one: what somebody else has made is not ours to remove.
+    """
+    is_new = is_vacant(root, disk)
+    given = {LOG_SECTION: {"file_size": file_size}} if is_new else {}
+    if not is_new:
         refuse_foreign(root, disk)
         refuse_open(root, disk)
     try:
-        if not given:
+        if not is_new:
             with reput.open(root, "r", plugins=(), disk=disk) as store:
                 refuse_damaged(store)
         with reput.open(root, "w", config=given, disk=disk) as store:
@@ -121,7 +127,7 @@ def _brought_to_end(
             f"{root}: its files have {found} bytes, and {file_size} were written; somebody has "
             "made the store since the write began",
         )
-    return end, offsets
+    return end, offsets, is_new
 
 
 @contextlib.contextmanager
@@ -131,6 +137,7 @@ def _removed_if_it_fails(root: str, disk: Disk) -> Iterator[None]:
         yield
     except BaseException:
         if not disk.list(log_directory(root)):
+            Intent.remove(root, disk)  # ours, and of no use: nothing of it is in the log
             own = os.path.join(root, OWN_DIRECTORY)
             made = [each for each in disk.list(root) if each.name != OWN_DIRECTORY]
             made += [each for each in disk.list(own) if each.name != "spark"]

@@ -56,8 +56,10 @@ class LogWriter(DataSourceArrowWriter):
         abort_write(self.plan)
 
 
-def _task_of(message: WriterCommitMessage | None) -> TaskWritten | None:
-    return message.task if isinstance(message, TaskMessage) else None
+def _task_of(message: WriterCommitMessage | None) -> TaskWritten:
+    if not isinstance(message, TaskMessage):
+        raise SparkReputError("JOB", f"Spark ends a write one of whose tasks says {message!r}")
+    return message.task
 
 
 def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> LogWriter:
