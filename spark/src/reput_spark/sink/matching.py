@@ -13,7 +13,7 @@ Exact pairs come first, so that a record is never taken for a row that only rese
 4. a delivery, where the record that it was delivered from is not there any more. One whose record
    is there is no row of its own.
 
-This looks at each row and at each record that resembles one in Python, some 40 µs for both: it happens
+This looks at each row and at each record that resembles one in Python, 40 µs for both: it happens
 for one batch, when a query comes back after a commit that did not end.
 """
 
