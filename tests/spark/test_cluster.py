@@ -97,7 +97,7 @@ def spark(session, cluster):
     until = time.monotonic() + WAIT_S
     while len(executors()) != 3:  # with the driver; Spark tells Python of none
         assert time.monotonic() < until, "the workers have not come"
-        time.sleep(0.05)
+        time.sleep(0.05)  # Spark tells Python of no executor; bounded by the time above
     return session
 
 

@@ -59,4 +59,4 @@ def wait_until(happened, process, seconds=120):
             raise AssertionError(f"it ended by itself, with {process.returncode}")
         if time.monotonic() > give_up:
             raise AssertionError(f"not within {seconds} s")
-        time.sleep(0.001)
+        time.sleep(0.001)  # another process tells nobody of its files; bounded by the time above
