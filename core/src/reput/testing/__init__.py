@@ -3,8 +3,9 @@
 `PluginContract` has the tests that every plugin must pass; `CrashContract` cuts the power and lets
 disks fail under it; `KillContract` kills processes in which it runs. The rest is what they are made
 of, for tests of your own: `SmallLog` and `sample_log`, `Driver`, `ManualClock`, disks that fail,
-damage to files, power cuts (`PowerCuts`), killed writers (`KillLoop`), Hypothesis strategies in
-`reput.testing.strategies`, and bytes that are nearly right in `reput.testing.fuzzing`.
+damage to files, power cuts (`PowerCuts`), kills between two operations (`KillPoints`), killed
+writers (`KillLoop`), Hypothesis strategies in `reput.testing.strategies`, and bytes that are nearly
+right in `reput.testing.fuzzing`.
 
 Plain classes and functions, no pytest plugin: whoever does not import it pays nothing.
 """
@@ -56,6 +57,7 @@ from reput.testing.damage import (  # noqa: E402
 from reput.testing.disks import FaultyDisk, QuickDisk, ReadOnlyDisk  # noqa: E402
 from reput.testing.driver import Driver  # noqa: E402
 from reput.testing.faults import Fault, Faults  # noqa: E402
+from reput.testing.killpoints import KillPoint, KillPoints, copy_store  # noqa: E402
 from reput.testing.logs import SmallLog, sample_log  # noqa: E402
 from reput.testing.powercuts import PowerCuts  # noqa: E402
 from reput.testing.rules import ContractRules, Outcome  # noqa: E402
@@ -75,6 +77,8 @@ __all__ = [
     "FaultySimulatedDisk",
     "KillContract",
     "KillLoop",
+    "KillPoint",
+    "KillPoints",
     "ManualClock",
     "Outcome",
     "PluginContract",
@@ -84,6 +88,7 @@ __all__ = [
     "SimulatedDisk",
     "SmallLog",
     "Witness",
+    "copy_store",
     "damages_of",
     "emptied",
     "fuzzing",

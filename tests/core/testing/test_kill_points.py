@@ -1,0 +1,87 @@
+"""Copies of a store between every two operations of its disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from reput.testing import KillPoints
+
+
+@pytest.fixture
+def disk(tmp_path):
+    (tmp_path / "store").mkdir()
+    return KillPoints(tmp_path / "store", tmp_path / "killed")
+
+
+def names(disk):
+    """What each copy holds."""
+    return [sorted(path.name for path in point.root.iterdir()) for point in disk.points]
+
+
+def test_there_is_a_copy_between_every_two_operations(disk):
+    with disk.watching():
+        disk.replace(str(disk.root / "note"), b"text")
+
+    assert names(disk) == [[], *[["note.new"]] * 3, ["note"]]
+    assert [point.operation for point in disk.points] == [
+        "create note.new",
+        "truncate note.new",
+        "write note.new",
+        "flush note.new",
+        "end",
+    ]
+
+
+def test_a_write_is_cut_between_two_pages(disk):
+    descriptor = disk.open(str(disk.root / "file"), create=True)
+
+    with disk.watching():
+        disk.write(descriptor, b"x" * 10_000, 4_000)
+    disk.close(descriptor)
+
+    assert [(point.root / "file").stat().st_size for point in disk.points] == [0, 4_096, 14_000]
+
+
+def test_what_a_map_was_given_is_in_the_copies(disk):
+    descriptor = disk.open(str(disk.root / "file"), create=True)
+    disk.allocate(descriptor, 4_096)
+    view = disk.map(descriptor, 4_096)
+
+    with disk.watching():
+        view[10:14] = b"text"
+        disk.flush(descriptor)
+    view.close()
+    disk.close(descriptor)
+
+    assert (disk.points[0].root / "file").read_bytes()[10:14] == b"text"
+
+
+def test_nothing_is_copied_outside_of_the_block(disk):
+    disk.replace(str(disk.root / "note"), b"text")
+
+    assert disk.points == []
+
+
+def test_a_failing_check_names_the_operation(disk):
+    with disk.watching():
+        disk.replace(str(disk.root / "note"), b"text")
+
+    def check(root, point):
+        assert not (root / "note").exists()
+
+    with pytest.raises(AssertionError, match=r"point 4 of 5, in front of: end(.|\n)*KILL_POINT"):
+        disk.check_each(check)
+
+
+def test_each_point_has_its_note_and_its_copy_goes_when_it_was_checked(tmp_path):
+    said = iter(range(100))
+    disk = KillPoints(tmp_path / "store", tmp_path / "killed", note=lambda: next(said))
+    disk.root.mkdir()
+    with disk.watching():
+        disk.replace(str(disk.root / "note"), b"text")
+    seen = []
+
+    count = disk.check_each(lambda root, point: seen.append((point.note, root.is_dir())))
+
+    assert seen == [(number, True) for number in range(count)]
+    assert list((tmp_path / "killed").iterdir()) == []
