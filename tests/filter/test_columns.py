@@ -8,6 +8,7 @@ import pytest
 from filter_batches import batches_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from plaindecoder import text_of
 
 import reput_filter
 from reput_filter._codes import ERROR, FALSE, NULL, TRUE
@@ -224,9 +225,7 @@ BROKEN_ROWS = st.lists(
 @example("a = b", [{"a": b"\xff", "b": b"\xfe"}, {"a": "\ufffd".encode(), "b": b"\xff"}])
 def test_bytes_that_are_no_text_are_compared_as_what_they_are_read_as(text, rows):
     expression = reput_filter.compile(text)
-    decoded = [
-        {name: value.decode("utf-8", "replace") for name, value in row.items()} for row in rows
-    ]
+    decoded = [{name: text_of(value) for name, value in row.items()} for row in rows]
 
     assert by_columns(expression, rows) == by_rows(expression, decoded)
 

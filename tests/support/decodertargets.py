@@ -111,7 +111,7 @@ def compare(result, expected, size):
     for name in NUMBERS:
         assert batch.column(name).tolist() == [one[name] for one in expected], name
     topics = [batch.topics[code] for code in batch.topic_code.tolist()]
-    assert topics == [one["topic"].decode("utf-8", "replace") for one in expected]
+    assert topics == [plaindecoder.text_of(one["topic"]) for one in expected]
     bodies, texts = batch.body, batch.properties_text
     for row, one in enumerate(expected):
         assert _bytes_at(bodies, row) == one["body"]
@@ -147,7 +147,7 @@ def _same_properties(columns, texts):
 
 def _tags_code(text):
     tags = plaindecoder.properties_of(text).get(b"TAGS", b"")
-    return plaindecoder.java_hash(tags.decode("utf-8", "replace"))
+    return plaindecoder.java_hash(plaindecoder.text_of(tags))
 
 
 def _same_view(view, one):
@@ -204,7 +204,7 @@ def properties(data):
         assert len(parsed) <= len(plain)
         for name in NAMES:
             value = plain.get(name.encode())
-            assert parsed.get(name) == (None if value is None else value.decode("utf-8", "replace"))
+            assert parsed.get(name) == (None if value is None else plaindecoder.text_of(value))
         depth += len(parsed)
     return depth
 

@@ -96,6 +96,39 @@ def properties_of(text):
     return found
 
 
+def text_of(data):
+    """What Java decodes, byte after byte: ``String#decodeUTF8_UTF16`` without its speed."""
+    units, at = [], 0
+    while at < len(data):
+        size, code = _character_at(data, at)
+        units.append("\ufffd" if code is None else chr(code))
+        at += size
+    return "".join(units)
+
+
+def _character_at(data, at):
+    """Bytes of the character, or of what is replaced as one; its code, None when it is replaced."""
+    first = data[at]
+    if first < 0x80:
+        return 1, first
+    if 0xC2 <= first <= 0xDF:
+        follows, code, lowest, highest = 1, first & 0x1F, 0x80, 0xBF
+    elif 0xE0 <= first <= 0xEF:
+        follows, code = 2, first & 0xF
+        lowest, highest = (0xA0 if first == 0xE0 else 0x80), 0xBF
+    elif 0xF0 <= first <= 0xF4:
+        follows, code = 3, first & 7
+        lowest, highest = (0x90 if first == 0xF0 else 0x80), (0x8F if first == 0xF4 else 0xBF)
+    else:
+        return 1, None
+    for place in range(1, follows + 1):
+        if at + place == len(data) or not lowest <= data[at + place] <= highest:
+            return place, None
+        code = code << 6 | data[at + place] & 0x3F
+        lowest, highest = 0x80, 0xBF
+    return follows + 1, None if 0xD800 <= code <= 0xDFFF else code
+
+
 def java_hash(text):
     """``String.hashCode`` of a text, one UTF-16 unit at a time."""
     value = 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from reput.gather import rows_by_width
+from reput.javatext import java_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,12 +38,12 @@ def _hash_of_bytes(text: bytes) -> int:
     # Java replaces what is not UTF-8 by U+FFFD before it hashes.
     if len(text) <= _KEPT_SIZE:
         return _kept_hash(text)
-    return java_string_hash(text.decode("utf-8", "replace"))
+    return java_string_hash(java_text(text))
 
 
 @lru_cache(maxsize=4096)
 def _kept_hash(text: bytes) -> int:
-    return java_string_hash(text.decode("utf-8", "replace"))
+    return java_string_hash(java_text(text))
 
 
 def java_string_hash_column(
@@ -117,6 +118,6 @@ _UNDO: Final = np.array([pow(31, -count, 1 << 32) for count in range(9)], np.uin
 def _seeded(text: bytes, seed: int) -> int:
     value = _hash_of_bytes(text) & 0xFFFFFFFF
     if seed:
-        units = len(text.decode("utf-8", "replace").encode("utf-16-be", "surrogatepass")) // 2
+        units = len(java_text(text).encode("utf-16-be", "surrogatepass")) // 2
         value = (seed * pow(31, units, 1 << 32) + value) & 0xFFFFFFFF
     return value

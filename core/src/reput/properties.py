@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 
 from reput.gather import rows_by_width, words_at
+from reput.javatext import java_text
 from reput.layout import NAME_END, VALUE_END
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def encode_properties(properties: Mapping[str, str | None] | Iterable[tuple[str,
 
 
 def parse_properties(text: bytes) -> dict[str, str]:
-    """Entries of one property text; bytes that are not UTF-8 come out as U+FFFD."""
+    """Entries of one property text; bytes that are not UTF-8 come out as U+FFFD, as in Java."""
     properties = {}
-    for entry in text.decode("utf-8", "replace").split(_VALUE_END):
+    for entry in java_text(text).split(_VALUE_END):
         name, separator, value = entry.partition(_NAME_END)
         if separator and name and value:
             properties[name] = value
@@ -62,7 +63,7 @@ class TextColumn:
         if size < 0:
             return None
         start = int(self.starts[row])
-        return self.window[start : start + size].tobytes().decode("utf-8", "replace")
+        return java_text(self.window[start : start + size].tobytes())
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:

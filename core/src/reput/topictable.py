@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.gather import rows_by_width
+from reput.javatext import java_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -117,7 +118,7 @@ class TopicTable:
             code = self._code_of.get(name)
             if code is None:
                 code = self._code_of[name] = len(self.names)
-                self.names.append(name.decode("utf-8", "replace"))
+                self.names.append(java_text(name))
                 self._names_size += len(name)
             codes[row] = code
         if len(self.names) > learned:

@@ -12,6 +12,7 @@ from reput.checksum import crc32
 from reput.errors import CorruptFileError
 from reput.hashing import java_string_hash
 from reput.ids import offset_message_id
+from reput.javatext import java_text
 from reput.layout import (
     BORN_HOST_POSITION,
     BORN_HOST_V6,
@@ -231,7 +232,7 @@ class MessageView:
         """The topic's name."""
         if self._topic is None:
             _, start, end, _ = self.places()
-            self._topic = self.record[start:end].decode("utf-8", "replace")
+            self._topic = java_text(self.record[start:end])
         return self._topic
 
     @property

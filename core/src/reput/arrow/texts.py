@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reput.javatext import java_text
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -56,7 +58,5 @@ def as_text(found: pa.BinaryArray) -> pa.StringArray:
         return found.cast(pa.string())
     except pa.ArrowInvalid:
         # Some row is not UTF-8. Nothing but a foreign log has such rows.
-        texts = [
-            None if each is None else each.decode("utf-8", "replace") for each in found.to_pylist()
-        ]
+        texts = [None if each is None else java_text(each) for each in found.to_pylist()]
         return pa.array(texts, pa.string())

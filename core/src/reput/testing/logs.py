@@ -16,6 +16,7 @@ import numpy as np
 from reput.batch import DispatchBatch
 from reput.decode import Decoder
 from reput.encode import Encoder
+from reput.javatext import java_text
 from reput.layout import (
     BLANK_MAGIC,
     BLANK_MIN_SIZE,
@@ -96,7 +97,7 @@ class SmallLog:
         """
         queue = (message.topic, message.queue_id)
         if topic is not None:
-            queue = (topic.decode("utf-8", "replace"), message.queue_id)
+            queue = (java_text(topic), message.queue_id)
             message = attrs.evolve(message, topic="t" * max(len(topic), 1))
         queue_offset = self._queue_offsets.get(queue, 0)
         transaction = message.sys_flag & TRANSACTION_MASK

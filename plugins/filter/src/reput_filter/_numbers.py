@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from reput.gather import rows_by_width
+from reput.javatext import java_text
 from reput_filter._javavalues import (
     INT_MAX,
     EvaluationError,
@@ -157,7 +158,7 @@ def _read_rows(
 
 
 def _read(text: bytes, kind: Kind) -> int | float | None:
-    decoded = text.decode("utf-8", "replace")
+    decoded = java_text(text)
     try:
         return parse_double(decoded) if kind is Kind.DOUBLE else parse_integer(decoded, kind)
     except EvaluationError:

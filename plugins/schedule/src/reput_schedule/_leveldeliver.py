@@ -11,6 +11,7 @@ import hashlib
 from functools import lru_cache
 from typing import Final
 
+from reput.javatext import java_text
 from reput.layout import (
     BORN_HOST_POSITION,
     BORN_HOST_V6,
@@ -106,7 +107,7 @@ def _filled(text: bytes) -> bytes:
 def _place(topic: bytes | None, queue_id: bytes | None) -> tuple[str, int] | None:
     if topic is None or queue_id is None or not queue_id.isdigit() or len(queue_id) > 10:
         return None
-    name, number = topic.decode("utf-8", "replace"), int(queue_id)
+    name, number = java_text(topic), int(queue_id)
     if name in _NEVER or number > _QUEUE_ID_MAX:
         return None
     return name, number

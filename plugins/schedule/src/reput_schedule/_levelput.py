@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 
 from reput.errors import MessageIllegalError
+from reput.javatext import java_text
 from reput.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput.message import Message
 from reput_schedule._propertytext import entries_of, entry_value, text_of
@@ -56,7 +57,7 @@ def level_of(message: Message) -> int:
         if _LEVEL_ENTRY not in given:
             return 0
         value = entry_value(given, _LEVEL_ENTRY)
-        text = None if value is None else value.decode("utf-8", "replace")
+        text = None if value is None else java_text(value)
     else:
         text = given.get(PROPERTY_LEVEL)
     if not text:
