@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 
-from reput.checkpoint import AbortFile, Checkpoint, StoreLock
+from reput.checkpoint import AbortFile, Checkpoint
 from reput.disk import Disk
-from reput.errors import StoreLockedError
 from reput.progress import Progress, ProgressFile
 
 VECTOR = bytes.fromhex(
@@ -46,47 +43,6 @@ def test_the_abort_file_tells_whose_store_it_was(tmp_path):
     assert (tmp_path / "abort").read_text() == str(os.getpid())
     abort.remove()
     assert not abort.present
-
-
-def test_a_second_writer_in_this_process_is_refused_and_a_later_one_is_not(tmp_path):
-    first = StoreLock(str(tmp_path / "lock"), str(tmp_path), Disk())
-    second = StoreLock(str(tmp_path / "lock"), str(tmp_path), Disk())
-    first.acquire()
-
-    with pytest.raises(StoreLockedError) as caught:
-        second.acquire()
-    first.release()
-    second.acquire()
-    second.release()
-
-    assert caught.value.holder_pid == os.getpid()
-    assert (tmp_path / "lock").read_bytes() == b"lock"
-
-
-def test_a_writer_in_another_process_is_named_by_its_pid(tmp_path):
-    program = (
-        "import sys\n"
-        "from reput.checkpoint import StoreLock\n"
-        "from reput.disk import Disk\n"
-        "StoreLock(sys.argv[1] + '/lock', sys.argv[1], Disk()).acquire()\n"
-        "print('held', flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as holder:
-        assert holder.stdout.readline() == "held\n"
-
-        with pytest.raises(StoreLockedError, match=f"process {holder.pid}"):
-            StoreLock(str(tmp_path / "lock"), str(tmp_path), Disk()).acquire()
-
-        holder.communicate("")
-    later = StoreLock(str(tmp_path / "lock"), str(tmp_path), Disk())
-    later.acquire()
-    later.release()
 
 
 def test_progress_is_read_back_and_a_torn_write_leaves_the_one_before(tmp_path):

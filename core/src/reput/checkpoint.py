@@ -1,4 +1,4 @@
-"""The small files in a store's root that say how it was left: ``lock``, ``abort``, ``checkpoint``.
+"""The small files in a store's root that say how it was left: ``abort``, ``checkpoint``.
 
 ``checkpoint`` is 4096 bytes of which 40 are used, integers big-endian:
 
@@ -7,30 +7,26 @@
     | log ms   | queues ms| index ms| replica offset| confirm offset |
     +----------+----------+---------+---------------+----------------+----
 
-Source: RocketMQ ``StoreCheckpoint``, ``DefaultMessageStore#createTempFile`` and ``lock``.
+Source: RocketMQ ``StoreCheckpoint``, ``DefaultMessageStore#createTempFile``.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-import threading
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.errors import StoreLockedError
-
 if TYPE_CHECKING:
     from reput.disk import Disk
 
-__all__ = ["AbortFile", "Checkpoint", "StoreLock"]
+__all__ = ["AbortFile", "Checkpoint"]
 
 CHECKPOINT_SIZE: Final = 4096
 _FIELDS: Final = struct.Struct(">qqqqq")
 _MARGIN_MS: Final = 3_000  # what was stored this long before a flush may not be part of it
 _LEFT_ON_PURPOSE: Final = b"closed by reput; queues not kept"
-_LOCK_TEXT: Final = b"lock"
 
 
 @attrs.frozen
@@ -95,65 +91,3 @@ class AbortFile:
         """Say that everything is flushed and dispatched; only then."""
         self.disk.remove(self.path)
         self.disk.flush_directory(os.path.dirname(self.path))
-
-
-# The operating system's lock belongs to the process: a second opener in the same one would get it,
-# too, so those are counted here. The one piece of state that all stores of a process share.
-_held_here: set[tuple[int, int]] = set()
-_held_lock = threading.Lock()
-
-
-@attrs.define(eq=False)
-class StoreLock:
-    """The writer's lock on a store: a lock on the first byte of ``lock``, as RocketMQ takes it."""
-
-    path: str
-    root: str
-    disk: Disk
-    _descriptor: int = -1
-    _identity: tuple[int, int] | None = None
-
-    def acquire(self) -> None:
-        """Take the lock.
-
-        Raises:
-            StoreLockedError: somebody writes this store, in this process or another.
-        """
-        identity = self.disk.identity(self.root)
-        with _held_lock:
-            # First of all: closing any descriptor of the file would give up the lock of a store
-            # that is open in this process.
-            if identity in _held_here:
-                raise StoreLockedError(self.root, os.getpid())
-            descriptor = self.disk.open(self.path, create=True)
-            try:
-                if not self.disk.lock(descriptor):
-                    raise StoreLockedError(self.root, self.disk.lock_holder(descriptor))
-                self.disk.write(descriptor, _LOCK_TEXT, 0)
-            except BaseException:
-                self.disk.close(descriptor)
-                raise
-            _held_here.add(identity)
-            self._descriptor, self._identity = descriptor, identity
-
-    def is_taken(self) -> bool:
-        """Whether somebody writes this store, in this process or another; changes nothing."""
-        with _held_lock:
-            if self.disk.identity(self.root) in _held_here:
-                return True  # and no descriptor of the file may be closed
-            if not self.disk.exists(self.path):
-                return False
-            descriptor = self.disk.open(self.path)
-            try:
-                return self.disk.lock_holder(descriptor) is not None
-            finally:
-                self.disk.close(descriptor)
-
-    def release(self) -> None:
-        """Give the lock up; nothing happens when it is not held."""
-        if self._identity is None:
-            return
-        with _held_lock:
-            _held_here.discard(self._identity)
-            self.disk.close(self._descriptor)
-            self._descriptor, self._identity = -1, None

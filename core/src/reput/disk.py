@@ -28,6 +28,9 @@ __all__ = ["Disk", "FilePool"]
 _FLOCK: Final = struct.Struct(
     "hhqqi"
 )  # struct flock of 64-bit Linux: type, whence, start, len, pid
+# Locks of open files where the system has them; asked for so, it also tells of those of processes.
+_SET_LOCK: Final[int] = getattr(fcntl, "F_OFD_SETLK", fcntl.F_SETLK)
+_GET_LOCK: Final[int] = getattr(fcntl, "F_OFD_GETLK", fcntl.F_GETLK)
 
 
 class Disk:
@@ -158,27 +161,42 @@ class Disk:
         return used, facts.f_bavail * facts.f_frsize
 
     def lock(self, descriptor: int) -> bool:
-        """Lock the file's first byte for this process; False where another one has it.
+        """Lock the file's first byte for this open file; False where another one has it.
 
-        The lock goes when this process closes any descriptor of the file.
+        The lock belongs to the open file and not to the process: it goes with the last descriptor
+        that was made of this one (`os.dup`, a forked child), whatever other descriptors of the
+        same file are closed. It keeps out the locks of processes, as Java takes them, and they it.
+        Where the system has no such lock it is the process's, and goes when the process closes
+        any descriptor of the file.
         """
         try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            try:
+                _ask_lock(descriptor, _SET_LOCK)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                # Neither the kernel nor the file system is sure to know locks of open files.
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 return False
             raise
         return True
 
+    def is_locked(self, descriptor: int) -> bool:
+        """Whether another open file, or another process, holds the lock; changes nothing.
+
+        False where the system cannot tell.
+        """
+        return _lock_owner(descriptor) is not None
+
     def lock_holder(self, descriptor: int) -> int | None:
-        """Process that holds the lock; None where nobody does or the system cannot tell."""
-        try:
-            asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
-            answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
-            kind, _, _, _, pid = _FLOCK.unpack(answer)
-        except (OSError, struct.error):
-            return None
-        return pid if kind != fcntl.F_UNLCK and pid > 0 else None
+        """Process that holds the lock; None where it is free or the system cannot tell.
+
+        The system knows the process only for a lock of a process: not for those of `lock`.
+        """
+        pid = _lock_owner(descriptor)
+        return pid if pid is not None and pid > 0 else None
 
     def list(self, path: str) -> list[os.DirEntry[str]]:
         """Entries of a directory sorted by name; empty where there is no such directory."""
@@ -337,3 +355,21 @@ class FilePool:
                     surplus.append(self._idle.popitem(last=False)[1])
         for descriptor in surplus:
             self._disk.close(descriptor)
+
+
+def _ask_lock(descriptor: int, command: int) -> tuple[int, int]:
+    """Ask for a lock of the first byte, or about it; kind and process of the system's answer."""
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, command, asked)[: _FLOCK.size])
+    return kind, pid
+
+
+def _lock_owner(descriptor: int) -> int | None:
+    """Process that holds the lock, -1 for an open file; None where it is free or unknown."""
+    for command in dict.fromkeys((_GET_LOCK, fcntl.F_GETLK)):
+        try:
+            kind, pid = _ask_lock(descriptor, command)
+        except (OSError, struct.error):
+            continue
+        return pid if kind != fcntl.F_UNLCK else None
+    return None

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from reput.allocate import FileAllocator
-from reput.checkpoint import AbortFile, Checkpoint, StoreLock
+from reput.checkpoint import AbortFile, Checkpoint
 from reput.cleaning import Cleaner
 from reput.clock import system_clock
 from reput.closerecord import CloseRecord
@@ -66,6 +66,7 @@ from reput.storeconfig import (
     read_sections,
     with_file_size,
 )
+from reput.storelock import StoreLock
 from reput.workers import Workers
 
 if TYPE_CHECKING:

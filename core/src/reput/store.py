@@ -29,7 +29,7 @@ from reput.storefacts import StoreFacts
 
 if TYPE_CHECKING:
     from reput.batch import DispatchBatch
-    from reput.checkpoint import AbortFile, StoreLock
+    from reput.checkpoint import AbortFile
     from reput.commitlog import CommitLog
     from reput.config import CommitLogConfig
     from reput.disk import FilePool
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from reput.recovery import Recovery
     from reput.retention import RetentionConfig
     from reput.retentionplanner import CleanReport
+    from reput.storelock import StoreLock
     from reput.view import MessageView
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from reput.checkpoint import StoreLock
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure
 from reput.cli.storeplugins import check_store, check_used
@@ -24,6 +23,7 @@ from reput.errors import StoreLockedError
 from reput.manifest import OWN_DIRECTORY
 from reput.pluginrecord import SUSPEND, PluginRecord, PluginRecords
 from reput.progress import ProgressFile
+from reput.storelock import StoreLock
 
 __all__ = ["Answer", "change_plugin"]
 

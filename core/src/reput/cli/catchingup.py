@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from reput.checkpoint import StoreLock
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure, warn
 from reput.cli.opening import open_to_read, open_to_write
@@ -28,6 +27,7 @@ from reput.pluginrecord import PluginRecords
 from reput.pluginset import installed
 from reput.progress import Progress as Place
 from reput.progress import ProgressFile
+from reput.storelock import StoreLock
 
 if TYPE_CHECKING:
     from reput.dispatcher import PluginState

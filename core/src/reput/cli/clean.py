@@ -106,10 +106,10 @@ def _config(kept: RetentionConfig, changes: dict[str, Any]) -> RetentionConfig:
 
 
 def _check_nobody_writes(root: str) -> None:
-    from reput.checkpoint import StoreLock
     from reput.cli.exitcodes import ExitCode
     from reput.cli.failures import Failure
     from reput.disk import Disk
+    from reput.storelock import StoreLock
 
     lock = StoreLock(os.path.join(root, "lock"), root, Disk())
     if lock.is_taken():

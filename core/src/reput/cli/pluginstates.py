@@ -58,9 +58,9 @@ _FIELDS = (
 
 def states_of(store: Store) -> list[PluginState]:
     """The plugins' states; of a store that is only read, those in the process that writes it."""
-    from reput.checkpoint import StoreLock
     from reput.disk import Disk
     from reput.dispatcher import READING, RUNNING
+    from reput.storelock import StoreLock
 
     states = store.plugins()
     lock = StoreLock(os.path.join(store.root, "lock"), store.root, Disk())

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.checkpoint import StoreLock
 from reput.disk import Disk
 from reput.errors import PluginError, StoreNotFoundError
 from reput.manifest import OWN_DIRECTORY, Manifest
@@ -37,6 +36,7 @@ from reput.rebuild.tasks import (
 )
 from reput.rebuild.worker import Job, Worker
 from reput.storeconfig import decide
+from reput.storelock import StoreLock
 
 if TYPE_CHECKING:
     from reput.logreader import CommitLogReader

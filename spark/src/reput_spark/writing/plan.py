@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 import reput
-from reput.checkpoint import StoreLock
 from reput.clock import system_clock
 from reput.config import CommitLogConfig
 from reput.disk import Disk
@@ -19,6 +18,7 @@ from reput.manifest import Manifest
 from reput.plugin import build_config
 from reput.pluginset import PluginSet
 from reput.storeconfig import LOG_SECTION, decide
+from reput.storelock import StoreLock
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.localpaths import local_path
 from reput_spark.writing.intents import load_writes

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 import reput
-from reput.checkpoint import StoreLock
 from reput.closerecord import CloseRecord
 from reput.disk import FilePool
 from reput.errors import ReputError, StoreLockedError
 from reput.manifest import OWN_DIRECTORY
 from reput.mappedfile import MappedFileQueue
 from reput.storeconfig import LOG_SECTION
+from reput.storelock import StoreLock
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.intents import Intent
 from reput_spark.writing.plan import refuse_damaged, refuse_foreign, refuse_open
