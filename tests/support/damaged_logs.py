@@ -16,7 +16,7 @@ def config(**options):
     return {"commitlog": {"file_size": FILE_SIZE, "preallocate": False, **options}}
 
 
-def open_store(root, mode="w", *, disk=None, plugins=(), clock=None, **options):
+def open_store(root, mode="w", *, disk=None, plugins=(), clock=None, follow_links=False, **options):
     return reput.open(
         root,
         mode,
@@ -25,6 +25,7 @@ def open_store(root, mode="w", *, disk=None, plugins=(), clock=None, **options):
         disk=disk or QuickDisk(),
         clock=clock or ManualClock(),
         threads=False,
+        follow_links=follow_links,
     )
 
 

@@ -3,27 +3,29 @@
 Everything that changes or reads a file of a store goes through a `Disk`. That keeps three promises
 in one place: what is created is created at full size, a short write is finished or an error, and
 nothing is reported flushed that was not. Tests put a disk of their own in its stead.
+
+A disk that is bound to a store by `Disk.at` also leaves everything alone that is not part of the
+store; see `reput.storeroot`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import mmap
 import os
+import stat
 import struct
-import threading
-from collections import OrderedDict
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
+
+from reput.errors import UnsafePathError
+from reput.filepool import FilePool
+from reput.storeroot import ANYWHERE, Entry, StoreRoot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     Buffer = bytes | bytearray | memoryview
 
-__all__ = ["Disk", "FilePool"]
+__all__ = ["Disk", "Entry", "FilePool"]
 
 _FLOCK: Final = struct.Struct(
     "hhqqi"
@@ -34,15 +36,101 @@ _GET_LOCK: Final[int] = getattr(fcntl, "F_OFD_GETLK", fcntl.F_GETLK)
 
 
 class Disk:
-    """File operations of a store; every method raises `OSError` when the system does."""
+    """File operations of a store; every method raises `OSError` when the system does.
+
+    A subclass keeps what it knows in ordinary attributes: `at` gives them to the bound disk, too.
+    """
+
+    # The one thing that a disk and those bound from it do not share.
+    __slots__ = ("__dict__", "__weakref__", "_root")
+    _root: StoreRoot
+
+    def __new__(cls, *args: object, **options: object) -> Self:
+        """Bound to nothing; here, as subclasses need not call ``__init__`` of this class."""
+        made = super().__new__(cls)
+        made._root = ANYWHERE
+        return made
+
+    # ------------------------------------------------------------------ one store's disk
+
+    def at(self, root: str, *, follow_links: bool = False) -> Self:
+        """This disk for one store only.
+
+        What it returns is of the same class and shares all attributes with this one, so that what a
+        subclass counts, plans or refuses goes on. It refuses every path outside of ``root``
+        and, unless told otherwise, every symbolic link below it: the root itself and what is
+        above it may be links. It also opens no pipes and devices, and writes no file that has a
+        second name (a hard link).
+
+        Args:
+            root: absolute path of the store's directory; it need not be there yet.
+            follow_links: whether links below the root are followed.
+
+        Raises:
+            UnsafePathError: this disk is bound already, and ``root`` is outside of its root.
+        """
+        outer = None if self._root is ANYWHERE else self._root
+        if outer is not None:
+            outer.names(root)
+            if outer.follow_links:
+                follow_links, outer = True, None
+        made = object.__new__(type(self))
+        made.__dict__ = self.__dict__
+        made._root = StoreRoot(root, follow_links=follow_links, outer=outer)
+        return made
+
+    @property
+    def follows_links(self) -> bool:
+        """Whether symbolic links are followed: always but for a disk of `at`."""
+        return self._root.follow_links
+
+    def shut(self, reason: str) -> None:
+        """Refuse every operation that changes something from now on; reading goes on.
+
+        Only this disk's operations: others of the same store, or of other stores, are not
+        concerned. A map that was made before can still be written through.
+
+        Args:
+            reason: why, for the error's text.
+        """
+        if self._root is ANYWHERE:
+            raise ValueError("only a disk that is bound to a store can be shut; see Disk.at")
+        self._root.shut_reason = reason
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether `shut` was called."""
+        return self._root.shut_reason is not None
+
+    def let_go(self) -> None:
+        """Close the descriptor of the store's root; what comes later opens it again."""
+        self._root.let_go()
+
+    # ------------------------------------------------------------------ open files
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
         """Open ``path`` and return its descriptor; ``create`` implies ``write``."""
         flags = os.O_RDWR if write or create else os.O_RDONLY
         if create:
             flags |= os.O_CREAT
+        if write or create:
+            self._root.require_open(path)
         flags |= getattr(os, "O_NONBLOCK", 0)  # nobody waits for the other end of a foreign pipe
-        return os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o644)
+        flags |= getattr(os, "O_CLOEXEC", 0)
+        with self._root.parent(path) as (directory, name):
+            if directory is None:
+                return os.open(path, flags, 0o644)
+            return self._root.open_file(directory, name, path, flags)
+
+    def create_fresh(self, path: str) -> int:
+        """Make an empty file for writing, for what is under way and gets another name later.
+
+        What a crash left under that name is removed first and never opened: nobody else can hold
+        the new file, and no bytes of the old one can be taken for its own.
+        """
+        if self.exists(path):
+            self.remove(path)
+        return self.open(path, create=True)
 
     def close(self, descriptor: int) -> None:
         """Close a descriptor of `open`."""
@@ -101,10 +189,12 @@ class Disk:
 
     def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
         """Write a first part of ``data``; the number of bytes written, often all. Use `write`."""
+        self._root.require_open(descriptor)
         return os.pwrite(descriptor, data, position)
 
     def allocate(self, descriptor: int, size: int) -> None:
         """Give the file ``size`` bytes of real space, so that writing it cannot run out of it."""
+        self._root.require_open(descriptor)
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, 0, size)
         else:
@@ -112,10 +202,12 @@ class Disk:
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Set the size of the file; what is added reads as zero and takes no space yet."""
+        self._root.require_open(descriptor)
         os.ftruncate(descriptor, size)
 
     def flush(self, descriptor: int) -> None:
         """Return when the file's bytes are on disk, those written through a map included."""
+        self._root.require_open(descriptor)
         if hasattr(os, "fdatasync"):
             os.fdatasync(descriptor)
         else:
@@ -123,40 +215,80 @@ class Disk:
 
     def map(self, descriptor: int, size: int) -> mmap.mmap:
         """Map the first ``size`` bytes for writing; only for files that `allocate` made."""
+        self._root.require_open(descriptor)
         return mmap.mmap(descriptor, size)
+
+    # ------------------------------------------------------------------ names
 
     def rename(self, source: str, target: str) -> None:
         """Put ``source`` in the place of ``target``, at once."""
-        os.replace(source, target)
+        self._root.require_open(source)
+        with self._root.parent(source) as (old, name), self._root.parent(target) as (new, fresh):
+            self._refuse_link(old, name, source)
+            self._refuse_link(new, fresh, target)
+            os.replace(name, fresh, src_dir_fd=old, dst_dir_fd=new)
 
     def remove(self, path: str) -> None:
         """Remove a file."""
-        os.unlink(path)
+        self._root.require_open(path)
+        with self._root.parent(path) as (directory, name):
+            self._refuse_link(directory, name, path)
+            os.unlink(name, dir_fd=directory)
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory that is empty."""
-        os.rmdir(path)
+        self._root.require_open(path)
+        with self._root.parent(path) as (directory, name):
+            self._refuse_link(directory, name, path)
+            os.rmdir(name, dir_fd=directory)
 
     def exists(self, path: str) -> bool:
         """Whether there is anything under that name."""
-        return os.path.lexists(path)
+        try:
+            with self._root.parent(path) as (directory, name):
+                os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except UnsafePathError:
+            raise
+        except (OSError, ValueError):
+            return False
+        return True
 
     def leads_nowhere(self, path: str) -> bool:
         """Whether there is a symbolic link of that name, to something that is not there."""
-        return os.path.islink(path) and not os.path.exists(path)
+        if self.follows_links:
+            with self._root.parent(path):
+                return os.path.islink(path) and not os.path.exists(path)
+        if self.exists(path):
+            self.status(path)
+        return False
+
+    def status(self, path: str) -> os.stat_result:
+        """Size, times and the like of the file or directory."""
+        with self._root.parent(path) as (directory, name):
+            if directory is None:
+                return os.stat(path)
+            return self._root.status(directory, name, path)
 
     def identity(self, path: str) -> tuple[int, int]:
         """What tells the file or directory from all others, whichever path leads to it."""
-        about = os.stat(path)
+        about = self.status(path)
         return about.st_dev, about.st_ino
 
     def modified(self, path: str) -> int:
         """When the file's bytes were changed for the last time, ms since the epoch."""
-        return os.stat(path).st_mtime_ns // 1_000_000
+        return self.status(path).st_mtime_ns // 1_000_000
 
     def usage(self, path: str) -> tuple[int, int]:
         """Bytes in use, and bytes that we may still use, of the file system that holds ``path``."""
-        facts = os.statvfs(path)
+        if self.follows_links:
+            with self._root.parent(path):
+                facts = os.statvfs(path)
+        else:
+            descriptor = self._root.open_directory(path)
+            try:
+                facts = os.fstatvfs(descriptor)
+            finally:
+                os.close(descriptor)
         used = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
         return used, facts.f_bavail * facts.f_frsize
 
@@ -198,11 +330,13 @@ class Disk:
         pid = _lock_owner(descriptor)
         return pid if pid is not None and pid > 0 else None
 
-    def list(self, path: str) -> list[os.DirEntry[str]]:
+    def list(self, path: str) -> list[Entry]:
         """Entries of a directory sorted by name; empty where there is no such directory."""
         try:
-            with os.scandir(path) as entries:
-                return sorted(entries, key=lambda entry: entry.name)
+            if self.follows_links:
+                with self._root.parent(path), os.scandir(path) as entries:
+                    return sorted(entries, key=lambda entry: entry.name)
+            return sorted(self._root.list(path), key=lambda entry: entry.name)
         except FileNotFoundError:
             return []
 
@@ -213,8 +347,10 @@ class Disk:
         flush the directories that hold them.
         """
         missing = []
-        while not os.path.isdir(path) and path not in ("", os.sep):
+        while not self._is_directory(path) and path not in ("", os.sep):
             missing.append(path)
+            if path == self._root.path:
+                break
             path = os.path.dirname(path)
         for each in reversed(missing):
             self.make_one_directory(each)
@@ -223,19 +359,37 @@ class Disk:
 
     def make_one_directory(self, path: str) -> None:
         """Make a directory in one that is there; use `make_directory`."""
+        self._root.require_open(path)
         try:
-            os.mkdir(path)
+            with self._root.parent(path) as (directory, name):
+                os.mkdir(name, dir_fd=directory)
         except FileExistsError:
-            if not os.path.isdir(path):  # else somebody was quicker
+            if not self._is_directory(path):  # else somebody was quicker
                 raise
 
     def flush_directory(self, path: str) -> None:
         """Return when names made, renamed or removed in that directory are on disk."""
-        descriptor = os.open(path, os.O_RDONLY)
+        self._root.require_open(path)
+        descriptor = self._root.open_directory(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def _is_directory(self, path: str) -> bool:
+        try:
+            return stat.S_ISDIR(self.status(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def _refuse_link(self, directory: int | None, name: str, path: str) -> None:
+        if directory is not None:
+            try:
+                self._root.status(directory, name, path)
+            except FileNotFoundError:
+                return  # for the operation to say, where it matters
+
+    # ------------------------------------------------------------------ small files
 
     def replace(self, path: str, data: bytes) -> None:
         """Replace a small file so that a crash leaves the whole old or the whole new one.
@@ -244,9 +398,8 @@ class Disk:
         this returns.
         """
         fresh = f"{path}.new"
-        descriptor = self.open(fresh, create=True)
+        descriptor = self.create_fresh(fresh)
         try:
-            self.truncate(descriptor, 0)
             self.write(descriptor, data, 0)
             self.flush(descriptor)
         finally:
@@ -261,100 +414,6 @@ class Disk:
             return self.read(descriptor, min(self.size(descriptor), limit), 0)
         finally:
             self.close(descriptor)
-
-
-class FilePool:
-    """Open descriptors of many files, at most ``max_open`` at a time, least recently used out.
-
-    A descriptor that somebody is using is pinned and never closed under them, so the number open
-    can pass ``max_open`` by the number of threads. Thread-safe.
-    """
-
-    def __init__(self, disk: Disk, max_open: int = 256, *, write: bool = False) -> None:
-        self._disk = disk
-        self._max_open = max_open
-        self._write = write
-        self._lock = threading.Lock()
-        self._idle: OrderedDict[str, int] = OrderedDict()
-        self._pinned: dict[str, tuple[int, int]] = {}  # path -> (descriptor, users)
-        self._doomed: set[str] = set()
-
-    @contextlib.contextmanager
-    def descriptor(self, path: str) -> Iterator[int]:
-        """The file's descriptor, open for the time of the ``with`` block."""
-        descriptor = self._pin(path)
-        try:
-            yield descriptor
-        finally:
-            self._unpin(path)
-
-    def read(self, path: str, size: int, position: int) -> bytes:
-        """`Disk.read` of a pooled file."""
-        descriptor = self._pin(path)
-        try:
-            return self._disk.read(descriptor, size, position)
-        finally:
-            self._unpin(path)
-
-    def write(self, path: str, data: Buffer, position: int) -> None:
-        """`Disk.write` of a pooled file."""
-        descriptor = self._pin(path)
-        try:
-            self._disk.write(descriptor, data, position)
-        finally:
-            self._unpin(path)
-
-    def flush(self, paths: Sequence[str]) -> None:
-        """`Disk.flush` of each path."""
-        for path in paths:
-            with self.descriptor(path) as descriptor:
-                self._disk.flush(descriptor)
-
-    def forget(self, path: str) -> None:
-        """Close the file's descriptor as soon as nobody uses it; call before removing the file."""
-        with self._lock:
-            descriptor = self._idle.pop(path, None)
-            if path in self._pinned:
-                self._doomed.add(path)
-        if descriptor is not None:
-            self._disk.close(descriptor)
-
-    def close(self) -> None:
-        """Close every idle descriptor; those in use close when their user is done."""
-        with self._lock:
-            idle, self._idle = list(self._idle.values()), OrderedDict()
-            self._doomed.update(self._pinned)
-        for descriptor in idle:
-            self._disk.close(descriptor)
-
-    def _pin(self, path: str) -> int:
-        with self._lock:
-            held = self._pinned.get(path)
-            if held is not None:
-                self._pinned[path] = (held[0], held[1] + 1)
-                return held[0]
-            descriptor = self._idle.pop(path, -1)
-            if descriptor < 0:
-                descriptor = self._disk.open(path, write=self._write)
-            self._pinned[path] = (descriptor, 1)
-            return descriptor
-
-    def _unpin(self, path: str) -> None:
-        surplus = []
-        with self._lock:
-            descriptor, users = self._pinned.pop(path)
-            if users > 1:
-                self._pinned[path] = (descriptor, users - 1)
-                return
-            if path in self._doomed:
-                self._doomed.discard(path)
-                surplus.append(descriptor)
-            else:
-                self._idle[path] = descriptor
-                while len(self._idle) > self._max_open:
-                    surplus.append(self._idle.popitem(last=False)[1])
-        for descriptor in surplus:
-            self._disk.close(descriptor)
 
 
 def _ask_lock(descriptor: int, command: int) -> tuple[int, int]:

@@ -19,6 +19,7 @@ __all__ = [
     "CorruptFileError",
     "CreateMappedFileError",
     "DiskFullError",
+    "DiskShutError",
     "FlushDiskTimeoutError",
     "LightQueueCountError",
     "MessageIllegalError",
@@ -36,6 +37,7 @@ __all__ = [
     "StoreClosedError",
     "StoreLockedError",
     "StoreNotFoundError",
+    "UnsafePathError",
 ]
 
 
@@ -121,6 +123,37 @@ class StoreClosedError(ReputError):
 
     def __str__(self) -> str:
         return f"{self.path}: the store is closed; open it again"
+
+
+@attrs.define(eq=False, slots=False)
+class UnsafePathError(ReputError, OSError):
+    """A link, a pipe or a path that would lead out of the store; nothing was read or changed."""
+
+    path: str
+    found: str
+    advice: str
+
+    def __attrs_post_init__(self) -> None:
+        self.errno = errno.ELOOP
+        self.filename = self.path
+
+    def __str__(self) -> str:
+        text = f"{self.path}: {self.found}"
+        return f"{text}; {self.advice}" if self.advice else text
+
+
+@attrs.define(eq=False, slots=False)
+class DiskShutError(ReputError, OSError):
+    """A change of a store's files when the store takes none any more."""
+
+    path: str
+    reason: str
+
+    def __attrs_post_init__(self) -> None:
+        self.errno = errno.EROFS  # no `filename`: an error of two facts that has one pickles wrong
+
+    def __str__(self) -> str:
+        return f"{self.path}: nothing is changed any more: {self.reason}"
 
 
 @attrs.define(eq=False, slots=False)

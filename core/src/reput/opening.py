@@ -93,6 +93,7 @@ def open_store(
     forget: Collection[str] = (),
     progress: Callable[[int, int], None] | None = None,
     threads: bool = True,
+    follow_links: bool = False,
 ) -> Store:
     """Open a store of ours or of RocketMQ's.
 
@@ -113,8 +114,12 @@ def open_store(
             `Store.wait_dispatched` and `Store.close`, and files are flushed inside of
             `Store.flush` and `Store.close`, all on the caller's thread and in the same order each
             time.
+        follow_links: whether symbolic links below the store's directory are followed, wherever they
+            lead. Only for links that you made yourself: in a store that somebody else packed, a
+            link has a writer change what it leads to. ``path`` itself may always be a link.
 
     Raises:
+        UnsafePathError: a link below the store's directory, a pipe or a device.
         StoreNotFoundError: no store there, and ``mode`` is ``"r"``.
         StoreLockedError: another writer has it open.
         ConfigError: an unknown section or option, or a wrong value.
@@ -123,7 +128,9 @@ def open_store(
     """
     if mode not in ("w", "r"):
         raise ValueError(f'mode must be "w" or "r", not {mode!r}')
-    opening = _Opening(os.path.abspath(os.fspath(path)), mode == "w", disk or Disk(), clock)
+    root, outer = os.path.abspath(os.fspath(path)), disk or Disk()
+    bound = outer.at(root, follow_links=follow_links)
+    opening = _Opening(root, mode == "w", bound, outer, clock)
     opening.threads = threads
     try:
         return opening.run(plugins, read_sections(config), frozenset(forget), progress)
@@ -136,11 +143,17 @@ class _Opening:
     """One opening under way; knows what to undo when it fails."""
 
     def __init__(
-        self, root: str, writable: bool, disk: Disk, clock: Callable[[], int] | None
+        self,
+        root: str,
+        writable: bool,
+        disk: Disk,
+        outer: Disk,
+        clock: Callable[[], int] | None,
     ) -> None:
         self.root = root
         self.writable = writable
         self.disk = disk
+        self.outer = outer  # for the directories above the store, and nothing else
         self.clock = clock
         self.threads = True
         self.pool = FilePool(disk, _LOG_FILES_OPEN)
@@ -176,7 +189,7 @@ class _Opening:
                 build_config(
                     RetentionConfig, RETENTION_SECTION, sections.get(RETENTION_SECTION, {})
                 )
-            self.disk.make_directory(self.root, durable=True)
+            self.outer.make_directory(self.root, durable=True)
             self.lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
             self.lock.acquire()
         elif not self.disk.exists(log_directory):
@@ -375,7 +388,7 @@ class _Opening:
             for directory in (self.root, own, self.log.files.directory):
                 self.disk.flush_directory(directory)
             with contextlib.suppress(PermissionError):  # not ours, and it was there before us
-                self.disk.flush_directory(os.path.dirname(self.root))
+                self.outer.flush_directory(os.path.dirname(self.root))
         fresh = Manifest(tuple(sorted(plugins.plugins)), sections)
         if fresh != manifest:
             fresh.save(self.root, self.disk)
@@ -460,6 +473,7 @@ class _Opening:
     def release(self) -> None:
         """Close files and give up the lock."""
         with contextlib.ExitStack() as stack:  # each of them, also when one before it fails
+            stack.callback(self.disk.let_go)
             if self.lock is not None:
                 stack.callback(self.lock.release)
             stack.callback(self.pool.close)

@@ -1,11 +1,11 @@
-"""`StoreLock`: the writer's lock on a store, and who holds it.
+r"""`StoreLock`: the writer's lock on a store, and who holds it.
 
 The lock is the operating system's, on the first byte of the file ``lock``, where RocketMQ takes
 its own. Ours belongs to the open file and not to the process (`Disk.lock`), so that reading the
 file in the writer's process, to copy the store, does not give it up. The system does not tell who
 holds such a lock; so the holder writes that into the file, behind RocketMQ's four letters:
 
-    lock <process id> <when the process began>\\n
+    lock <process id> <when the process began>\n
 
 It counts only while the lock is held, and while there is such a process.
 

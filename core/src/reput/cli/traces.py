@@ -6,7 +6,7 @@ import os
 from typing import Any, NamedTuple
 
 from reput.checkpoint import Checkpoint
-from reput.disk import Disk
+from reput.disk import Disk, Entry
 from reput.manifest import Manifest
 
 __all__ = ["Traces", "traces_of"]
@@ -79,7 +79,7 @@ def _writer_pid(path: str, disk: Disk) -> int | None:
     return pid if pid > 0 else None
 
 
-def _size(entry: os.DirEntry[str], disk: Disk) -> int:
+def _size(entry: Entry, disk: Disk) -> int:
     """Bytes on disk; files with holes, as RocketMQ's queues are, take less than their length."""
     try:
         if entry.is_dir(follow_symlinks=False):

@@ -18,7 +18,7 @@ from reput_consumequeue.layout import UNIT, UNIT_DTYPE, UNIT_SIZE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from reput.disk import Disk, FilePool
+    from reput.disk import Disk, Entry, FilePool
     from reput.losses import Loss
 
     Units = np.ndarray[tuple[int], np.dtype[np.void]]
@@ -124,7 +124,7 @@ class FileSet:
                 self.new_directories.update((topic, every_queue, os.path.dirname(every_queue)))
 
 
-def unit_file_size(entry: os.DirEntry[str]) -> int | None:
+def unit_file_size(entry: Entry) -> int | None:
     """Size of a directory's entry, bytes; None where that is no file of units, or no more."""
     name = entry.name
     if not (len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit()):

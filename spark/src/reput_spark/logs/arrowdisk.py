@@ -11,7 +11,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from reput.disk import Disk
+from reput.disk import Disk, Entry
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile
@@ -52,7 +52,7 @@ class LocalDisk(Disk):
     def __init__(self, only: str | None = None) -> None:
         self._only = only
 
-    def list(self, path: str) -> list[os.DirEntry[str]]:
+    def list(self, path: str) -> list[Entry]:
         """See `Disk.list`."""
         return [each for each in super().list(path) if self._only in (None, each.name)]
 
@@ -154,7 +154,7 @@ class ArrowDisk(Disk):
 
     # One by one and not through `__getattr__`: each is there in `Disk`, and would be found.
     allocate = truncate = flush = map = rename = remove = remove_directory = write_some
-    identity = usage = lock = is_locked = lock_holder = write_some
+    identity = status = usage = lock = is_locked = lock_holder = write_some
     make_one_directory = make_directory = flush_directory = replace = write_some
 
 

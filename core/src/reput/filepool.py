@@ -1,0 +1,109 @@
+"""`FilePool`: open descriptors of many files, kept for the next one who asks."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from reput.disk import Buffer, Disk
+
+__all__ = ["FilePool"]
+
+
+class FilePool:
+    """Open descriptors of many files, at most ``max_open`` at a time, least recently used out.
+
+    A descriptor that somebody is using is pinned and never closed under them, so the number open
+    can pass ``max_open`` by the number of threads. Thread-safe.
+    """
+
+    def __init__(self, disk: Disk, max_open: int = 256, *, write: bool = False) -> None:
+        self._disk = disk
+        self._max_open = max_open
+        self._write = write
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[str, int] = OrderedDict()
+        self._pinned: dict[str, tuple[int, int]] = {}  # path -> (descriptor, users)
+        self._doomed: set[str] = set()
+
+    @contextlib.contextmanager
+    def descriptor(self, path: str) -> Iterator[int]:
+        """The file's descriptor, open for the time of the ``with`` block."""
+        descriptor = self._pin(path)
+        try:
+            yield descriptor
+        finally:
+            self._unpin(path)
+
+    def read(self, path: str, size: int, position: int) -> bytes:
+        """`Disk.read` of a pooled file."""
+        descriptor = self._pin(path)
+        try:
+            return self._disk.read(descriptor, size, position)
+        finally:
+            self._unpin(path)
+
+    def write(self, path: str, data: Buffer, position: int) -> None:
+        """`Disk.write` of a pooled file."""
+        descriptor = self._pin(path)
+        try:
+            self._disk.write(descriptor, data, position)
+        finally:
+            self._unpin(path)
+
+    def flush(self, paths: Sequence[str]) -> None:
+        """`Disk.flush` of each path."""
+        for path in paths:
+            with self.descriptor(path) as descriptor:
+                self._disk.flush(descriptor)
+
+    def forget(self, path: str) -> None:
+        """Close the file's descriptor as soon as nobody uses it; call before removing the file."""
+        with self._lock:
+            descriptor = self._idle.pop(path, None)
+            if path in self._pinned:
+                self._doomed.add(path)
+        if descriptor is not None:
+            self._disk.close(descriptor)
+
+    def close(self) -> None:
+        """Close every idle descriptor; those in use close when their user is done."""
+        with self._lock:
+            idle, self._idle = list(self._idle.values()), OrderedDict()
+            self._doomed.update(self._pinned)
+        for descriptor in idle:
+            self._disk.close(descriptor)
+
+    def _pin(self, path: str) -> int:
+        with self._lock:
+            held = self._pinned.get(path)
+            if held is not None:
+                self._pinned[path] = (held[0], held[1] + 1)
+                return held[0]
+            descriptor = self._idle.pop(path, -1)
+            if descriptor < 0:
+                descriptor = self._disk.open(path, write=self._write)
+            self._pinned[path] = (descriptor, 1)
+            return descriptor
+
+    def _unpin(self, path: str) -> None:
+        surplus = []
+        with self._lock:
+            descriptor, users = self._pinned.pop(path)
+            if users > 1:
+                self._pinned[path] = (descriptor, users - 1)
+                return
+            if path in self._doomed:
+                self._doomed.discard(path)
+                surplus.append(descriptor)
+            else:
+                self._idle[path] = descriptor
+                while len(self._idle) > self._max_open:
+                    surplus.append(self._idle.popitem(last=False)[1])
+        for descriptor in surplus:
+            self._disk.close(descriptor)
