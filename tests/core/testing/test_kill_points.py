@@ -22,10 +22,9 @@ def test_there_is_a_copy_between_every_two_operations(disk):
     with disk.watching():
         disk.replace(str(disk.root / "note"), b"text")
 
-    assert names(disk) == [[], *[["note.new"]] * 3, ["note"]]
+    assert names(disk) == [[], *[["note.new"]] * 2, ["note"]]
     assert [point.operation for point in disk.points] == [
         "create note.new",
-        "truncate note.new",
         "write note.new",
         "flush note.new",
         "end",
@@ -53,7 +52,64 @@ def test_what_a_map_was_given_is_in_the_copies(disk):
     view.close()
     disk.close(descriptor)
 
-    assert (disk.points[0].root / "file").read_bytes()[10:14] == b"text"
+    assert [point.operation for point in disk.points] == [
+        "store into file",
+        "flush file",
+        "end",
+    ]
+    assert [_text(point) for point in disk.points] == [bytes(4), b"text", b"text"]
+
+
+def _text(point):
+    return (point.root / "file").read_bytes()[10:14]
+
+
+def test_somebody_may_look_at_the_directory_between_the_operations(tmp_path):
+    seen = []
+    root = tmp_path / "store"
+    disk = KillPoints(
+        root,
+        tmp_path / "killed",
+        beside=lambda operation: seen.append((operation, sorted(p.name for p in root.iterdir()))),
+    )
+    root.mkdir()
+
+    with disk.watching():
+        disk.replace(str(root / "note"), b"text")
+
+    assert seen == [
+        ("create note.new", []),
+        ("write note.new", ["note.new"]),
+        ("flush note.new", ["note.new"]),
+        ("end", ["note"]),
+    ]
+
+
+def test_what_is_wrong_for_a_reader_comes_out_of_the_block_and_not_of_the_operation(tmp_path):
+    def look(operation):
+        raise LookupError(operation)
+
+    disk = KillPoints(tmp_path / "store", tmp_path / "killed", beside=look)
+    disk.root.mkdir()
+
+    with pytest.raises(LookupError, match=r"create note\.new"), disk.watching():
+        disk.replace(str(disk.root / "note"), b"text")
+
+    assert (disk.root / "note").read_bytes() == b"text"
+
+
+def test_only_some_points_are_tried_where_time_is_short(disk, monkeypatch):
+    monkeypatch.delenv("REPUT_SOAK", raising=False)
+    with disk.watching():
+        for number in range(20):
+            disk.replace(str(disk.root / f"note {number}"), b"text")
+    tried = []
+
+    count = disk.check_each(lambda root, point: tried.append(point.number), most=4)
+
+    assert count == len(tried) < len(disk.points)
+    assert tried[0] == 0
+    assert tried[-1] == len(disk.points) - 1
 
 
 def test_nothing_is_copied_outside_of_the_block(disk):
@@ -69,7 +125,7 @@ def test_a_failing_check_names_the_operation(disk):
     def check(root, point):
         assert not (root / "note").exists()
 
-    with pytest.raises(AssertionError, match=r"point 4 of 5, in front of: end(.|\n)*KILL_POINT"):
+    with pytest.raises(AssertionError, match=r"point 3 of 4, in front of: end(.|\n)*KILL_POINT"):
         disk.check_each(check)
 
 

@@ -11,12 +11,14 @@ A kill takes nothing that was written, so what it leaves is a copy of the store'
 moment. Every order of two notes that one process writes shows in some of these copies: the one of
 them there, and the other one not yet.
 
-A failure names the operation, and the command that tries only that moment again, by the environment
-variable ``REPUT_KILL_POINT``.
+A reader may look at the directory itself between the operations (``beside``), as another process
+would. A failure names the operation, and the command that tries only that moment again, by the
+environment variable ``REPUT_KILL_POINT``.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import threading
@@ -29,7 +31,8 @@ import attrs
 
 from reput.disk import Disk
 from reput.testing.disks import QuickDisk
-from reput.testing.powercuts import command_for
+from reput.testing.powercuts import command_for, is_soak
+from reput.testing.rules import spread
 
 if TYPE_CHECKING:
     from reput.disk import Buffer
@@ -65,6 +68,8 @@ class KillPoints(QuickDisk):
         root: the store's directory.
         copies: where the copies go.
         note: called at each point; a good note is what was acknowledged by then.
+        beside: called at each point with the operation that is to come; what it raises comes out
+            of `watching`, not out of the operation.
 
     Attributes:
         points: the moments, in their order.
@@ -75,11 +80,14 @@ class KillPoints(QuickDisk):
         root: str | os.PathLike[str],
         copies: str | os.PathLike[str],
         note: Callable[[], Any] | None = None,
+        beside: Callable[[str], object] | None = None,
     ) -> None:
         self.root = Path(root)
         self.points: list[KillPoint] = []
         self._copies = Path(copies)
         self._note = note
+        self._beside = beside
+        self._beside_error: BaseException | None = None
         self._is_watching = False
         self._is_changed = False  # since the last point
         self._lock = threading.RLock()
@@ -98,19 +106,34 @@ class KillPoints(QuickDisk):
                 self._is_changed = True
                 self._take("end")
                 self._is_watching = False
+                error, self._beside_error = self._beside_error, None
+            if error is not None:
+                raise error
 
-    def check_each(self, check: Callable[[Path, KillPoint], object]) -> int:
+    def check_each(
+        self, check: Callable[[Path, KillPoint], object], most: int | None = None
+    ) -> int:
         """Call ``check`` with the copy of each point, which is removed afterwards.
 
+        Args:
+            check: takes the copy and the point.
+            most: about how many points to try, spread evenly; all with ``REPUT_SOAK=1``, and when
+                left out.
+
         Returns:
-            How many points there were.
+            How many points were tried.
 
         Raises:
             AssertionError: ``check`` has failed; the text says at which point.
         """
+        chosen = set(range(len(self.points)))
+        if most is not None and not is_soak():
+            chosen = set(spread(len(self.points) - 1, most))
         wanted = os.environ.get(POINT_VARIABLE)
+        if wanted is not None:
+            chosen = {int(wanted)}
         for point in self.points:
-            if wanted is None or wanted == str(point.number):
+            if point.number in chosen:
                 try:
                     check(point.root, point)
                 except Exception as error:
@@ -120,7 +143,7 @@ class KillPoints(QuickDisk):
                         f"{command_for(POINT_VARIABLE, str(point.number))}"
                     ) from error
             shutil.rmtree(point.root, ignore_errors=True)
-        return len(self.points)
+        return len(chosen)
 
     def _take(self, operation: str) -> None:
         if not self._is_changed:
@@ -131,6 +154,12 @@ class KillPoints(QuickDisk):
         copy_store(self.root, target)
         note = None if self._note is None else self._note()
         self.points.append(KillPoint(number, operation, target, note))
+        if self._beside is not None and self._beside_error is None:
+            try:
+                self._beside(operation)
+            except Exception as error:
+                error.add_note(f"beside a process that was going to {operation}")
+                self._beside_error = error
 
     @contextmanager
     def _operation(self, name: str, path: str, *, changes: bool = True) -> Iterator[None]:
@@ -181,6 +210,12 @@ class KillPoints(QuickDisk):
         with self._operation("flush", _path_of(descriptor), changes=False):
             super().flush(descriptor)
 
+    def map(self, descriptor: int, size: int) -> mmap.mmap:
+        """Map; what is stored by way of the map's ``[]`` is an operation."""
+        made = _Map(descriptor, size)
+        made.disk, made.path = self, _path_of(descriptor)
+        return made
+
     def rename(self, source: str, target: str) -> None:
         """Rename."""
         with self._operation("rename", source):
@@ -200,6 +235,17 @@ class KillPoints(QuickDisk):
         """Make a directory."""
         with self._operation("make directory", path):
             super().make_one_directory(path)
+
+
+class _Map(mmap.mmap):
+    """A map that tells its disk ahead of each change."""
+
+    disk: KillPoints
+    path: str
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        with self.disk._operation("store into", self.path):
+            super().__setitem__(key, value)
 
 
 def copy_store(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
