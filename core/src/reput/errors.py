@@ -21,6 +21,7 @@ __all__ = [
     "DiskFullError",
     "DiskShutError",
     "FlushDiskTimeoutError",
+    "ForkedStoreError",
     "LightQueueCountError",
     "MessageIllegalError",
     "MessageTooLargeError",
@@ -154,6 +155,21 @@ class DiskShutError(ReputError, OSError):
 
     def __str__(self) -> str:
         return f"{self.path}: nothing is changed any more: {self.reason}"
+
+
+@attrs.define(eq=False, slots=False)
+class ForkedStoreError(StoreClosedError):
+    """A call, in a forked child, on a store that its parent opened."""
+
+    opener_pid: int
+    child_pid: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: process {self.opener_pid} opened the store, and this is its forked "
+            f"child {self.child_pid}, which cannot use it; open it again here "
+            '(mode="r" while the other one writes), or start the child with "spawn"'
+        )
 
 
 @attrs.define(eq=False, slots=False)

@@ -13,13 +13,13 @@ When none are, a cohort waits for one that is close behind, and the log is read 
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from reput.decode import Decoder, End
+from reput.forked import end_forked_thread
 from reput.logreader import WindowReader
 from reput.plugincalls import is_users_interrupt
 
@@ -258,10 +258,7 @@ class Lane:
                 self.loop.returned(call.dispatcher)
 
     def _stop_if_forked(self) -> None:
-        # A plugin that forked comes back twice. The one in the child must not go on as if the
-        # store were its own: it has the same files open as the parent.
-        if os.getpid() != self.loop.process:
-            os._exit(70)
+        end_forked_thread(self.loop.process)
 
     # ------------------------------------------------------------------ running
 

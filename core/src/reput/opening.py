@@ -35,6 +35,7 @@ from reput.dispatcher import Dispatcher
 from reput.encode import Encoder
 from reput.errors import StoreNotFoundError
 from reput.flush import LogFlusher
+from reput.forked import guard
 from reput.housekeeping import Housekeeping
 from reput.ids import pack_host
 from reput.liveplugins import LivePlugins
@@ -354,6 +355,8 @@ class _Opening:
             release=self.release,
         )
         binding.store = store
+        guard(store, self.root)
+        guard(log, self.root)
         if live is not None:
             # Last: they put messages and read queues.
             live.workers.start()

@@ -7,12 +7,15 @@ until it has.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import attrs
+
+from reput.forked import end_forked_thread
 
 __all__ = ["Call", "PluginCalls", "is_users_interrupt"]
 
@@ -81,7 +84,15 @@ class PluginCalls:
         return call
 
     def _run(self, call: Call, function: Callable[[], Any]) -> None:
-        call.run(function)
+        process = os.getpid()
+
+        def made_here() -> Any:
+            try:
+                return function()
+            finally:
+                end_forked_thread(process)
+
+        call.run(made_here)
         with self._lock:
             if self._running.get(call.plugin) is call:
                 del self._running[call.plugin]

@@ -21,6 +21,7 @@ from reput.errors import (
     PluginError,
     ServiceNotAvailableError,
 )
+from reput.forked import is_forked
 from reput.ids import parse_message_id
 from reput.message import Message
 from reput.results import BatchReceipt, Receipt
@@ -381,8 +382,8 @@ class Store(StoreFacts):
     def close(self, timeout: float | None = None) -> None:
         """Dispatch and flush everything, then give up files, threads and the lock.
 
-        A second call does nothing. Where something could not be flushed or dispatched, the next
-        opening recovers as after a crash.
+        A second call does nothing, and so does one in a forked child. Where something could
+        not be flushed or dispatched, the next opening recovers as after a crash.
 
         Args:
             timeout: seconds to wait for plugins that are behind, which catch up next time; the
@@ -391,6 +392,8 @@ class Store(StoreFacts):
         Raises:
             ServiceNotAvailableError: flushing failed; everything is closed all the same.
         """
+        if is_forked(self):
+            return  # asked by way of a method that was bound before: `atexit`, an `ExitStack`
         with self._close_lock:
             if self._closed:
                 return

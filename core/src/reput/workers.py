@@ -21,6 +21,7 @@ import attrs
 
 from reput.dispatcher import RETRYING, RUNNING, STALLED
 from reput.errors import CreateMappedFileError
+from reput.forked import end_forked_thread
 from reput.plugincalls import is_users_interrupt
 
 if TYPE_CHECKING:
@@ -145,7 +146,11 @@ class Workers:
     def _call(self, worker: Worker) -> None:
         worker.started = time.monotonic()
         try:
-            answer = worker.function(now=self._clock())
+            try:
+                answer = worker.function(now=self._clock())
+            finally:
+                if worker.thread is not None:
+                    end_forked_thread(self._loop.process)
             if answer is not None and (not isinstance(answer, int) or isinstance(answer, bool)):
                 raise TypeError(f"reput_work returned {answer!r}; a time in ms or None expected")
         except BaseException as error:  # whatever a plugin raises
