@@ -146,6 +146,25 @@ def test_receipts_and_bound_methods_from_before_the_fork_are_refused_too(tmp_pat
     assert all(text.startswith("ForkedStoreError: ") for text in found), found
 
 
+def test_a_plugins_own_files_cannot_be_changed_in_a_child(tmp_path):
+    class Keeper(Plugin):
+        name = "keeper"
+
+        @reput.hookimpl
+        def reput_open(self, context):
+            self.context = context
+
+    keeper = Keeper()
+    with reput.open(tmp_path, plugins=[keeper], config=CONFIG):
+        directory = keeper.context.directory("keeper")
+
+        found = error_of(lambda: keeper.context.disk.replace(f"{directory}/file", b"x"))
+
+        assert "its forked child" in found
+        keeper.context.disk.replace(f"{directory}/other", b"x")
+    assert [path.name for path in (tmp_path / "keeper").iterdir()] == ["other"]
+
+
 def test_a_child_refuses_at_once_though_another_thread_holds_every_lock(tmp_path):
     with reput.open(tmp_path, plugins=[], config=CONFIG) as store:
         held, done = threading.Event(), threading.Event()

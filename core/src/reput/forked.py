@@ -13,17 +13,21 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from reput.errors import ForkedStoreError
 
-__all__ = ["end_forked_thread", "guard", "is_forked"]
+if TYPE_CHECKING:
+    from reput.disk import Disk
+
+__all__ = ["end_forked_thread", "guard", "guard_disk", "is_forked"]
 
 _HARMLESS: Final = frozenset({"close", "closed", "_forked"})
 _EXIT_CODE: Final = 70
 
 _forked_classes: dict[type, type] = {}
 _guarded: weakref.WeakKeyDictionary[Any, tuple[str, int]] = weakref.WeakKeyDictionary()
+_disks: weakref.WeakSet[Disk] = weakref.WeakSet()
 
 
 def guard(opened: object, root: str) -> None:
@@ -35,6 +39,11 @@ def guard(opened: object, root: str) -> None:
     """
     _forked_class(type(opened))
     _guarded[opened] = root, os.getpid()
+
+
+def guard_disk(disk: Disk) -> None:
+    """Have ``disk``, which is bound to one store, change nothing in children that are forked."""
+    _disks.add(disk)
 
 
 def is_forked(opened: object) -> bool:
@@ -93,6 +102,9 @@ def _in_child() -> None:
         opened.__dict__["_forked"] = about
         opened.__class__ = _forked_class(type(opened))
     _guarded.clear()
+    for disk in list(_disks):
+        disk.shut("a parent process opened the store, and this is its forked child")
+    _disks.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -35,7 +35,7 @@ from reput.dispatcher import Dispatcher
 from reput.encode import Encoder
 from reput.errors import StoreNotFoundError
 from reput.flush import LogFlusher
-from reput.forked import guard
+from reput.forked import guard, guard_disk
 from reput.housekeeping import Housekeeping
 from reput.ids import pack_host
 from reput.liveplugins import LivePlugins
@@ -357,6 +357,7 @@ class _Opening:
         binding.store = store
         guard(store, self.root)
         guard(log, self.root)
+        guard_disk(self.disk)
         if live is not None:
             # Last: they put messages and read queues.
             live.workers.start()
