@@ -158,6 +158,80 @@ def test_a_directory_that_rocketmq_wrote_is_taken_over(tmp_path):
     assert len(list(notes_of(root).glob("0*"))) == len(before)
 
 
+def left_by_rocketmq(root, count=60):
+    """A store whose queue was compacted, and went on; closed, and without a file of ours."""
+    made(root, count)
+    with open_store(root) as store:
+        store.compact()
+        put(store, range(count, count + 6))
+    shutil.rmtree(root / "reput")
+    (root / "abort").unlink(missing_ok=True)  # we leave one where there are no queues
+    return root
+
+
+def files_of(*directories):
+    return {path: path.read_bytes() for each in directories for path in sorted(each.iterdir())}
+
+
+def test_files_that_rocketmq_has_compacted_stay_as_they_are(tmp_path, caplog):
+    root = left_by_rocketmq(tmp_path / "store")
+    before = files_of(log_of(root), queue_of(root))
+    with open_store(root, "r") as store:
+        kept = bodies(store)
+
+    for _ in range(2):
+        with open_store(root) as store:
+            store.wait_dispatched()
+            assert bodies(store) == kept
+            queue = store.plugin_objects["compaction"].queues["t", 0]
+            assert not any(pair.lacks_notes for pair in queue.pairs)
+
+    assert len(kept[0]) == 4 + 6  # of 66 messages
+    assert files_of(log_of(root), queue_of(root)) == before
+    assert [each for each in caplog.records if each.name.startswith("reput_compaction._rec")] == []
+
+
+def test_taken_over_files_follow_a_log_that_goes_on_and_are_compacted_with_it(tmp_path):
+    root = left_by_rocketmq(tmp_path / "store")
+
+    with open_store(root) as store:
+        put(store, range(66, 76))
+        store.compact()
+
+        assert bodies(store) == ([b"body %d" % number for number in range(72, 76)], [])
+
+
+def test_without_notes_a_store_that_was_not_closed_is_compacted_from_its_log_again(tmp_path):
+    root = left_by_rocketmq(tmp_path / "store")
+    (root / "abort").write_bytes(b"")
+
+    with open_store(root) as store:
+        store.wait_dispatched()
+        found, holes = bodies(store)
+        store.compact()
+
+        assert (found, holes) == (everything(66), [])
+        assert bodies(store)[0] == everything(66)[-4:]
+
+
+def test_what_rocketmq_kept_and_the_log_has_in_another_shape_follows_the_log(tmp_path):
+    root = left_by_rocketmq(tmp_path / "store")
+    for path in (root / "commitlog").iterdir():
+        path.unlink()
+    with reput.open(root, plugins=[], config=LOG, disk=QuickDisk(), threads=False) as store:
+        for number in range(66):
+            store.put(reput.Message("t", b"other %d" % number, keys=f"k{number % 4}"))
+    shutil.rmtree(root / "reput")
+    (root / "abort").unlink(missing_ok=True)
+
+    with open_store(root) as store:
+        store.wait_dispatched()
+
+        found, holes = bodies(store)
+        assert found[-4:] == [b"other %d" % number for number in range(62, 66)]
+        assert (all(body.startswith(b"other") for body in found), holes) == (True, [])
+
+
 def test_what_rocketmq_kept_and_the_log_has_lost_stays_and_is_looked_for_once(tmp_path):
     root = made(tmp_path / "store", 60)
     trimmed(root)

@@ -175,8 +175,12 @@ class QueueRecovery:
         pool, disk, intact = self.files.pool, self.context.disk, None
         if not disk.exists(pair.notes.path):
             self.files.make_directory(self.queue.places.notes)
-            disk.close(disk.open(pair.notes.path, create=True))
+            descriptor = disk.open(pair.notes.path, create=True)
+            disk.truncate(descriptor, self.files.note_file_size)
+            disk.close(descriptor)
             self.files.note_names(self.queue.places.notes)
+            self.files.note_dirty(pair)
+            logger.info("files without notes of ours file=%s", pair.log.path)
         for handle, size, item in zip(
             pair.handles, self.files.all_sizes, (1, UNIT_SIZE, NOTE_SIZE), strict=True
         ):
@@ -223,9 +227,19 @@ class QueueRecovery:
         unknown = notes["queue_offset"][:sound] != units["queue_offset"]
         unknown |= notes["end_offset"][:sound] == UNKNOWN
         pair.lacks_notes = bool(unknown.any())
-        if pair.lacks_notes and self._is_in_the_log(pair, int(unknown.argmax()), notes):
-            # Nobody could tell whether the log has lost these, and the log can give them again.
-            sound = int(unknown.argmax())
+        if pair.lacks_notes and not self.context.clean:
+            # After a crash nobody could tell whether the log has lost these; it gives them again,
+            # where it can. Who closed the store left nothing here that the log does not have: then
+            # another's files stay as they are, and their notes follow when the log is read.
+            known = int(unknown.argmax())
+            if self._is_in_the_log(pair, known, notes):
+                logger.warning(
+                    "taken out of the log again, as nothing says where its records stood there and "
+                    "the store was not closed file=%s from=%d",
+                    pair.log.path,
+                    known,
+                )
+                sound = min(sound, known)
         if sound < expected:
             self._drop_behind(pair, sound, notes)
         elif is_last:
