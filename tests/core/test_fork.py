@@ -157,6 +157,7 @@ def test_a_plugins_own_files_cannot_be_changed_in_a_child(tmp_path):
     keeper = Keeper()
     with reput.open(tmp_path, plugins=[keeper], config=CONFIG):
         directory = keeper.context.directory("keeper")
+        keeper.context.disk.make_directory(directory)
 
         found = error_of(lambda: keeper.context.disk.replace(f"{directory}/file", b"x"))
 
