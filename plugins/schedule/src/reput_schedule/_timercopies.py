@@ -74,11 +74,6 @@ class Copies:
     def __len__(self) -> int:
         return self._counts.total()
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether all of that part was looked at."""
-        return self._seen_to >= self.end
-
     def look_at(self, batch: DispatchBatch) -> None:
         """Note what was delivered; a batch, or a part of it, may come again."""
         if batch.end_offset <= self._seen_to or self._seen_to >= self.end:

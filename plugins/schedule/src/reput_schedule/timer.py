@@ -11,6 +11,7 @@ Source: RocketMQ ``TimerMessageStore``.
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,7 @@ import numpy as np
 from attrs.validators import ge, instance_of, le
 
 from reput.errors import ConfigError, CorruptFileError, ServiceNotAvailableError
+from reput.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput_schedule._timeragenda import Agenda
 from reput_schedule._timerchain import slot_ticks
 from reput_schedule._timercopies import Copies
@@ -119,8 +121,11 @@ class Timer:
         self._copies_to = 0  # where the messages begin that are delivered and not counted in it
         self._queue_offset = 0
         self._dispatched_to = 0
+        self._opened_at = 0  # where the log ended at opening
+        self._is_caught_up = False  # what was in the log by then is on the wheel
         self._refused = 0
-        self._is_open = False  # recovered, and never failed to flush
+        self._is_open = False
+        self._has_failed = False  # what the files hold is not known since a flush
 
     def _use(self, precision: int) -> None:
         options = self.options
@@ -141,27 +146,42 @@ class Timer:
             self._metrics = Metrics.decode(disk.read_file(self._metrics_path))
 
     def recover(self, max_physical_offset: int, progress: int) -> int:
-        """Bring the files in line with the log; the physical offset from which on it is needed."""
+        """Bring the files in line with the log; the physical offset from which on it is needed.
+
+        Two notes meet here, and a kill may have come between them. Which records the timer log has
+        is decided by ``progress``: what lies above is cut and dispatched again. What was delivered
+        is decided by the checkpoint, whose physical offsets mean the same whatever the timer log
+        holds; until the records are there again, nothing is delivered and no slot is passed.
+        """
         if not self._context.writable:
             self._look()
             return progress
         self._files.load()
         check = self._saved
         self._is_open = True
-        if check is None or not self._is_believable(check, max_physical_offset, progress):
-            return self._start_anew(max_physical_offset)
+        # Behind a failed flush `max_physical_offset` is where the files are sound, and the log goes
+        # on: what was delivered since stands there.
+        self._opened_at = max(max_physical_offset, self._context.log.max_physical_offset)
         limit = min(max_physical_offset, progress)
+        if check is None or not self._is_believable(check, self._opened_at, progress):
+            needed = self._start_anew(self._opened_at)
+        else:
+            needed = min(self._take_up(check, limit), check.copies_to)
+        self._dispatched_to = max(min(needed, progress), self._context.log.min_physical_offset)
+        self._look_whether_caught_up()
+        return needed
+
+    def _take_up(self, check: Check, limit: int) -> int:
+        """Go on from the checkpoint; the physical offset from which on records are missing."""
         is_whole = self._files.recover(check, limit)
         self._copies_to, self._base = check.copies_to, check.reached
         self._queue_offset = check.queue_offset
         self._agenda.start(check.reached)
-        self._delivery.copies = [Copies(check.copies_to, max_physical_offset)]
-        self._keep_copies()
+        self._delivery.copies = [Copies(check.copies_to, self._opened_at)]
         self._delivery.copies_end = check.copies_to
         if self._files.is_made_again or not (check.is_closed and self._metrics.version):
             self._count_again()  # the file of counts is gone, or of another moment than the log
-        needed = limit if is_whole else self._files.covered_to
-        return min(needed, check.copies_to)
+        return limit if is_whole else self._files.covered_to
 
     def _is_believable(self, check: Check, end: int, progress: int) -> bool:
         """Whether what was delivered is still known.
@@ -190,7 +210,6 @@ class Timer:
         self._agenda.start(self._base)
         self._copies_to = self._queue_offset = 0
         self._delivery.copies = [Copies(0, end)]
-        self._keep_copies()
         self._metrics.clear()
         return 0
 
@@ -257,17 +276,15 @@ class Timer:
 
     def dispatch(self, batch: DispatchBatch) -> None:
         """Put the parked messages of ``batch`` on the wheel."""
-        was_ready = self._is_ready
+        was_caught_up = self._is_caught_up
         for copies in self._delivery.copies:
             copies.look_at(batch)  # does nothing once it has seen its part of the log
         changes = self._append(batch)
-        if not was_ready and self._is_ready:
-            self._keep_copies()
-        before, self._dispatched_to = (
-            self._dispatched_to,
-            max(self._dispatched_to, batch.end_offset),
-        )
-        if changes or was_ready != self._is_ready or before < self._delivery.rolled_end:
+        before = self._dispatched_to
+        self._dispatched_to = max(before, batch.end_offset)
+        self._look_whether_caught_up()
+        is_news = was_caught_up != self._is_caught_up or before < self._delivery.rolled_end
+        if changes or is_news:
             self._context.wake()
 
     def _append(self, batch: DispatchBatch) -> bool:
@@ -292,10 +309,25 @@ class Timer:
             self._metrics.add(waiting, 1, self._context.clock())
             return self._agenda.take(records)
 
-    @property
-    def _is_ready(self) -> bool:
-        """Whether it is known what was delivered before this opening."""
-        return all(copies.is_complete for copies in self._delivery.copies)
+    def _look_whether_caught_up(self) -> None:
+        """Notice when everything is on the wheel that was in the log at opening.
+
+        Before, nothing is delivered: what was delivered already may show farther on in the log, and
+        so may what cancels a message; and a slot that is passed must have its records.
+        """
+        if self._is_caught_up:
+            return
+        place, end = self._dispatched_to, self._opened_at
+        if place < end:
+            # A kill can leave a log that ends in the blank of a file, which is never dispatched.
+            head = self._context.log.read(place, SIZE_AND_MAGIC.size)
+            if len(head) == SIZE_AND_MAGIC.size:
+                size, magic = SIZE_AND_MAGIC.unpack(head)
+                place += size if magic == BLANK_MAGIC else 0
+        if place >= end:
+            with self._lock:  # keep only the part of the log in which something was delivered
+                self._delivery.copies = [each for each in self._delivery.copies if each]
+                self._is_caught_up = True
 
     # ------------------------------------------------------------------ working
 
@@ -314,8 +346,8 @@ class Timer:
             raise
 
     def _work(self, now: int) -> int | None:
-        if not self._is_ready:
-            return None  # dispatching has what was delivered before the last crash yet to show
+        if not self._is_caught_up:
+            return None  # the dispatch that gets there wakes it
         with self._lock:
             if not self._agenda.set_clock(now):
                 return self._agenda.reached.read_timestamp
@@ -349,12 +381,6 @@ class Timer:
             agenda.step = step
         return step
 
-    def _keep_copies(self) -> None:
-        """Keep only those parts of the log that had, or may have, delivered messages."""
-        with self._lock:
-            every = self._delivery.copies
-            self._delivery.copies = [each for each in every if each or not each.is_complete]
-
     def _forget_copies(self) -> None:
         """Forget what was delivered before, when all that it can have been is counted as such."""
         read = self._agenda.reached.read_timestamp
@@ -368,14 +394,20 @@ class Timer:
         """Bring log, wheel and checkpoint to disk, in this order.
 
         Raises:
-            OSError: something could not be written; what the wheel's file holds is not known then.
+            OSError: something could not be written, by this call or one before it; what the files
+                hold is not known then.
         """
+        if self._has_failed:
+            # The system may have dropped what it could not write, and would report success now.
+            raise OSError(
+                errno.EIO, "a flush failed before; the files count again when the plugin is resumed"
+            )
         if not self._is_open:
             return
         try:
             self._flush(is_closing=False)
         except BaseException:
-            self._is_open = False
+            self._has_failed = True
             raise
 
     def _flush(self, *, is_closing: bool) -> None:
@@ -458,7 +490,10 @@ class Timer:
     def hold(self) -> int | None:
         """Physical offset of the oldest message that waits; None when none does."""
         with self._lock:
-            return self._agenda.hold()
+            found = self._agenda.hold()
+            if self._is_open and not self._is_caught_up:
+                found = self._dispatched_to if found is None else min(found, self._dispatched_to)
+            return found
 
     def pending(self) -> tuple[Integers, Integers]:
         """When messages are delivered, ms, ascending, and how many of them; ``(n,)`` int64 each.
@@ -493,7 +528,7 @@ class Timer:
     def close(self) -> None:
         """Save that everything is in order, if it is, and close the files."""
         try:
-            if self._is_open:
+            if self._is_open and not self._has_failed:
                 self._flush(is_closing=True)
         finally:
             self._files.close()
