@@ -138,7 +138,10 @@ class PluginSet:
             PluginOrderError: a cycle, or a requirement that is not active.
             ConfigError: a section for no active plugin, or a wrong option.
         """
-        plugins = dict(_load(item, config) for item in wanted)
+        wanted = list(wanted)
+        # Once: what is installed is looked for in files, and each has its description read.
+        offered = installed() if any(isinstance(item, str) for item in wanted) else []
+        plugins = dict(_load(item, config, offered) for item in wanted)
         for section in config:
             if section not in plugins and section not in CORE_SECTIONS:
                 known = known_names([*plugins, *CORE_SECTIONS])
@@ -245,15 +248,19 @@ def load_plugin(item: str | Plugin, options: Mapping[str, Any]) -> tuple[str, Pl
         ConfigError: a wrong option.
     """
     name = item if isinstance(item, str) else ""
-    return _load(item, {name: options})
+    return _load(item, {name: options}, installed() if name else [])
 
 
-def _load(item: str | Plugin, config: Mapping[str, Mapping[str, Any]]) -> tuple[str, Plugin]:
+def _load(
+    item: str | Plugin,
+    config: Mapping[str, Mapping[str, Any]],
+    offered: Iterable[InstalledPlugin],
+) -> tuple[str, Plugin]:
     if isinstance(item, Plugin):
         return plugin_name(item), item
     if not isinstance(item, str):
         raise PluginError(str(item), "a plugin's name, or a reput.Plugin object expected")
-    known = {found.name: found for found in installed()}
+    known = {found.name: found for found in offered}
     if item not in known:
         raise PluginNotFoundError(
             item,
