@@ -9,14 +9,17 @@ between the two property texts where it is missing).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 
 import attrs
 
 from reput.decode import RECORD_SIZE_MAX
+from reput.encode import unpackable
 from reput.errors import MessageIllegalError
 from reput.layout import PROPERTIES_SIZE_MAX, TRANSACTION_MASK, UNIT_OF_BATCH
 from reput.message import Message, encode_property_text
+from reput.plain import plain_bytes, plain_message
 from reput.properties import parse_properties
 
 __all__ = ["encode_batch", "expand_batch"]
@@ -27,16 +30,21 @@ _UNIT_MIN_SIZE = UNIT_OF_BATCH.size + 2
 def encode_batch(messages: Iterable[Message]) -> bytes:
     """Batch body of ``messages``: of each its flag, body and properties."""
     parts: list[bytes] = []
-    for message in messages:
+    for message in map(plain_message, messages):
         properties = encode_property_text(message)
         if len(properties) > PROPERTIES_SIZE_MAX:
             raise MessageIllegalError(
                 "properties", len(properties), PROPERTIES_SIZE_MAX, "encoded bytes"
             )
-        size = _UNIT_MIN_SIZE + len(message.body) + len(properties)
+        body = plain_bytes("body", message.body)
+        size = _UNIT_MIN_SIZE + len(body) + len(properties)
+        try:
+            head = UNIT_OF_BATCH.pack(size, 0, 0, message.flag, len(body))
+        except struct.error as error:
+            raise unpackable(message, str(error)) from None
         parts += (
-            UNIT_OF_BATCH.pack(size, 0, 0, message.flag, len(message.body)),
-            message.body,
+            head,
+            body,
             len(properties).to_bytes(2, "big"),
             properties,
         )

@@ -10,7 +10,7 @@ numpy has neither a checksum over many short texts nor a fast scatter of them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,7 +19,7 @@ import numpy as np
 from reput.checksum import crc32
 from reput.encode import Encoder
 from reput.errors import MessageIllegalError, MessageTooLargeError
-from reput.ids import pack_host
+from reput.ids import packed_host
 from reput.layout import (
     HEADER_DTYPE,
     HEADER_SIZE,
@@ -28,6 +28,7 @@ from reput.layout import (
     TRANSACTION_MASK,
 )
 from reput.message import Message, encode_property_text, property_text
+from reput.plain import plain_bytes, plain_integer, plain_message, plain_texts, shown
 from reput.tails import Tails, tails_at_once, tails_one_by_one, transposed
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ _NUMBERS = (
 _FIELDS = ("topic", "body", "tags", "keys", "properties", *_NUMBERS)
 _WORDS = ("keys", "tags", "properties")
 _WHOLE_HEADER = np.dtype((np.void, HEADER_SIZE))
+_SINGLE = (str, bytes, bytearray, memoryview, int, np.generic, Mapping)
+_INT64_MAX = (1 << 63) - 1
 _GROUPS_SPREAD = 4  # queues that could be there for each row that is
 
 
@@ -180,16 +183,31 @@ class PreparedMany:
 
 
 def prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedMany | None:
-    """Prepare a list of messages; None when one of them needs the way for single messages."""
+    """Prepare a list of messages; None when one of them needs the way for single messages.
+
+    Raises:
+        TypeError: something in the list is no message.
+    """
+    try:
+        return _prepare_messages(messages, encoder)
+    except AttributeError:
+        for message in messages:
+            plain_message(message)
+        raise
+
+
+def _prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedMany | None:
     # A loop for each field: ten nanoseconds a message each, where `attrgetter` takes three times
     # as long.
     hosts = [each.born_host for each in messages]
     packed = None
     if any(hosts):
-        packed = [encoder.store_host if host is None else pack_host(*host) for host in hosts]
+        packed = [
+            encoder.store_host if host is None else packed_host("born_host", host) for host in hosts
+        ]
         if not all(len(host) == HOST_SIZE for host in packed):
             return None
-    topics = [each.topic for each in messages]
+    topics = plain_texts("topic", [each.topic for each in messages])
     tails = tails_at_once(
         encoder,
         topics,
@@ -214,13 +232,13 @@ def prepare_columns(columns: Columns, encoder: Encoder) -> PreparedMany | None:
     """Prepare columns; None when a row needs the way for single messages."""
     columns = _without_pairs(columns)
     count = len(columns)
-    topics = list(_spread("topic", columns.topic, count))
+    topics = plain_texts("topic", list(_spread("topic", columns.topic, count)))
     tails = _tails(columns, encoder, topics)
     numbers = {name: getattr(columns, name) for name in _NUMBERS}
     return _prepare(encoder, topics, _bodies(columns.body), tails, numbers)
 
 
-def _tails(columns: Columns, encoder: Encoder, topics: list[str]) -> Tails:
+def _tails(columns: Columns, encoder: Encoder, topics: Sequence[str]) -> Tails:
     count, properties = len(topics), columns.properties
     if columns.tags is None and columns.keys is None and _is_list_of(properties, bytes):
         return tails_one_by_one(encoder, topics, list(_spread("properties", properties, count)))
@@ -257,7 +275,10 @@ def _prepare(
         return None
     count = len(bodies)
     if not _is_list_of(bodies, bytes):
-        bodies = [_as_bytes(body, row) for row, body in enumerate(bodies)]
+        bodies = [
+            body if type(body) is bytes else plain_bytes("body", body, row)
+            for row, body in enumerate(bodies)
+        ]
     body_size = np.fromiter(map(len, bodies), np.int64, count)
     _refuse_above("body", body_size, encoder.max_message_size, MessageTooLargeError)
 
@@ -385,16 +406,13 @@ def _bodies(body: Any) -> list[bytes]:
     return list(body)
 
 
-def _as_bytes(body: object, row: int) -> bytes:
-    if isinstance(body, bytes | bytearray | memoryview):
-        return bytes(body)
-    raise MessageIllegalError("body", type(body).__name__, None, f"row {row}: bytes expected")
-
-
 def _spread(name: str, column: Any, count: int) -> Any:
     """The rows of a column, or its one value again and again."""
-    if column is None or isinstance(column, str | bytes | int | Mapping):
+    if column is None or isinstance(column, _SINGLE):
         return itertools.repeat(column, count)
+    if not isinstance(column, Collection):
+        reason = "a single value, or one for each row expected"
+        raise MessageIllegalError(name, shown(column), None, reason)
     if len(column) != count:
         raise MessageIllegalError(name, len(column), None, f"{count} rows expected")
     return column.tolist() if isinstance(column, np.ndarray) else column
@@ -402,8 +420,16 @@ def _spread(name: str, column: Any, count: int) -> Any:
 
 def _integers(name: str, column: Any, count: int) -> npt.NDArray[np.int64]:
     try:
-        values = np.asarray(column, np.int64)
+        values = np.asarray(column)
+        # Texts and fractions would be made numbers without a word.
+        if values.size and values.dtype.kind not in "iub":
+            values = np.array([plain_integer(name, value) for value in column], np.int64)
+        elif values.dtype == np.uint64 and values.size and int(values.max()) > _INT64_MAX:
+            raise OverflowError(f"{values.max()} takes more than 64 bits, signed")
+        values = values.astype(np.int64, copy=False)
     except (OverflowError, TypeError, ValueError) as error:
+        if isinstance(error, MessageIllegalError):
+            raise
         raise MessageIllegalError(name, None, None, f"whole numbers expected: {error}") from None
     if values.ndim == 0:
         values = np.full(count, values, np.int64)

@@ -19,7 +19,7 @@ import attrs
 
 from reput.checksum import crc32
 from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
-from reput.ids import pack_host
+from reput.ids import pack_host, packed_host
 from reput.layout import (
     BORN_HOST_V6,
     CRC_PROPERTY_SIZE,
@@ -43,6 +43,7 @@ from reput.layout import (
     TRANSACTION_ROLLBACK,
 )
 from reput.message import Message, property_text
+from reput.plain import plain_bytes, plain_integer, plain_message, plain_properties, plain_text
 from reput.properties import encode_properties, parse_properties
 
 __all__ = ["Encoder", "Prepared", "check_topic", "encode_filler", "seal_record", "unpackable"]
@@ -68,7 +69,9 @@ def check_topic(topic: str) -> None:
         MessageIllegalError: not text, empty, too long, or with other characters than RocketMQ
         allows.
     """
-    if not topic or not isinstance(topic, str):
+    if type(topic) is not str:
+        topic = plain_text("topic", topic)
+    if not topic:
         raise MessageIllegalError("topic", topic, None, "a topic's name expected")
     if _TOPIC.fullmatch(topic) is None:
         raise MessageIllegalError(
@@ -119,12 +122,25 @@ class Encoder:
             MessageTooLargeError: the body, or the whole record, is over the limit.
             PropertiesSizeError: the property text is over the limit.
         """
+        try:
+            # These become keys of ours, or are computed with.
+            is_plain = (
+                type(message.topic) is str
+                and type(message.queue_id) is int
+                and type(message.sys_flag) is int
+            )
+        except AttributeError:
+            is_plain = False
+        if not is_plain:
+            message = plain_message(message)
         known = self._topics.get(message.topic)
         magic, topic = self.encode_topic(message.topic) if known is None else known
         body = message.body
         if type(body) is not bytes:
-            body = _as_bytes(body)
+            body = plain_bytes("body", body)
         given = message.properties
+        if given is not None and type(given) is not dict and type(given) is not bytes:
+            given = plain_properties(given)
         properties = property_text(message.keys, message.tags, given)
         special = given is not None and (
             _SPECIAL_TEXT in given
@@ -151,7 +167,7 @@ class Encoder:
         if message.born_host is not None or self._store_flag or sys_flag & _HOST_BITS:
             born_host = self.store_host
             if message.born_host is not None:
-                born_host = pack_host(*message.born_host)
+                born_host = packed_host("born_host", message.born_host)
             sys_flag = sys_flag & ~_HOST_BITS | self._store_flag
             if len(born_host) == HOST_SIZE_V6:
                 sys_flag |= BORN_HOST_V6
@@ -159,11 +175,8 @@ class Encoder:
             head = _HEADS[len(born_host), len(self.store_host)]
         if size > self._record_max:
             raise MessageTooLargeError("record", size, self._record_max, "bytes")
-        try:
-            if message.queue_id < 0:
-                raise MessageIllegalError("queue_id", message.queue_id, None, "0 or more expected")
-        except TypeError as error:
-            raise unpackable(message, str(error)) from None
+        if message.queue_id < 0:
+            raise MessageIllegalError("queue_id", message.queue_id, None, "0 or more expected")
         crc = crc32(body) & 0x7FFFFFFF
         return (
             size,
@@ -225,6 +238,7 @@ class Encoder:
         known = self._topics.get(topic)
         if known is None:
             check_topic(topic)
+            topic = plain_text("topic", topic)
             name = topic.encode()
             if len(name) > TOPIC_SIZE_V1_MAX:
                 known = MAGIC_V2, len(name).to_bytes(2, "big") + name
@@ -299,12 +313,6 @@ def encode_filler(
     return seal_record(size, packed + body + named + bytes(2))
 
 
-def _as_bytes(body: object) -> bytes:
-    if isinstance(body, bytes | bytearray | memoryview):
-        return bytes(body)
-    raise MessageIllegalError("body", type(body).__name__, None, "bytes expected")
-
-
 def unpackable(message: Message, reason: str) -> MessageIllegalError:
     """The error for a number of ``message`` that its field cannot hold."""
     limits = {
@@ -319,8 +327,10 @@ def unpackable(message: Message, reason: str) -> MessageIllegalError:
         value = getattr(message, field)
         if value is None:
             continue
-        if not isinstance(value, int):
-            return MessageIllegalError(field, value, None, "a whole number expected")
+        try:
+            value = plain_integer(field, value)
+        except MessageIllegalError as error:
+            return error
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
             return MessageIllegalError(field, value, (1 << bits - 1) - 1, f"{bits} bits, signed")
     return MessageIllegalError("message", None, None, reason)

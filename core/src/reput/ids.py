@@ -5,13 +5,16 @@ Source: RocketMQ ``MessageDecoder#createMessageId`` and ``#decodeMessageId``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from reput.errors import MessageIllegalError
 from reput.layout import HOST_SIZE, HOST_SIZE_V6
+from reput.plain import plain_integer, plain_text, shown
 
-__all__ = ["offset_message_id", "pack_host", "parse_message_id"]
+__all__ = ["offset_message_id", "pack_host", "packed_host", "parse_message_id"]
 
+_PAIR = 2
 _ID_SIZES = (HOST_SIZE + 8, HOST_SIZE_V6 + 8)  # bytes; two hex digits each
 
 
@@ -31,6 +34,17 @@ def pack_host(address: str, port: int) -> bytes:
     if not 0 <= port <= 65_535:
         raise MessageIllegalError("port", port, 65_535, "no port")
     return packed + port.to_bytes(4, "big")
+
+
+def packed_host(field: str, host: object) -> bytes:
+    """`pack_host` of a pair that a caller handed in as ``field``.
+
+    Raises:
+        MessageIllegalError: no pair of an address as text and a port.
+    """
+    if not (isinstance(host, Sequence) and len(host) == _PAIR and isinstance(host[0], str)):
+        raise MessageIllegalError(field, shown(host), None, "(address, port) expected")
+    return pack_host(plain_text(field, host[0]), plain_integer(field, host[1]))
 
 
 def offset_message_id(host: bytes, physical_offset: int) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
 from reput.errors import MessageIllegalError
-from reput.layout import PROPERTY_KEYS, PROPERTY_TAGS
+from reput.layout import PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_WAIT
+from reput.plain import plain_properties, plain_text, shown
 from reput.tornproperties import SECTOR_SIZE, looks_torn
 
-__all__ = ["Host", "Message", "encode_property_text", "property_text"]
+__all__ = ["Host", "Message", "encode_property_text", "property_text", "waits_for_disk"]
 
 Host = tuple[str, int]
 """Address (IPv4 or IPv6, as text) and port."""
@@ -63,6 +65,8 @@ def property_text(
     properties: Mapping[str, str | None] | bytes | None,
 ) -> bytes:
     """`encode_property_text` of the fields that it needs."""
+    if type(properties) is not dict and properties is not None:
+        properties = properties if type(properties) is bytes else plain_properties(properties)
     if type(properties) is bytes:
         if keys is not None or tags is not None:
             raise MessageIllegalError(
@@ -70,21 +74,29 @@ def property_text(
             )
         return _written_whole(properties)
     text, count = "", 0
-    if keys:
+    if keys is not None:
         if type(keys) is not str:
             keys = _joined(keys)
-        text, count = f"{PROPERTY_KEYS}\x01{keys}\x02", 1
+        if keys:
+            text, count = f"{PROPERTY_KEYS}\x01{keys}\x02", 1
     if tags is not None:
+        if type(tags) is not str:
+            tags = plain_text("tags", tags)
         text = f"{text}{PROPERTY_TAGS}\x01{tags}\x02"
         count += 1
     if properties:
         names = _checked_names
         for name, value in properties.items():  # type: ignore[union-attr]
             if name not in names:
-                _check_name(name)
-            if value is not None:
-                text = f"{text}{name}\x01{value}\x02"
-                count += 1
+                name = _checked_name(name)
+            elif type(name) is not str:
+                name = plain_text("properties", name)
+            if type(value) is not str:
+                if value is None:
+                    continue
+                value = plain_text(f"property {name!r}", value)
+            text = f"{text}{name}\x01{value}\x02"
+            count += 1
     # Names were checked, so that one count is enough: a value may hold the other separator, which
     # RocketMQ 5 reads back, and 4.8 does not.
     if text.count("\x02") != count:
@@ -106,11 +118,24 @@ def _written_whole(text: bytes) -> bytes:
     return text
 
 
-def _joined(keys: Sequence[str]) -> str:
-    joined = " ".join(keys)
-    if joined.count(" ") != len(keys) - 1:
+def _joined(keys: object) -> str:
+    """Keys in one text: a subclass of `str` is one already, and no sequence of letters."""
+    if isinstance(keys, str):
+        return plain_text("keys", keys)
+    words = keys if isinstance(keys, list | tuple) else _listed(keys)
+    try:
+        joined = " ".join(words)
+    except TypeError:
+        joined = " ".join([plain_text("keys", word) for word in words])
+    if words and joined.count(" ") != len(words) - 1:
         raise MessageIllegalError("keys", joined, None, "a space inside a key would split it")
     return joined
+
+
+def _listed(keys: object) -> list[Any]:
+    if isinstance(keys, Iterable) and not isinstance(keys, bytes | bytearray | memoryview):
+        return list(keys)
+    raise MessageIllegalError("keys", shown(keys), None, "a text or a sequence of texts expected")
 
 
 # Names come from a small set that a program uses again and again; each is looked at once.
@@ -118,9 +143,9 @@ _checked_names: set[str] = set()
 _NAMES_KEPT = 65_536
 
 
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name:
-        raise MessageIllegalError("properties", name, None, "a property's name expected")
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str) or not (name := plain_text("properties", name)):
+        raise MessageIllegalError("properties", shown(name), None, "a property's name expected")
     if "\x01" in name or "\x02" in name:
         raise MessageIllegalError(
             "properties", name, None, "the characters 0x01 and 0x02 separate properties"
@@ -128,3 +153,22 @@ def _check_name(name: object) -> None:
     if len(_checked_names) >= _NAMES_KEPT:
         _checked_names.clear()
     _checked_names.add(name)
+    return name
+
+
+_NO_WAIT = b"WAIT\x01false"
+
+
+def waits_for_disk(properties: bytes) -> bool:
+    """Whether the put of a message with that property text is to wait until it is on disk.
+
+    It waits unless the property ``WAIT`` is ``false``. RocketMQ takes every word but ``true`` for
+    ``false``; to wait where somebody meant not to breaks no promise, the other way round does.
+
+    Source: ``Message#isWaitStoreMsgOK``.
+    """
+    if _NO_WAIT not in properties:  # as in most; only a hit is worth reading the whole text
+        return True
+    from reput.properties import parse_properties  # brings numpy, which a message needs not
+
+    return parse_properties(properties).get(PROPERTY_WAIT) != "false"

@@ -23,7 +23,8 @@ from reput.errors import (
 )
 from reput.forked import is_forked
 from reput.ids import parse_message_id
-from reput.message import Message
+from reput.message import Message, encode_property_text, waits_for_disk
+from reput.plain import listed_messages, plain_message
 from reput.results import BatchReceipt, Receipt
 from reput.retentionplanner import ReadOnlyCleaner
 from reput.storefacts import StoreFacts
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = ["Store"]
-
-_NO_WAIT = b"WAIT\x01false\x02"
 
 
 class Store(StoreFacts):
@@ -131,6 +130,7 @@ class Store(StoreFacts):
         With ``flush="sync"`` returns when it is on disk, unless its property ``WAIT`` is ``false``.
 
         Raises:
+            TypeError: no `reput.Message`.
             MessageIllegalError: a field that cannot be stored (`MessageTooLargeError` for sizes).
             PropertiesSizeError: the encoded properties are over 32,767 bytes.
             CreateMappedFileError: no room for another file; nothing was stored.
@@ -141,8 +141,8 @@ class Store(StoreFacts):
             message = self._hooked([message], self._put_hooks)[0]
         prepared = self._prepare(message)
         receipt = self._append(prepared)
-        if self._sync:
-            self._wait_durable(receipt, prepared[7])
+        if self._sync and waits_for_disk(prepared[7]):
+            self._wait_durable(receipt)
         return receipt
 
     def put_many(self, messages: Sequence[Message] | Columns) -> BatchReceipt:
@@ -151,12 +151,15 @@ class Store(StoreFacts):
         All checks come first: when one message is refused, none is stored. Where the disk fills up
         on the way, those that fitted stay stored; the log's end tells how far it came.
 
+        With ``flush="sync"`` returns when all of them are on disk, whatever they say of ``WAIT``.
+
         Raises:
             PutError: as for `put`.
+            TypeError: no messages.
         """
         receipt = self._put_many(messages, self._put_hooks)
         if self._sync and len(receipt):
-            self._wait_durable(receipt, b"")
+            self._wait_durable(receipt)
         return receipt
 
     def put_beside(self, plugin: str, messages: Sequence[Message]) -> BatchReceipt:
@@ -173,6 +176,8 @@ class Store(StoreFacts):
     ) -> BatchReceipt:
         if hooks and isinstance(messages, Columns) and self._concern_nobody(messages, hooks):
             hooks = []
+        if not isinstance(messages, Columns):
+            messages = listed_messages(messages)
         if hooks:
             listed = messages.to_messages() if isinstance(messages, Columns) else messages
             messages = self._hooked(listed, hooks)
@@ -190,6 +195,8 @@ class Store(StoreFacts):
     def put_batch(self, batch: Message, messages: Sequence[Message] | None = None) -> BatchReceipt:
         """Store a RocketMQ message batch: one queue's messages, expanded from one body.
 
+        Whether it waits for the disk the property ``WAIT`` of ``batch`` says, as in RocketMQ.
+
         Args:
             batch: topic, queue, host and shared properties; its body is the batch's wire body.
             messages: the messages, where the body is not encoded yet.
@@ -203,17 +210,24 @@ class Store(StoreFacts):
 
             from reput.batchbody import encode_batch
 
-            batch = attrs.evolve(batch, body=encode_batch(messages))
+            listed = listed_messages(messages)
+            batch = attrs.evolve(plain_message(batch), body=encode_batch(listed))
+        batch = plain_message(batch)
         limit = self.config.max_message_size
         if len(batch.body) > limit:
             from reput.errors import MessageTooLargeError
 
             raise MessageTooLargeError("body", len(batch.body), limit, "bytes of a batch")
-        return self.put_many(expand_batch(batch))
+        receipt = self._put_many(expand_batch(batch), self._put_hooks)
+        if self._sync and len(receipt) and waits_for_disk(encode_property_text(batch)):
+            self._wait_durable(receipt)
+        return receipt
 
     def _hooked(
         self, messages: Sequence[Message], hooks: list[tuple[str, Any]]
     ) -> Sequence[Message]:
+        # Plugins make keys, paths and texts of what a message says.
+        messages = [plain_message(message) for message in messages]
         for name, hook in hooks:
             try:
                 changed = hook(messages=messages)
@@ -239,9 +253,7 @@ class Store(StoreFacts):
         prepared = [self._prepare(message) for message in messages]
         return BatchReceipt.of(self.log, self.log.append_each(prepared))
 
-    def _wait_durable(self, receipt: Receipt | BatchReceipt, properties: bytes) -> None:
-        if _NO_WAIT in properties:
-            return
+    def _wait_durable(self, receipt: Receipt | BatchReceipt) -> None:
         timeout = self.config.flush_timeout_ms
         if not self.log.wait_flushed(receipt.end_offset, timeout / 1000):
             raise FlushDiskTimeoutError(

@@ -73,10 +73,17 @@ def tails_at_once(
             fields[name] = column
         elif column.count(None) != count:
             return None
+    # Plain names, for they are put into words below; the values are joined as they are.
+    named = {str.__str__(name): column for name, column in properties.items() if _is_text(name)}
     # An empty key is left out of its row, and a name given twice stands there twice.
-    if (PROPERTY_KEYS in fields and not all(keys)) or not fields.keys().isdisjoint(properties):
+    if len(named) < len(properties) or not fields.keys().isdisjoint(named):
         return None
-    fields.update(properties)
+    try:
+        if PROPERTY_KEYS in fields and not all(keys):
+            return None
+    except ValueError:  # an array of keys is neither true nor false
+        return None
+    fields.update(named)
     if not fields or not all(name and name.isascii() and name.isprintable() for name in fields):
         return None
     known = {topic: encoder.encode_topic(topic) for topic in dict.fromkeys(topics)}
@@ -89,6 +96,10 @@ def tails_at_once(
     if not text.isascii() or PROPERTY_CRC in text:
         return None
     return _cut(np.frombuffer(text.encode(), np.uint8), topics, fields)
+
+
+def _is_text(name: object) -> bool:
+    return isinstance(name, str)
 
 
 def _pieces(
