@@ -10,7 +10,8 @@ its checksum.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from reput_compaction._pairs import Files, Pair
     from reput_compaction._queue import CompactedQueue
 
-__all__ = ["read", "slot_of"]
+__all__ = ["beside_runs", "read", "slot_of"]
+
+_Answer = TypeVar("_Answer")
 
 _MAX_BYTES_LOWEST, _MAX_BYTES_HIGHEST = 100, 128 << 20
 _STRETCH_SIZE = 4 << 20  # bytes of a log that are read at once
@@ -36,9 +39,17 @@ _HOLES_MAX = 4096  # damaged places that one read passes over
 
 def read(queue: CompactedQueue, queue_offset: int, max_count: int, max_bytes: int) -> ReadResult:
     """Answer `reput.hookspecs.reput_read` for one queue."""
+    return beside_runs(queue, lambda: _read(queue, queue_offset, max_count, max_bytes))
+
+
+def beside_runs(queue: CompactedQueue, question: Callable[[], _Answer]) -> _Answer:
+    """The answer to a question that reads files of a queue; asked again where a run replaced them.
+
+    Whatever reads a queue of an open store goes through here, but what holds the queue's lock.
+    """
     while True:
         try:
-            return _read(queue, queue_offset, max_count, max_bytes)
+            return question()
         except ReplacedError:
             with queue.lock:  # while names change hands; then the pairs are the new ones
                 pass

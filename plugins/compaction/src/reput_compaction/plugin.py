@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,7 +30,7 @@ from reput_compaction._load import find_queues, find_sizes
 from reput_compaction._names import Places
 from reput_compaction._pairs import Files
 from reput_compaction._queue import CompactedQueue
-from reput_compaction._read import read
+from reput_compaction._read import beside_runs, read
 from reput_compaction._recover import QueueRecovery, finish_replacement
 from reput_compaction._rules import Rules
 from reput_compaction._runs import is_blank, runs
@@ -312,7 +313,10 @@ class CompactionPlugin(reput.Plugin):
     def extents(self) -> list[QueueInfo]:
         """Every compacted queue with its extent."""
         if self.context.writable:
-            return [_info(queue) for _, queue in sorted(self.queues.items())]
+            return [
+                beside_runs(queue, functools.partial(_info, queue))
+                for _, queue in sorted(self.queues.items())
+            ]
         return [
             self.follower.ask(*key, _info, lambda info: True)
             for key in find_queues(self.context)
@@ -371,8 +375,9 @@ def _keys_of(message: Message) -> str:
 
 def _info(queue: CompactedQueue) -> QueueInfo:
     timestamp = None
+    first, end = queue.min_offset, queue.max_offset
     last = next((pair for pair in reversed(queue.pairs) if pair.count), None)
     if last is not None:
         units = queue.files.read_units(last, last.count - 1, last.count)
         timestamp = int(units["store_timestamp"][0]) if len(units) else None
-    return QueueInfo(queue.topic, queue.queue_id, queue.min_offset, queue.max_offset, timestamp)
+    return QueueInfo(queue.topic, queue.queue_id, first, end, timestamp)
