@@ -6,101 +6,11 @@ complete by the store's progress. No kill may set one against the other.
 
 from __future__ import annotations
 
-import attrs
 import pytest
+from delayedstores import SECOND, Delayed
 
-import reput
-from reput.testing import KillPoints, ManualClock, QuickDisk, copy_store
+from reput.testing import KillPoints, ManualClock, copy_store
 from reput.testing.powercuts import is_soak
-from reput_schedule import SchedulePlugin
-from reput_schedule.plugin import ScheduleConfig
-
-SECOND = 1_000
-NOON = ManualClock().now
-LEVEL_MS = 10 * SECOND  # of level 3
-
-
-@attrs.define
-class Delayed:
-    """A store with delayed messages, whose hooks are called by hand."""
-
-    root: object
-    clock: ManualClock
-    disk: object = attrs.field(factory=QuickDisk)
-    due: dict = attrs.field(factory=dict)
-    """When each message that waits or was delivered comes, by its body."""
-    cancelled: set = attrs.field(factory=set)
-    store: reput.Store = None
-    plugin: SchedulePlugin = None
-
-    def open(self):
-        self.plugin = SchedulePlugin(ScheduleConfig(timer_log_file_size=4096))
-        self.store = reput.open(
-            self.root,
-            plugins=["consumequeue", self.plugin],
-            config={
-                "commitlog": {"file_size": 1 << 16, "preallocate": False},
-                "consumequeue": {"units_per_file": 64},
-            },
-            clock=self.clock,
-            disk=self.disk,
-            threads=False,
-        )
-        return self
-
-    def put_in(self, body, delay_ms):
-        due = self.clock() + delay_ms
-        named = {"UNIQ_KEY": body, "TIMER_DELIVER_MS": str(due)}
-        self.store.put(reput.Message("Topic", body.encode(), properties=named))
-        self.due[body] = due
-
-    def put_at_level(self, body):
-        self.store.put(reput.Message("Topic", body.encode(), properties={"DELAY": "3"}))
-        self.due[body] = self.clock() + LEVEL_MS
-
-    def cancel(self, body):
-        self.store.cancel("Topic", unique_key=body, deliver_at=self.due[body])
-        self.cancelled.add(body)
-
-    def work(self, times=5):
-        """Have the worker run, whatever was dispatched by then."""
-        for _ in range(times):
-            self.plugin.reput_work(now=self.clock())
-
-    def settle(self):
-        """Do all that is due."""
-        for _ in range(100):
-            due = self.store.work()
-            if due is None or due > self.clock():
-                return
-        raise AssertionError("the work at one moment does not end")
-
-    def pass_time(self, duration_ms):
-        """Let time pass, from one thing that is due to the next."""
-        end = self.clock() + duration_ms
-        while True:
-            self.settle()
-            due = self.store.work()
-            if due is None or due > end:
-                break
-            self.clock.now = max(due, self.clock())
-        self.clock.now = end
-        self.settle()
-
-    def delivered(self):
-        self.store.wait_dispatched()
-        found, at = [], 0
-        while result := self.store.read("Topic", 0, at, max_count=1_000):
-            found += [message.body.decode() for message in result.messages]
-            at = result.next_queue_offset
-        return found
-
-    def expected(self):
-        due = [body for body, time in self.due.items() if time <= self.clock()]
-        return sorted(set(due) - self.cancelled)
-
-    def close(self):
-        self.store.close()
 
 
 def a_flush(delayed):

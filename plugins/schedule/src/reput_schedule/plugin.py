@@ -138,7 +138,10 @@ class SchedulePlugin(reput.Plugin):
         if self._context.writable:
             self.delivers = _ownership.take(self._context, self._state, self.config.deliver)
             self.delivery = LevelDelivery(self._context, self.levels, self._state, self.delivers)
-            self.delivery.recover(max_physical_offset)
+            # Behind a failed flush the files count up to `max_physical_offset` and the log goes on:
+            # what was delivered since stands there.
+            end = max(max_physical_offset, self._context.log.max_physical_offset)
+            self.delivery.recover(end)
         return min(progress, self.timer.recover(max_physical_offset, progress))
 
     @property

@@ -86,8 +86,10 @@ class TransactionPlugin(reput.Plugin):
         """Load the newest snapshot that the store vouches for."""
         engine = self._of_store
         with engine.lock:
-            # What was in the log by then the index will have seen before anything is ended.
-            engine.known_to = max_physical_offset if engine.context.writable else 0
+            # What is in the log now the index will have seen before anything is ended. Behind a
+            # failed flush that reaches beyond `max_physical_offset`, where the files are sound.
+            if engine.context.writable:
+                engine.known_to = max(max_physical_offset, engine.context.log.max_physical_offset)
             return engine.tracker.recover(progress)
 
     @property

@@ -1,0 +1,59 @@
+"""Delayed messages when a flush of the plugin fails, and the plugin is resumed."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from delayedstores import SECOND, Delayed
+
+from reput.testing import FaultyDisk, ManualClock
+
+
+@pytest.fixture
+def delayed(tmp_path):
+    """A store with messages that were delivered since its last flush, and one that waits."""
+    delayed = Delayed(tmp_path / "store", ManualClock(), FaultyDisk()).open()
+    delayed.put_in("before", 2 * SECOND)
+    delayed.put_at_level("level before")
+    delayed.settle()
+    delayed.store.flush()
+    delayed.put_in("behind", 3 * SECOND)
+    delayed.put_at_level("level behind")
+    delayed.put_in("late", 100 * SECOND)
+    delayed.pass_time(11 * SECOND)
+    delayed.put_in("soon", 4 * SECOND)
+    delayed.settle()
+    return delayed
+
+
+@pytest.mark.parametrize(
+    "file", ["timerlog", "timerwheel", "timercheck", "timermetrics", "delayOffset"]
+)
+def test_what_was_delivered_behind_a_failed_flush_does_not_come_again(delayed, file):
+    delayed.disk.plan(1, error=errno.EIO, operations={"flush"}, below=file)
+    delayed.store.flush()
+    assert delayed.disk.failed
+    delayed.disk.mend()
+    delayed.clock.advance(5 * SECOND)
+
+    delayed.store.resume_plugin("schedule")
+    delayed.work()
+    delayed.settle()
+
+    assert sorted(delayed.delivered()) == delayed.expected()
+    delayed.close()
+    delayed.open().settle()
+    assert sorted(delayed.delivered()) == delayed.expected()
+    delayed.close()
+
+
+@pytest.mark.parametrize("file", ["timerlog", "timerwheel", "timercheck", "timermetrics"])
+def test_a_flush_that_follows_a_failed_one_fails_as_well(delayed, file):
+    delayed.disk.plan(1, error=errno.EIO, operations={"flush"}, below=file)
+    delayed.store.flush()
+    delayed.disk.mend()
+
+    with pytest.raises(OSError, match="a flush failed before"):
+        delayed.plugin.reput_flush()
+    delayed.close()
