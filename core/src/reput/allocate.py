@@ -92,7 +92,7 @@ class FileAllocator:
             logger.warning("could not allocate ahead size=%d error=%s", self._file_size, error)
 
     def _make(self) -> None:
-        descriptor = self._disk.open(self._path, create=True)
+        descriptor = self._disk.create_fresh(self._path)
         try:
             self._disk.allocate(descriptor, self._file_size)
             # Before it gets its name: a power cut must not leave one without its size in the log,

@@ -242,6 +242,22 @@ class Disk:
             self._refuse_link(directory, name, path)
             os.rmdir(name, dir_fd=directory)
 
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with everything in it; nothing where there is none.
+
+        Of a link nothing but the link itself is ever removed, also where links are followed.
+        """
+        if self.follows_links and self._is_link(path):
+            self.remove(path)
+            return
+        for entry in self.list(path):
+            if entry.is_dir(follow_symlinks=False):
+                self.remove_tree(entry.path)
+            else:
+                self.remove(entry.path)
+        if self.exists(path):
+            self.remove_directory(path)
+
     def exists(self, path: str) -> bool:
         """Whether there is anything under that name."""
         try:
@@ -256,8 +272,7 @@ class Disk:
     def leads_nowhere(self, path: str) -> bool:
         """Whether there is a symbolic link of that name, to something that is not there."""
         if self.follows_links:
-            with self._root.parent(path):
-                return os.path.islink(path) and not os.path.exists(path)
+            return self._is_link(path) and not os.path.exists(path)
         if self.exists(path):
             self.status(path)
         return False
@@ -375,6 +390,13 @@ class Disk:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def _is_link(self, path: str) -> bool:
+        with self._root.parent(path) as (directory, name):
+            try:
+                return stat.S_ISLNK(os.lstat(name, dir_fd=directory).st_mode)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
 
     def _is_directory(self, path: str) -> bool:
         try:

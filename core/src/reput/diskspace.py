@@ -48,10 +48,12 @@ def percent_of(ratio: float) -> int:
 def spaces_of(disk: Disk, root: str, log_directory: str) -> tuple[Space, ...]:
     """The file systems on which a store lies, that of the log first.
 
-    Each directory of a store may be a link to another disk, or a mount point.
+    Each directory of a store may be a mount point or, where links are followed, a link to another
+    disk.
     """
     found: dict[int, Space] = {}
-    beside = [entry.path for entry in disk.list(root) if entry.is_dir()]
+    follow = disk.follows_links
+    beside = [entry.path for entry in disk.list(root) if entry.is_dir(follow_symlinks=follow)]
     for path in (log_directory, root, *beside):
         try:
             device, _ = disk.identity(path)

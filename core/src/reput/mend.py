@@ -187,9 +187,8 @@ class _Mender:
             return loss
         self.disk.make_directory(self.directory)
         fresh = os.path.join(self.directory, ".new")
-        descriptor = self.disk.open(fresh, create=True)
+        descriptor = self.disk.create_fresh(fresh)
         try:
-            self.disk.truncate(descriptor, 0)
             self.disk.truncate(descriptor, end - start)  # zeros take no space
             for first, stop in files.data_ranges(start, end):
                 for at in range(first, stop, _COPY_SIZE):

@@ -15,6 +15,7 @@ import attrs
 
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure
+from reput.cli.opening import store_disk
 from reput.cli.storeplugins import check_store, check_used
 from reput.clock import system_clock
 from reput.disk import Disk
@@ -71,7 +72,7 @@ def change_plugin(path: str, plugin: str, request: str, timeout: float) -> Answe
     """
     root = check_store(path)
     check_used(root, plugin)
-    disk = Disk()
+    disk = store_disk(root)
     change = _Change(root, plugin, request, disk, PluginRecords(root, disk))
     deadline = time.monotonic() + timeout
     while True:

@@ -15,7 +15,7 @@ import attrs
 
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure, warn
-from reput.cli.opening import open_to_read, open_to_write
+from reput.cli.opening import open_to_read, open_to_write, store_disk
 from reput.cli.progress import Progress
 from reput.cli.storeplugins import check_store, used_plugins
 from reput.context import is_safe_name
@@ -91,7 +91,7 @@ def catch_up(path: str, plugin: str, *, from_start: bool, waits: bool) -> Caught
         PluginNotFoundError: it is not installed.
     """
     root = check_store(path)
-    work = _Work(path, root, plugin)
+    work = _Work(path, root, plugin, store_disk(root))
     work.check_installed()
     while True:
         try:
@@ -114,7 +114,7 @@ class _Work:
     path: str
     root: str
     plugin: str
-    disk: Disk = attrs.field(factory=Disk)
+    disk: Disk
 
     def check_installed(self) -> None:
         names = used_plugins(self.root) or ()

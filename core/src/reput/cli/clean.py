@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput.cli.opening import open_to_read, open_to_write
+from reput.cli.opening import open_to_read, open_to_write, store_disk
 from reput.cli.options import json_option, path_argument, with_debug
 from reput.cli.quantities import read_duration, read_size
 
@@ -108,10 +108,9 @@ def _config(kept: RetentionConfig, changes: dict[str, Any]) -> RetentionConfig:
 def _check_nobody_writes(root: str) -> None:
     from reput.cli.exitcodes import ExitCode
     from reput.cli.failures import Failure
-    from reput.disk import Disk
     from reput.storelock import StoreLock
 
-    lock = StoreLock(os.path.join(root, "lock"), root, Disk())
+    lock = StoreLock(os.path.join(root, "lock"), root, store_disk(root))
     if lock.is_taken():
         text = (
             f"{root}: another process writes the store; it removes old files by itself when it is "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reput.cli.opening import store_disk
 from reput.cli.options import json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
@@ -38,11 +39,10 @@ def dead_letters(path: str, plugin: str, as_json: bool) -> None:
     from reput.cli.output import print_json
     from reput.cli.storeplugins import check_store
     from reput.deadletters import DeadLetterFile
-    from reput.disk import Disk
 
     root = check_store(path)
     _check_plugin(root, plugin)
-    found = DeadLetterFile.of(root, plugin, Disk()).read()
+    found = DeadLetterFile.of(root, plugin, store_disk(root)).read()
     if as_json:
         letters = [attrs.asdict(letter) for letter in found]
         print_json({"path": root, "plugin": plugin, "dead_letters": letters})
@@ -57,9 +57,8 @@ def _check_plugin(root: str, plugin: str) -> None:
     from reput.cli.storeplugins import check_used
     from reput.context import is_safe_name
     from reput.deadletters import DeadLetterFile
-    from reput.disk import Disk
 
-    disk = Disk()
+    disk = store_disk(root)
     if not is_safe_name(plugin) or not disk.exists(DeadLetterFile.of(root, plugin, disk).path):
         check_used(root, plugin)
 

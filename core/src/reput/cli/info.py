@@ -9,7 +9,7 @@ import click
 
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import warn
-from reput.cli.opening import open_to_read
+from reput.cli.opening import open_to_read, store_disk
 from reput.cli.options import json_option, path_argument, with_debug
 from reput.cli.output import (
     format_count,
@@ -70,7 +70,6 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
     """
     from reput.cli.pluginstates import states_of
     from reput.cli.traces import traces_of
-    from reput.disk import Disk
 
     with open_to_read(path) as store:
         queues, finding = _queues(store, scan=scan)
@@ -79,7 +78,7 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
         facts = _Facts(
             store,
             None if queues is None else topics_of(queues),
-            traces_of(store.root, Disk()),
+            traces_of(store.root, store_disk(store.root)),
             finding or store.recovery.finding,
             states_of(store),
             topic,

@@ -14,9 +14,10 @@ from reput.cli.failures import Failure
 from reput.cli.progress import Progress
 
 if TYPE_CHECKING:
+    from reput.disk import Disk
     from reput.store import Store
 
-__all__ = ["holds_a_store", "open_to_read", "open_to_write"]
+__all__ = ["follows_links", "holds_a_store", "open_to_read", "open_to_write", "store_disk"]
 
 
 @contextlib.contextmanager
@@ -31,7 +32,13 @@ def open_to_read(path: str, *, plugins: Iterable[str] | None = None) -> Iterator
 
     _show_log_lines()
     with _opening() as progress:
-        store = reput.open(path, mode="r", plugins=plugins, progress=progress.update)
+        store = reput.open(
+            path,
+            mode="r",
+            plugins=plugins,
+            progress=progress.update,
+            follow_links=follows_links(),
+        )
     with store:
         yield store
 
@@ -66,7 +73,14 @@ def open_to_write(
             text = f"{path}: holds files but no store; name a new or an empty directory"
             raise Failure(text, ExitCode.UNAVAILABLE)
     with _opening() as progress:
-        store = reput.open(path, mode="w", plugins=plugins, config=config, progress=progress.update)
+        store = reput.open(
+            path,
+            mode="w",
+            plugins=plugins,
+            config=config,
+            progress=progress.update,
+            follow_links=follows_links(),
+        )
     with store:
         yield store
         if not waits:
@@ -79,6 +93,19 @@ def open_to_write(
 def holds_a_store(path: str) -> bool:
     """Whether something was stored under ``path``."""
     return os.path.isdir(os.path.join(path, "commitlog"))
+
+
+def follows_links() -> bool:
+    """Whether the command was given ``--follow-links``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool((context.obj or {}).get("follow_links"))
+
+
+def store_disk(root: str) -> Disk:
+    """File operations of the store at ``root``, an absolute path, where it is not opened."""
+    from reput.disk import Disk
+
+    return Disk().at(root, follow_links=follows_links())
 
 
 def _opening() -> Progress:

@@ -7,14 +7,39 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["json_option", "path_argument", "timeout_option", "with_debug"]
+__all__ = [
+    "follow_links_option",
+    "json_option",
+    "path_argument",
+    "timeout_option",
+    "with_debug",
+]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def path_argument(command: _Command) -> _Command:
-    """PATH: the store's directory. Whether there is a store is for opening to say."""
-    return click.argument("path", type=click.Path())(command)
+    """PATH: the store's directory, and ``--follow-links``.
+
+    Whether there is a store is for opening to say.
+    """
+    return click.argument("path", type=click.Path())(follow_links_option(command))
+
+
+def follow_links_option(command: _Command) -> _Command:
+    """``--follow-links``; `reput.cli.opening.store_disk` and the openings there obey it."""
+
+    def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            context.ensure_object(dict)["follow_links"] = True
+
+    return click.option(
+        "--follow-links",
+        is_flag=True,
+        expose_value=False,
+        callback=remember,
+        help="Follow symbolic links inside of the store; only for links that you made yourself.",
+    )(command)
 
 
 def json_option(what: str) -> Callable[[_Command], _Command]:

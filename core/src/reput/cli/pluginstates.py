@@ -10,6 +10,7 @@ import attrs
 import click
 
 from reput.cli.failures import warn
+from reput.cli.opening import store_disk
 from reput.cli.output import (
     Column,
     format_count,
@@ -58,12 +59,11 @@ _FIELDS = (
 
 def states_of(store: Store) -> list[PluginState]:
     """The plugins' states; of a store that is only read, those in the process that writes it."""
-    from reput.disk import Disk
     from reput.dispatcher import READING, RUNNING
     from reput.storelock import StoreLock
 
     states = store.plugins()
-    lock = StoreLock(os.path.join(store.root, "lock"), store.root, Disk())
+    lock = StoreLock(os.path.join(store.root, "lock"), store.root, store_disk(store.root))
     if store.writable or not lock.is_taken():
         return states
     return [

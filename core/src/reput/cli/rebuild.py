@@ -46,13 +46,21 @@ def rebuild(
     With --check the new files are only compared with those that are there; exit code 1 says that
     some differ.
     """
+    from reput.cli.opening import follows_links
     from reput.cli.progress import Progress
     from reput.cli.storeplugins import check_store
     from reput.rebuild.local import rebuild as build
 
     root = check_store(path)
     with Progress("rebuilding", None, "bytes") as progress:
-        built = build(root, plugins, jobs=jobs, progress=progress.update, check=check)
+        built = build(
+            root,
+            plugins,
+            jobs=jobs,
+            progress=progress.update,
+            check=check,
+            follow_links=follows_links(),
+        )
     print_rebuilt(root, built, as_json=as_json)
 
 

@@ -6,8 +6,7 @@ import os
 
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure
-from reput.cli.opening import holds_a_store
-from reput.disk import Disk
+from reput.cli.opening import holds_a_store, store_disk
 from reput.errors import StoreNotFoundError
 from reput.manifest import Manifest
 
@@ -27,7 +26,7 @@ def check_store(path: str) -> str:
 
 def used_plugins(root: str) -> tuple[str, ...] | None:
     """Names in the store's manifest; None where it has none, as RocketMQ wrote it."""
-    manifest = Manifest.load(root, Disk())
+    manifest = Manifest.load(root, store_disk(root))
     return None if manifest is None else manifest.plugins
 
 

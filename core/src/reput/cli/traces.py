@@ -50,7 +50,7 @@ def traces_of(root: str, disk: Disk) -> Traces:
     if "checkpoint" in names:
         checkpoint = Checkpoint.load(os.path.join(root, "checkpoint"), disk)
     return Traces(
-        written_by=_writer(root, names, checkpoint),
+        written_by=_writer(root, names, checkpoint, disk),
         abort="abort" in names,
         writer_pid=_writer_pid(os.path.join(root, "abort"), disk) if "abort" in names else None,
         checkpoint=checkpoint,
@@ -58,8 +58,8 @@ def traces_of(root: str, disk: Disk) -> Traces:
     )
 
 
-def _writer(root: str, names: set[str], checkpoint: Checkpoint | None) -> str:
-    if os.path.exists(Manifest.path(root)):
+def _writer(root: str, names: set[str], checkpoint: Checkpoint | None, disk: Disk) -> str:
+    if disk.exists(Manifest.path(root)):
         return "reput"
     later = checkpoint is not None and (checkpoint.replica_offset or checkpoint.confirm_offset)
     return "rocketmq 5" if later or not names.isdisjoint(_FIVE) else "rocketmq"

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.disk import Disk
-from reput.errors import PluginError, StoreNotFoundError
+from reput.errors import PluginError, StoreNotFoundError, UnsafePathError
 from reput.manifest import OWN_DIRECTORY, Manifest
 from reput.pluginset import PluginSet
 from reput.rebuild.compare import Difference, compare
-from reput.rebuild.publish import publish, remove_tree, staging_directory
+from reput.rebuild.publish import publish, staging_directory
 from reput.rebuild.shards import NotSplittableError
 from reput.rebuild.splits import SPLIT_SIZE, plan_splits
 from reput.rebuild.tasks import (
@@ -77,6 +77,7 @@ def run_rebuild(
     progress: Callable[[int, int], None] | None = None,
     check: bool = False,
     disk: Disk | None = None,
+    follow_links: bool = False,
 ) -> list[Rebuilt]:
     """Build files of plugins anew; see `reput.rebuild.local.rebuild`.
 
@@ -88,9 +89,10 @@ def run_rebuild(
         progress: called with bytes done and bytes in all; both may grow.
         check: compare what is built with the files that are there, and change nothing.
         disk: file operations of this process.
+        follow_links: as for `reput.open`.
     """
     root = os.path.abspath(os.fspath(path))
-    disk = disk or Disk()
+    disk = (disk or Disk()).at(root, follow_links=follow_links)
     if not disk.exists(os.path.join(root, "commitlog")):
         raise StoreNotFoundError(root, 'no store: a directory that holds "commitlog" is expected')
     lock = StoreLock(os.path.join(root, "lock"), root, disk)
@@ -99,6 +101,7 @@ def run_rebuild(
         return _Rebuild(root, disk, engine, split_size, progress, check).run(plugins)
     finally:
         lock.release()
+        disk.let_go()
 
 
 @attrs.frozen
@@ -139,7 +142,9 @@ class _Rebuild:
         known = [name for name in names if isinstance(name, str)]
         targets = _targets(PluginSet(known, sections), wanted)
         # Opened to be read, and so as its next writer will find it: its valid end, its damage.
-        with open_store(self.root, "r", plugins=(), disk=self.disk) as store:
+        with open_store(
+            self.root, "r", plugins=(), disk=self.disk, follow_links=self.disk.follows_links
+        ) as store:
             log = store.log
             self._sweep()
             self.job = Job(
@@ -151,6 +156,7 @@ class _Rebuild:
                 sections=sections,
                 # A name of its own: an attempt that outlives its rebuild writes where nobody looks.
                 staging=os.path.join(staging_directory(self.root), uuid.uuid4().hex),
+                follow_links=self.disk.follows_links,
             )
             last = store.recovery.last_record_offset
             is_sound = not store.losses() and store.recovery.finding is None
@@ -169,7 +175,9 @@ class _Rebuild:
     def _sweep(self) -> None:
         """Remove what this rebuild, or an earlier one that was killed, has left."""
         try:
-            remove_tree(staging_directory(self.root), self.disk)
+            self.disk.remove_tree(staging_directory(self.root))
+        except UnsafePathError:
+            raise
         except OSError as error:
             # An attempt on another machine may still be writing there. Nobody reads it, and an
             # error of the rebuild itself must not be hidden by this one.

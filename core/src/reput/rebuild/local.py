@@ -25,6 +25,7 @@ def rebuild(
     progress: Callable[[int, int], None] | None = None,
     check: bool = False,
     disk: Disk | None = None,
+    follow_links: bool = False,
 ) -> list[Rebuilt]:
     """Build the files of plugins anew from the log, and put them in the place of the old ones.
 
@@ -41,12 +42,14 @@ def rebuild(
             the log, or over what was found in it, counts once more.
         check: compare what is built with the files that are there, and change nothing.
         disk: file operations of this process; others use the system's.
+        follow_links: as for `reput.open`.
 
     Raises:
         StoreNotFoundError: no store there.
         StoreLockedError: somebody has it open for writing.
         PluginError: the store does not use a plugin, or nothing can be rebuilt of it.
         CorruptFileError: damage that nobody has noted yet.
+        UnsafePathError: a link below the store's directory.
         TaskFailedError: something else, in one of the processes; the text says in which split.
     """
     with LocalEngine(jobs) as engine:
@@ -58,4 +61,5 @@ def rebuild(
             progress=progress,
             check=check,
             disk=disk,
+            follow_links=follow_links,
         )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reput.context import LogReader
     from reput.disk import Disk
 
-__all__ = ["publish", "remove_tree", "staging_directory"]
+__all__ = ["publish", "staging_directory"]
 
 _STAGING = "rebuild"
 _OLD = "old"
@@ -80,17 +80,3 @@ def publish(
     end = log.max_physical_offset
     fingerprint = fingerprint_of(log, last_record_offset) if last_record_offset >= 0 else 0
     file.save(Progress(end, last_record_offset, fingerprint))
-
-
-def remove_tree(path: str, disk: Disk) -> None:
-    """Remove a directory with everything in it; nothing where there is none.
-
-    A link in it is removed, and what it leads to stays.
-    """
-    for entry in disk.list(path):
-        if entry.is_dir(follow_symlinks=False):
-            remove_tree(entry.path, disk)
-        else:
-            disk.remove(entry.path)
-    if disk.exists(path):
-        disk.remove_directory(path)

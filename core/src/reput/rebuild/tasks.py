@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.errors import CorruptFileError, PluginError, ReputError
+from reput.errors import CorruptFileError, PluginError, ReputError, UnsafePathError
 from reput.rebuild.worker import Job, Worker
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def run_task(
     Raises:
         CorruptFileError: damage that nobody has noted; it names the file.
         PluginError: a plugin that cannot be built so.
+        UnsafePathError: a link; it is named.
         TaskFailedError: anything else.
     """
     worker = Worker(job, disk)
@@ -144,7 +145,7 @@ def run_task(
                 return worker.build(task.plugin, task.task, parts_directory(job, task.plugin))
             case OrderTask():
                 return _in_order(worker, task, report)
-    except (CorruptFileError, PluginError):
+    except (CorruptFileError, PluginError, UnsafePathError):
         raise
     except Exception as error:
         text = f"{task} of {worker.log.files.directory}"

@@ -51,6 +51,8 @@ class Job:
     """Their configuration."""
     staging: str
     """Where everything is written; this job's alone."""
+    follow_links: bool = False
+    """As for `reput.open`."""
 
     @property
     def size(self) -> int:
@@ -63,7 +65,7 @@ class Worker:
 
     def __init__(self, job: Job, disk: Disk | None = None) -> None:
         self.job = job
-        self.disk = disk or Disk()
+        self.disk = disk or Disk().at(job.root, follow_links=job.follow_links)
         self._pool = FilePool(self.disk, _FILES_OPEN)
         directory = os.path.join(job.root, "commitlog")
         self.log = CommitLogReader(directory, job.file_size, self.disk, self._pool, _WINDOW_SIZE)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.disk import Disk
-from reput.errors import CorruptFileError
+from reput.errors import CorruptFileError, UnsafePathError
 from reput.rebuild import SPLIT_SIZE
 from reput.rebuild.tasks import TaskFailedError
 from reput_compaction._jobmerge import lay_out, merge
@@ -70,6 +70,8 @@ class CompactionJob:
             now=self.runs[0].now,
             seed=secrets.token_bytes(SEED_SIZE),
             bits=bits_for(count, rules.memory, self.engine.parallelism),
+            root=self.context.root,
+            follow_links=self.context.disk.follows_links,
             # A name of its own: an attempt that outlives its job writes where nobody looks.
             staging=os.path.join(staging_directory(self.context), uuid.uuid4().hex),
         )
@@ -111,9 +113,10 @@ def run_task(job: Job, disk: Disk | None, task: Any, report: Callable[[int], Non
 
     Raises:
         CorruptFileError: damage; it names the file.
+        UnsafePathError: a link; it is named.
         TaskFailedError: anything else; it says what was being done.
     """
-    disk = disk or Disk()
+    disk = disk or Disk().at(job.root, follow_links=job.follow_links)
     try:
         match task:
             case ScanTask():
@@ -125,7 +128,7 @@ def run_task(job: Job, disk: Disk | None, task: Any, report: Callable[[int], Non
             case WriteTask():
                 return write(job, task, report, disk)
         raise AssertionError(f"no task of a job: {task!r}")
-    except CorruptFileError:
+    except (CorruptFileError, UnsafePathError):
         raise
     except Exception as error:
         raise TaskFailedError(str(task), f"{type(error).__name__}: {error}") from error

@@ -73,7 +73,7 @@ def read_items(
 
 
 def _write(disk: Disk, path: str, arrays: list[npt.NDArray[np.int64]]) -> None:
-    descriptor, position = disk.open(path, create=True), 0
+    descriptor, position = disk.create_fresh(path), 0
     try:
         for array in arrays:
             data = array.astype(_NUMBER).tobytes()
@@ -95,7 +95,7 @@ def lay_out(
         ValueError: a record fits into no file.
     """
     path = f"{job.staging}/stays-{uuid.uuid4().hex}"
-    descriptor, written = disk.open(path, create=True), 0
+    descriptor, written = disk.create_fresh(path), 0
     pool, begin, end = FilePool(disk, _FILES_OPEN), task.queues[0].row, task.queues[-1].end_row
     layouts = [_Layout(job.sizes, each.queue, path) for each in task.queues]
     try:

@@ -78,7 +78,7 @@ class _Found:
         self._run_row = self._next = row
         self._written = 0
         self._starts: list[npt.NDArray[np.int64]] = []
-        self._keys = disk.open(self.answer.keys, create=True)
+        self._keys = disk.create_fresh(self.answer.keys)
 
     def add(
         self,

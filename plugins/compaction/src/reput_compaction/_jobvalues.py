@@ -65,6 +65,10 @@ class Job:
     """Of the hash of keys."""
     bits: int
     """Hashes are cut into parts by so many first bits."""
+    root: str
+    """The store's directory."""
+    follow_links: bool
+    """As for `reput.open`."""
     staging: str
     """Where everything is written; this job's alone."""
 

@@ -99,11 +99,9 @@ class FileSet:
         # without its size.
         scratch = self.scratch or f"{path}.new"
         disk.make_directory(os.path.dirname(scratch))
-        if disk.exists(scratch):
-            # A power cut may leave a file here that was renamed already and is somebody's under its
-            # other name, with another size perhaps: the new one must not be the same.
-            disk.remove(scratch)
-        descriptor = disk.open(scratch, create=True)
+        # A power cut may leave a file here that was renamed already and is somebody's under its
+        # other name, with another size perhaps: the new one must not be the same.
+        descriptor = disk.create_fresh(scratch)
         try:
             # No space yet: units are written through the file, so a full disk is an error of
             # that write; and ten thousand queues of three messages do not take sixty gigabytes.

@@ -275,10 +275,9 @@ def follow_up(full: Header, name: int, timestamp: int) -> tuple[Header, int]:
 def make_empty(disk: Disk, scratch: str, path: str, geometry: Geometry) -> None:
     """Make a file at full size and zero, and give it its name at once."""
     disk.make_directory(os.path.dirname(scratch))
-    descriptor = disk.open(scratch, create=True)
+    # A power cut may leave a file here that was renamed and written already.
+    descriptor = disk.create_fresh(scratch)
     try:
-        # A power cut may leave a file here that was renamed and written already.
-        disk.truncate(descriptor, 0)
         # No space yet: a full disk is an error of the write that needs it.
         disk.truncate(descriptor, geometry.file_size)
     finally:

@@ -181,9 +181,8 @@ class TimerLog:
         disk.make_directory(self._directory, durable=True)
         disk.make_directory(os.path.dirname(self._scratch))
         # Made elsewhere and renamed: RocketMQ does not open a log with a file of another size.
-        descriptor = disk.open(self._scratch, create=True)
+        descriptor = disk.create_fresh(self._scratch)
         try:
-            disk.truncate(descriptor, 0)
             disk.truncate(descriptor, self.file_size)
             disk.flush(descriptor)
         finally:

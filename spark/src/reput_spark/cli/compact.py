@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from reput.cli.exitcodes import ExitCode
-from reput.cli.options import json_option, with_debug
+from reput.cli.options import follow_links_option, json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import engine_options
 
@@ -14,6 +14,7 @@ __all__ = ["compact"]
 
 @click.command(short_help="Keep the latest message of every key.")
 @click.argument("path")
+@follow_links_option
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 @engine_options
 @json_option("one document at the end")
@@ -28,6 +29,7 @@ def compact(
 ) -> None:
     """Compact each TOPIC of the store at PATH, or all that are compacted, as `reput compact`."""
     from reput.cli.failures import Failure
+    from reput.cli.opening import follows_links
     from reput.cli.storeplugins import check_store
     from reput.errors import ReputError
     from reput_spark.jobs.compact import compact_with
@@ -36,7 +38,12 @@ def compact(
     with engine_of(master, jobs) as engine, progress_of("compacting") as progress:
         try:
             done = compact_with(
-                engine, root, topics or None, split_size=split_size, progress=progress.update
+                engine,
+                root,
+                topics or None,
+                split_size=split_size,
+                progress=progress.update,
+                follow_links=follows_links(),
             )
         except ValueError as error:
             if isinstance(error, ReputError):  # of the store's configuration

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli.options import json_option, with_debug
+from reput.cli.options import follow_links_option, json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import engine_options
 
@@ -18,6 +18,7 @@ __all__ = ["rebuild"]
 
 @click.command(short_help="Build the files of plugins anew.")
 @click.argument("path")
+@follow_links_option
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
 @click.option(
     "--check", is_flag=True, help="Compare with the files that are there; change nothing."
@@ -35,6 +36,7 @@ def rebuild(
     as_json: bool,
 ) -> None:
     """Build the files of each PLUGIN of the store at PATH anew from the log, as `reput rebuild`."""
+    from reput.cli.opening import follows_links
     from reput.cli.rebuild import print_rebuilt
     from reput.cli.storeplugins import check_store
     from reput.rebuild import SPLIT_SIZE
@@ -49,5 +51,6 @@ def rebuild(
             split_size=split_size or SPLIT_SIZE,
             progress=progress.update,
             check=check,
+            follow_links=follows_links(),
         )
     print_rebuilt(root, built, as_json=as_json)

@@ -33,6 +33,7 @@ def compact(
     split_size: int | None = None,
     parallelism: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    follow_links: bool = False,
 ) -> list[Compacted]:
     """Drop what later messages with the same key have superseded in compacted topics.
 
@@ -48,6 +49,7 @@ def compact(
             than Spark runs at once.
         parallelism: tasks that Spark runs at once, where the session does not say it.
         progress: called with bytes done and bytes in all; both grow from round to round.
+        follow_links: as for `reput.open`.
 
     Returns:
         What became of each queue in which there was something to do.
@@ -63,7 +65,9 @@ def compact(
     from reput_spark.jobs.engine import SparkEngine
 
     engine = SparkEngine(spark, parallelism)
-    return compact_with(engine, path, topics, split_size=split_size, progress=progress)
+    return compact_with(
+        engine, path, topics, split_size=split_size, progress=progress, follow_links=follow_links
+    )
 
 
 def compact_with(
@@ -73,6 +77,7 @@ def compact_with(
     *,
     split_size: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    follow_links: bool = False,
 ) -> list[Compacted]:
     """The same with any engine; see `compact`."""
     root = os.fspath(path)
@@ -86,7 +91,7 @@ def compact_with(
     if not os.path.isdir(os.path.join(root, "commitlog")):
         raise StoreNotFoundError(root, 'no store: a directory that holds "commitlog" is expected')
     # Without threads: nothing is delivered or checked back, and no run of the plugin's own begins.
-    with reput.open(root, threads=False) as store:
+    with reput.open(root, threads=False, follow_links=follow_links) as store:
         if _PLUGIN not in store.plugin_objects:
             raise PluginError(_PLUGIN, "the store does not use it, so it has no compacted topics")
         store.wait_dispatched()

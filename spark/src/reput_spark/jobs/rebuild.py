@@ -30,6 +30,7 @@ def rebuild(
     parallelism: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     check: bool = False,
+    follow_links: bool = False,
 ) -> list[Rebuilt]:
     """Build the files of plugins anew on Spark; see `reput.rebuild.local.rebuild`.
 
@@ -45,6 +46,7 @@ def rebuild(
         parallelism: tasks that Spark runs at once, where the session does not say it.
         progress: called with bytes done and bytes in all.
         check: compare what is built with the files that are there, and change nothing.
+        follow_links: as for `reput.open`.
 
     Raises:
         StoreNotFoundError: no store there.
@@ -65,4 +67,5 @@ def rebuild(
         split_size=split_size,
         progress=progress,
         check=check,
+        follow_links=follow_links,
     )
