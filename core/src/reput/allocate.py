@@ -14,6 +14,8 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from reput.flags import Flag
+
 if TYPE_CHECKING:
     from reput.disk import Disk
 
@@ -32,8 +34,11 @@ class FileAllocator:
         self._file_size = file_size
         self._disk = disk
         self._ahead = ahead
-        self._lock = threading.Lock()
+        # Reentrant: a signal handler that closes the store may come while a put makes a file.
+        self._lock = threading.RLock()
         self._ready = False
+        self._wanted = Flag()
+        self._stopping = False
         self._thread: threading.Thread | None = None
 
     @property
@@ -45,17 +50,20 @@ class FileAllocator:
         if self._disk.exists(self._path):
             self._disk.remove(self._path)
 
+    def start(self) -> None:
+        """Start the thread; not in the first `prepare`, which may be that of a put."""
+        if self._ahead:
+            self._thread = threading.Thread(target=self._run, name="reput-allocate", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # no thread can be started
+                logger.warning("no file is allocated ahead error=%s", error)
+                self._thread = None
+
     def prepare(self) -> None:
         """Begin to make a file in the background, unless one is ready or coming."""
-        if not self._ahead:
-            return
-        with self._lock:
-            if self._ready or self._thread is not None:
-                return
-            self._thread = threading.Thread(
-                target=self._make_quietly, name="reput-allocate", daemon=True
-            )
-            self._thread.start()
+        if not self._ready:
+            self._wanted.set()
 
     def take(self) -> str:
         """Path of a file of the full size, for the caller to rename; made now if none is ready.
@@ -63,11 +71,7 @@ class FileAllocator:
         Raises:
             OSError: there is no room for it.
         """
-        thread = self._thread
-        if thread is not None:
-            thread.join()
         with self._lock:
-            self._thread = None
             if not self._ready:
                 self._make()
             self._ready = False
@@ -75,14 +79,28 @@ class FileAllocator:
 
     def close(self) -> None:
         """Wait for the thread and remove the file that nobody took."""
-        thread = self._thread
-        if thread is not None:
-            thread.join()
+        self._stopping = True
+        self._wanted.set()
+        if self._thread is not None:
+            self._thread.join()
         with self._lock:
-            self._thread = None
             if self._ready:
-                self._disk.remove(self._path)
                 self._ready = False
+                self._disk.remove(self._path)
+
+    def _run(self) -> None:
+        while True:
+            self._wanted.wait()
+            self._wanted.clear()
+            if self._stopping:
+                return
+            # Not waited for: who has the lock makes a file, or takes it and asks for another one.
+            if self._lock.acquire(blocking=False):
+                try:
+                    if not self._ready:
+                        self._make_quietly()
+                finally:
+                    self._lock.release()
 
     def _make_quietly(self) -> None:
         try:

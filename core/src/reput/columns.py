@@ -10,7 +10,7 @@ numpy has neither a checksum over many short texts nor a fast scatter of them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -143,19 +143,16 @@ class PreparedMany:
         offsets[order] = np.where(taken > 0, first[sorted_group] + in_group, 0)
         return offsets
 
-    def advance_queue_offsets(
-        self,
-        next_offsets: MutableMapping[tuple[str, int], int],
-        rows: slice,
-        queue_offsets: npt.NDArray[np.int64],
-    ) -> None:
-        """Note in ``next_offsets`` that ``rows`` were appended."""
+    def following_offsets(
+        self, rows: slice, queue_offsets: npt.NDArray[np.int64]
+    ) -> dict[tuple[str, int], int]:
+        """Next queue offsets of the queues that ``rows`` are in, once those are appended."""
         counted = self.counts[rows]
         group, offsets = self.group[rows][counted], queue_offsets[rows][counted]
         highest = np.full(len(self.group_keys), -1, np.int64)
         np.maximum.at(highest, group, offsets)
-        for number in np.flatnonzero(highest >= 0).tolist():
-            next_offsets[self.group_keys[number]] = int(highest[number]) + 1
+        numbers = np.flatnonzero(highest >= 0).tolist()
+        return {self.group_keys[number]: int(highest[number]) + 1 for number in numbers}
 
     def encode(
         self,

@@ -11,11 +11,12 @@ one.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,7 +86,14 @@ class CommitLog(CommitLogReader):
         """Called under the lock by the append that finds it set, which then takes it away: how an
         idle reader asks to be woken without every append paying for it."""
         self._allocator = allocator
-        self._lock = threading.Lock()
+        # Taken by `with` and no other way: between a lock that was taken and its `try`, CPython may
+        # run a signal handler, and that may raise. Of the reentrant kind because the handler may
+        # call the log again, on the thread that has the lock.
+        self._lock = threading.RLock()
+        self._is_appending = False
+        """Whether the thread that has the lock is in an append: seen by nobody but its own signal
+        handlers and destructors."""
+        self._is_closed = False
         # Nanoseconds: the system's own function is called without a Python frame in between.
         self._now: Callable[[], int] = (
             time.time_ns if clock is None else lambda: clock() * 1_000_000
@@ -123,7 +131,11 @@ class CommitLog(CommitLogReader):
         base = self.files.base_of(end_offset)
         if base is not None:
             path = self.files.path(base)
-            self._use(MappedFile.open(path, base, self.file_size, self._disk))
+            self._use(MappedFile.open(path, base, self.file_size, self._disk), end_offset)
+        if self.prefaults:
+            self._prefaulter.start()
+        if self._allocator is not None:
+            self._allocator.start()
 
     def refuse(self, refusal: PutError) -> None:
         """Take no appends any more; every one of them raises ``refusal``."""
@@ -146,6 +158,31 @@ class CommitLog(CommitLogReader):
                 file.close()
             self.unflushed = []
             self._file = self._map = None
+            self._is_closed = True
+
+    @contextlib.contextmanager
+    def lock_let_go(self) -> Iterator[None]:
+        """Let other threads have the lock that this thread holds, if it is inside of an append.
+
+        For a signal handler that closes the store in the middle of a put, and so waits for threads
+        that may want the lock. Refuse appends first: the one under way must find the log as it was.
+        """
+        depth, is_appending = 0, self._is_appending
+        try:
+            while True:
+                self._lock.release()
+                depth += 1
+        except RuntimeError:
+            pass  # it is not, or no longer, this thread's
+        if depth:
+            self._is_appending = False
+        try:
+            yield
+        finally:
+            for _ in range(depth):
+                self._lock.acquire()
+            if depth:
+                self._is_appending = is_appending
 
     @property
     def flushed_offset(self) -> int:
@@ -163,6 +200,8 @@ class CommitLog(CommitLogReader):
     def release_flushed(self, flushed_offset: int) -> None:
         """Close the files that end at or below ``flushed_offset``: nothing writes them any more."""
         with self._lock:
+            if self._is_appending:
+                return  # on this thread, in a handler: the next flush finds them again
             done = [
                 file for file in self.unflushed if file.base_offset + file.size <= flushed_offset
             ]
@@ -188,61 +227,70 @@ class CommitLog(CommitLogReader):
         key = topic, queue_id
         transaction = sys_flag & TRANSACTION_MASK
         # What follows is `Encoder.finish` once more, in place: one call less and one tuple less to
-        # take apart are a tenth of a put. And not `with`: the lock's own methods take half of it.
-        self._lock.acquire()
-        try:
-            offset = self._end_offset
-            end_offset = offset + size
-            if end_offset > self._record_limit:
-                offset = self._make_room(size)
+        # take apart are a tenth of a put.
+        with self._lock:
+            if self._is_appending:
+                raise _inside_of_put()
+            try:
+                self._is_appending = True
+                offset = self._end_offset
                 end_offset = offset + size
-            # Prepared and rollback records are no messages of their queue: they take no offset.
-            counts = transaction == 0 or transaction == TRANSACTION_COMMIT
-            queue_offset = self.queue_offsets.get(key, 0) if counts else 0
-            timestamp = self._now() // 1_000_000
-            rest = _join(
-                (
-                    head.pack(
-                        magic,
-                        crc,
-                        queue_id,
-                        message.flag,
-                        queue_offset,
-                        offset,
-                        sys_flag,
-                        timestamp if born is None else born,
-                        born_host,
-                        timestamp,
-                        self.store_host,
-                        message.reconsume_times,
-                        message.prepared_transaction_offset,
-                        len(body),
-                    ),
-                    body,
-                    topic_part,
-                    len(text).to_bytes(2, "big"),
-                    text,
+                if end_offset > self._record_limit:
+                    offset = self._make_room(size)
+                    end_offset = offset + size
+                # Prepared and rollback records are no messages of their queue: they take no offset.
+                counts = transaction == 0 or transaction == TRANSACTION_COMMIT
+                queue_offset = self.queue_offsets.get(key, 0) if counts else 0
+                timestamp = self._now() // 1_000_000
+                rest = _join(
+                    (
+                        head.pack(
+                            magic,
+                            crc,
+                            queue_id,
+                            message.flag,
+                            queue_offset,
+                            offset,
+                            sys_flag,
+                            timestamp if born is None else born,
+                            born_host,
+                            timestamp,
+                            self.store_host,
+                            message.reconsume_times,
+                            message.prepared_transaction_offset,
+                            len(body),
+                        ),
+                        body,
+                        topic_part,
+                        len(text).to_bytes(2, "big"),
+                        text,
+                    )
                 )
-            )
-            position = offset - self._base
-            target = self._map
-            target[position + 4 : position + size] = rest
-            _pack_size(target, position, size)
-            if counts:
-                self.queue_offsets[key] = queue_offset + 1
-            self._end_offset = end_offset
-            self.last_record_offset = offset
-            if self.wake is not None:
-                self._call_wake()
-        except struct.error as error:
-            raise unpackable(message, str(error)) from None
-        finally:
-            self._lock.release()
+                word = size.to_bytes(4, "big")
+                position = offset - self._base
+                target = self._map
+                # From here to the last assignment nothing is called, so that no signal handler runs
+                # (`reput.flags`): the record is there, and counted, or neither.
+                target[position + 4 : position + size] = rest
+                target[position : position + 4] = word
+                if counts:
+                    self.queue_offsets[key] = queue_offset + 1
+                self._end_offset = end_offset
+                self.last_record_offset = offset
+                if self.wake is not None:
+                    self._call_wake()
+            except struct.error as error:
+                raise unpackable(message, str(error)) from None
+            except (TypeError, ValueError):
+                self._require_map()
+                raise
+            finally:
+                self._is_appending = False
         return _new_receipt(Receipt, (self, topic, queue_id, queue_offset, offset, size, timestamp))
 
     def append_each(self, prepared: Sequence[Prepared]) -> list[Receipt]:
         """Append messages of any kind, with nobody else's in between."""
-        with self._lock:
+        with self._appending():
             return [self._append_locked(each) for each in prepared]
 
     def _append_locked(self, prepared: Prepared) -> Receipt:
@@ -264,16 +312,11 @@ class CommitLog(CommitLogReader):
         offset = self._place(size)
         timestamp = self._now() // 1_000_000
         rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
-        position = offset - self._base
-        self._map[position + 4 : position + size] = rest
-        self._map[position : position + 4] = size.to_bytes(4, "big")
+        word = size.to_bytes(4, "big")
+        following = {light_key: light_offset + 1 for light_key, light_offset in light.items()}
         if counts:
-            self.queue_offsets[key] = queue_offset + count
-        for light_key, light_offset in light.items():
-            self.queue_offsets[light_key] = light_offset + 1
-        self._end_offset = offset + size
-        self.last_record_offset = offset
-        self._call_wake()
+            following[key] = queue_offset + count
+        self._publish(offset, word, rest, offset, following)
         return Receipt(self, message.topic, message.queue_id, queue_offset, offset, size, timestamp)
 
     # ------------------------------------------------------------------ many messages
@@ -281,7 +324,7 @@ class CommitLog(CommitLogReader):
     def append_many(self, prepared: PreparedMany) -> BatchReceipt:
         """Append messages in their order, as one stretch of bytes per file."""
         count = len(prepared)
-        with self._lock:
+        with self._appending():
             timestamp = self._now() // 1_000_000
             queue_offsets = prepared.assign_queue_offsets(self.queue_offsets)
             ends = prepared.size.cumsum()
@@ -294,11 +337,11 @@ class CommitLog(CommitLogReader):
                 fits = min(fits, done + prepared.chunk_count)
                 offsets[done:fits] += start - written
                 data = prepared.encode(slice(done, fits), queue_offsets, offsets, timestamp)
-                self._write(start, data)
-                prepared.advance_queue_offsets(self.queue_offsets, slice(done, fits), queue_offsets)
-                self._end_offset = start + len(data)
-                self.last_record_offset = int(offsets[fits - 1])
-                self._call_wake()
+                if start + len(data) > self._record_limit:
+                    self._make_room(len(data))
+                following = prepared.following_offsets(slice(done, fits), queue_offsets)
+                last = int(offsets[fits - 1])
+                self._publish(start, data[:4], memoryview(data)[4:], last, following)
                 self._prepare_next_file()
                 done = fits
         return BatchReceipt(
@@ -313,22 +356,73 @@ class CommitLog(CommitLogReader):
 
     # ------------------------------------------------------------------ under the lock
 
+    @contextlib.contextmanager
+    def _appending(self) -> Iterator[None]:
+        """Have the log for oneself; refused inside of another append on this thread."""
+        with self._lock:
+            if self._is_appending:
+                raise _inside_of_put()
+            try:
+                self._is_appending = True
+                yield
+            except (TypeError, ValueError):
+                self._require_map()
+                raise
+            finally:
+                self._is_appending = False
+
+    def _publish(
+        self,
+        offset: int,
+        word: bytes,
+        rest: bytes | memoryview,
+        last_record_offset: int,
+        following: Mapping[tuple[str, int], int],
+    ) -> None:
+        """Write whole records, so that none is there before all are, and count them.
+
+        Args:
+            offset: where they begin.
+            word: their first four bytes.
+            rest: the others.
+            last_record_offset: where the last of them begins.
+            following: next queue offsets of the queues that they are in.
+        """
+        position = offset - self._base
+        size = len(rest)
+        target = self._map
+        # As in `append`: nothing is called from here on but the last line, which ends before any
+        # signal handler runs.
+        target[position + 4 : position + 4 + size] = rest
+        target[position : position + 4] = word
+        self._end_offset = offset + 4 + size
+        self.last_record_offset = last_record_offset
+        self.queue_offsets.update(following)
+        self._call_wake()
+
+    def _require_map(self) -> None:
+        """Say that the log was closed in the middle of an append, if it was: by its own thread."""
+        if self._is_closed:
+            self._raise_refusal()
+
+    def _raise_refusal(self) -> None:
+        # A fresh error each time: one object raised by many threads would mix their traces.
+        refusal = self._refusal
+        if refusal is not None:
+            raise type(refusal)(*refusal.args) from refusal.__cause__
+
     def _call_wake(self) -> None:
         wake, self.wake = self.wake, None
         if wake is not None:
-            wake()
+            try:
+                wake()
+            except BaseException:
+                self.wake = wake  # whoever asked may still be asleep
+                raise
 
     def _place(self, size: int) -> int:
         offset = self._end_offset
         return offset if offset + size <= self._file_limit else self._roll(size)
-
-    def _write(self, offset: int, data: bytes) -> None:
-        """Write whole records, so that none is there before all are."""
-        position, end = offset - self._base, offset - self._base + len(data)
-        if offset + len(data) > self._record_limit:
-            self._make_room(len(data))
-        self._map[position + 4 : end] = memoryview(data)[4:]
-        self._map[position : position + 4] = data[:4]
 
     def _make_room(self, size: int) -> int:
         """Called when a record passes `_record_limit`: more pages are due, or another file."""
@@ -336,7 +430,9 @@ class CommitLog(CommitLogReader):
         if offset + size > self._file_limit:
             return self._roll(size)
         # Two steps are kept present, and the next one is asked for when the first is used up.
-        self._record_limit = min(offset + size + PREFAULT_STEP, self._file_limit)
+        limit = min(offset + size + PREFAULT_STEP, self._file_limit)
+        if self._refusal is None:  # which a signal handler may have set
+            self._record_limit = limit
         position = offset - self._base
         end = min(position + size + 2 * PREFAULT_STEP, self.file_size)
         if self.prefaults:
@@ -352,10 +448,7 @@ class CommitLog(CommitLogReader):
 
     def _roll(self, size: int) -> int:
         """Close the active file with a blank and begin the next one; the offset to write at."""
-        if self._refusal is not None:
-            # A fresh error each time: one object raised by many threads would mix their traces.
-            refusal = self._refusal
-            raise type(refusal)(*refusal.args) from refusal.__cause__
+        self._raise_refusal()
         if size + BLANK_MIN_SIZE > self.file_size:
             limit = self.file_size - BLANK_MIN_SIZE
             raise MessageTooLargeError("record", size, limit, "bytes, in files of this size")
@@ -371,17 +464,16 @@ class CommitLog(CommitLogReader):
             # messages may still fit into it.
             fresh = self._new_file(base)
         except OSError as error:
+            self._require_map()
             raise CreateMappedFileError(
                 "commit log", self.files.path(base), None, f"no next file: {error}"
             ) from error
-        if self._file is not None:
-            position = self._end_offset - self._base
-            left = self.file_size - position
-            blank = SIZE_AND_MAGIC.pack(left, BLANK_MAGIC)
-            self._map[position + 4 : position + 8] = blank[4:]
-            self._map[position : position + 4] = blank[:4]
-        self._use(fresh)
-        self._end_offset = base
+        try:
+            self._use(fresh, base)
+        except BaseException:
+            if self._file is not fresh:
+                fresh.close()
+            raise
         logger.info("rolled file=%s", fresh.path)
         return base
 
@@ -389,11 +481,26 @@ class CommitLog(CommitLogReader):
         if self._allocator is None:
             raise ServiceNotAvailableError("store", None, None, "it is not open for writing")
         self._disk.make_directory(self.files.directory)
-        path = self.files.add(base, self._allocator.take())
+        path = self.files.finish_adding(base) or self.files.add(base, self._allocator.take())
         return MappedFile.open(path, base, self.file_size, self._disk)
 
-    def _use(self, file: MappedFile) -> None:
-        self.unflushed = [*self.unflushed, file]
+    def _use(self, file: MappedFile, end_offset: int) -> None:
+        """Write to ``file`` from ``end_offset`` on; the rest of the one before becomes a blank."""
+        position = self._end_offset - self._base
+        blank = SIZE_AND_MAGIC.pack(max(self.file_size - position, 0), BLANK_MAGIC)
+        unflushed = [*self.unflushed, file]
+        self._raise_refusal()
+        # As in `append`: nothing is called from here on, so that all of it happens or nothing.
+        if self._file is not None:
+            self._map[position + 4 : position + 8] = blank[4:]
+            self._map[position : position + 4] = blank[:4]
+        self.unflushed = unflushed
         self._file, self._map, self._base = file, file.map, file.base_offset
         self._file_limit = file.base_offset + self.file_size - BLANK_MIN_SIZE
         self._record_limit = -1
+        self._end_offset = end_offset
+
+
+def _inside_of_put() -> ServiceNotAvailableError:
+    reason = "this thread is inside of another put, whose signal handler or destructor this is"
+    return ServiceNotAvailableError("store", None, None, reason)

@@ -26,7 +26,7 @@ class FilePool:
         self._disk = disk
         self._max_open = max_open
         self._write = write
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close the store on any thread
         self._idle: OrderedDict[str, int] = OrderedDict()
         self._pinned: dict[str, tuple[int, int]] = {}  # path -> (descriptor, users)
         self._doomed: set[str] = set()

@@ -16,9 +16,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reput.errors import PutError, ServiceNotAvailableError
+from reput.flags import Flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,9 @@ logger = logging.getLogger(__name__)
 __all__ = ["LogFlusher"]
 
 
+_LONGEST_WAIT: Final = 1.0  # seconds; then a waiter looks for itself
+
+
 class LogFlusher:
     """Flushes one log. Thread-safe."""
 
@@ -39,8 +43,9 @@ class LogFlusher:
         self.after_flush: Callable[[], None] | None = None
         """Called when `flushed_offset` has grown."""
         self._log = log
-        self._condition = threading.Condition()
-        self._busy = False
+        self._lock = threading.RLock()
+        self._turn: tuple[int, Flag] | None = None
+        """The thread that flushes now, and what it sets at the end."""
         self._failure: OSError | None = None
 
     @property
@@ -65,24 +70,34 @@ class LogFlusher:
         if self.flushed_offset >= physical_offset:
             return True
         deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            with self._condition:
-                while self._busy and self.flushed_offset < physical_offset:
-                    left = None if deadline is None else deadline - time.monotonic()
-                    if left is not None and left <= 0:
-                        return False
-                    self._condition.wait(left)
-                if self.flushed_offset >= physical_offset:
-                    return True
-                if self._failure is not None:
-                    raise self._refusal() from self._failure
-                self._busy = True
-            try:
-                self._flush_now()
-            finally:
-                with self._condition:
-                    self._busy = False
-                    self._condition.notify_all()
+        while self.flushed_offset < physical_offset:
+            if self._failure is not None:
+                raise self._refusal() from self._failure
+            turn = self._flush_in_turn()
+            if turn is not None and self.flushed_offset < physical_offset:
+                left = _LONGEST_WAIT if deadline is None else deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                turn.wait(min(left, _LONGEST_WAIT))
+        return True
+
+    def _flush_in_turn(self) -> Flag | None:
+        """Flush, unless another thread does; then a flag that is set when it is done."""
+        me, mine, before, turn = threading.get_ident(), False, None, Flag()
+        try:
+            with self._lock:
+                current = self._turn
+                # A signal handler flushes though its thread is in a flush: it cannot wait for it.
+                if current is None or current[0] == me:
+                    before, self._turn, mine = current, (me, turn), True
+            if not mine:
+                return None if current is None else current[1]
+            self._flush_now()
+            return None
+        finally:
+            if mine:
+                self._turn = before
+                turn.set()
 
     def _flush_now(self) -> None:
         # The end first: bytes appended while the flush runs may or may not be part of it.
@@ -98,7 +113,8 @@ class LogFlusher:
             logger.error("flush failed, the store takes no more puts error=%s", error)
             self._log.refuse(self._refusal_with_cause())
             return
-        self.flushed_offset = target
+        if target > self.flushed_offset:  # a signal handler may have come further in between
+            self.flushed_offset = target
         self._log.release_flushed(target)
         if self.after_flush is not None:
             self.after_flush()

@@ -20,6 +20,7 @@ import attrs
 
 from reput.dispatcher import RETRYING, RUNNING, STALLED, Dispatcher
 from reput.errors import ReputError
+from reput.flags import Flag
 from reput.manifest import OWN_DIRECTORY
 from reput.progress import FLUSHED, Progress, ProgressFile, fingerprint_of
 
@@ -77,7 +78,7 @@ class Housekeeping:
         self._begun: dict[str, Call] = {}
         self._flushed: dict[str, _Reached] = {}
         self._vouched: dict[str, int] = {}  # fields of the checkpoint, as plugins' flushes told
-        self._stop = threading.Event()
+        self._stop = Flag()
         self._threads: list[threading.Thread] = []
 
     def use(

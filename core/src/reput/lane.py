@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from reput.decode import Decoder, End
+from reput.flags import Flag
 from reput.forked import end_forked_thread
 from reput.logreader import WindowReader
 from reput.plugincalls import is_users_interrupt
@@ -58,11 +59,12 @@ class Lane:
         self.is_main = is_main
         self.call: PluginCall | None = None
         """Set while the lane is inside of a plugin."""
-        self.work = threading.Event()
-        self.released = threading.Event()
+        self.work = Flag()
+        self.released = Flag()
         """Set when a pause is to end: somebody waits, or the loop stops."""
         self.thread: threading.Thread | None = None
-        self._step_lock = threading.Lock()
+        self._step_lock = threading.RLock()
+        self._is_stepping = False
         self._reader = loop.log.read_ahead()
         self._slice_limit = loop.log.config.window_size
         self._slice_size = self._slice_limit
@@ -77,20 +79,36 @@ class Lane:
     def step(self) -> bool:
         """Give every cohort that is behind one batch; whether there was any."""
         with self._step_lock:
-            limit = self.loop.limit()
-            places = sorted({each.position for each in self._ready()})
-            behind = self._apart([place for place in places if place < limit], limit)
-            # The cohort at the end first: what waits for new messages must not wait for the past.
-            for place in reversed(behind):
-                stop = next((other for other in places if place < other < limit), limit)
-                is_last = place == places[-1]
-                began = time.perf_counter()
-                self._advance(place, stop, is_last=is_last, is_alone=len(behind) == 1)
-                if not is_last:
-                    self._size_slices(time.perf_counter() - began)
-            self._is_catching_up = any(place < places[-1] for place in behind)
+            if self._is_stepping:
+                return False  # a signal handler on this very thread
+            try:
+                self._is_stepping = True
+                behind = self._step()
+            finally:
+                self._is_stepping = False
         if behind:
             self.loop.notify_moved()
+        return behind
+
+    @property
+    def is_stepping_here(self) -> bool:
+        """Whether this very thread is in a step: a signal handler cannot wait for the lane."""
+        with self._step_lock:
+            return self._is_stepping
+
+    def _step(self) -> bool:
+        limit = self.loop.limit()
+        places = sorted({each.position for each in self._ready()})
+        behind = self._apart([place for place in places if place < limit], limit)
+        # The cohort at the end first: what waits for new messages must not wait for the past.
+        for place in reversed(behind):
+            stop = next((other for other in places if place < other < limit), limit)
+            is_last = place == places[-1]
+            began = time.perf_counter()
+            self._advance(place, stop, is_last=is_last, is_alone=len(behind) == 1)
+            if not is_last:
+                self._size_slices(time.perf_counter() - began)
+        self._is_catching_up = any(place < places[-1] for place in behind)
         return bool(behind)
 
     def _apart(self, places: list[int], limit: int) -> list[int]:

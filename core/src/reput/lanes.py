@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from reput.dispatcher import RETRYING, RUNNING, STALLED
+from reput.flags import Flag
 from reput.lane import Lane
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Lanes:
         self._loop = loop
         self.main = Lane(loop, dispatchers, is_main=True)
         self.side: list[Lane] = []
-        self._stop = threading.Event()
+        self._stop = Flag()
         self._watcher: threading.Thread | None = None
 
     # ------------------------------------------------------------------ who is where

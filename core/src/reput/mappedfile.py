@@ -98,6 +98,8 @@ class MappedFileQueue:
         self._disk = disk
         self._pool = pool
         self._bases: tuple[int, ...] = ()  # replaced whole, so that readers need no lock
+        self._adding = -1
+        """Base of the file that `add` gave its name last."""
         self._lock = threading.Lock()
 
     # ------------------------------------------------------------------ which files there are
@@ -243,16 +245,28 @@ class MappedFileQueue:
     def add(self, base_offset: int, source: str) -> str:
         """Make the finished file ``source`` the next one; its new path.
 
-        The name is on disk before this returns: a record in it may be acknowledged next.
+        The name is on disk before this returns: a record in it may be acknowledged next. Where
+        this was left after the rename, by an error or a signal handler, `finish_adding` goes on.
         """
         path = self.path(base_offset)
         if self._disk.exists(path):
             raise FileExistsError(errno.EEXIST, "something else has the next file's name", path)
+        self._adding = base_offset
         self._disk.rename(source, path)
+        return self._added(base_offset)
+
+    def finish_adding(self, base_offset: int) -> str | None:
+        """Go on with an `add` that was left after the rename; the path, None where none was."""
+        if self._adding != base_offset or not self._disk.exists(self.path(base_offset)):
+            return None
+        return self._added(base_offset)
+
+    def _added(self, base_offset: int) -> str:
         self._disk.flush_directory(self.directory)
         with self._lock:
-            self._bases = (*self._bases, base_offset)
-        return path
+            if base_offset not in self._bases:
+                self._bases = (*self._bases, base_offset)
+        return self.path(base_offset)
 
     def truncate(self, offset: int, keep: Mapping[int, str] | None = None) -> int:
         """Cut everything from ``offset`` on; the number of files removed.

@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from reput.flags import Flag
 from reput.forked import end_forked_thread
 
 __all__ = ["Call", "PluginCalls", "is_users_interrupt"]
@@ -32,7 +33,7 @@ class Call:
     error: BaseException | None = None
     facts: Any = None
     """What the caller wants to remember with it."""
-    _done: threading.Event = attrs.field(factory=threading.Event)
+    _done: Flag = attrs.field(factory=Flag)
 
     @property
     def is_done(self) -> bool:

@@ -53,7 +53,7 @@ class PluginRecords:
     root: str
     disk: Disk
     _saved: dict[str, PluginRecord] = attrs.field(factory=dict)
-    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+    _lock: threading.RLock = attrs.field(factory=threading.RLock)
 
     def load(self, plugin: str) -> PluginRecord:
         """What is remembered of a plugin; nothing special where nothing readable is."""

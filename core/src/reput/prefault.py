@@ -17,6 +17,8 @@ import threading
 from functools import cache
 from typing import Any, Final
 
+from reput.flags import Flag
+
 logger = logging.getLogger(__name__)
 
 __all__ = ["PREFAULT_STEP", "Prefaulter"]
@@ -40,63 +42,66 @@ def _madvise() -> Any:
 
 
 class Prefaulter:
-    """Keeps the pages ahead of one writer present, on a thread that starts with the first wish."""
+    """Keeps the pages ahead of one writer present, on a thread of its own."""
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
+        """Held while a map is used."""
+        self._asked = Flag()
         self._wish: tuple[mmap.mmap, int, int] | None = None
-        self._busy = False
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._works = True
 
+    def start(self) -> None:
+        """Start the thread; not in the first `ask`, which may be that of a put."""
+        self._thread = threading.Thread(target=self._run, name="reput-pages", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # no thread can be started
+            logger.warning("pages come when they are touched error=%s", error)
+            self._works, self._thread = False, None
+
     def ask(self, target: mmap.mmap, start: int, end: int) -> None:
         """Make bytes ``[start, end)`` of ``target`` present soon; replaces a wish not begun yet."""
-        if not self._works:
-            return
-        with self._condition:
+        if self._works:
             self._wish = target, start, end
-            if self._thread is None and not self._stopping:
-                self._thread = threading.Thread(target=self._run, name="reput-pages", daemon=True)
-                self._thread.start()
-            self._condition.notify_all()
+            self._asked.set()
 
     def forget(self, target: mmap.mmap) -> None:
         """Return when ``target`` is not used any more, so that it can be closed."""
-        with self._condition:
+        with self._lock:
             if self._wish is not None and self._wish[0] is target:
                 self._wish = None
-            while self._busy:
-                self._condition.wait()
 
     def stop(self) -> None:
         """End the thread."""
-        with self._condition:
-            self._stopping = True
-            self._wish = None
-            self._condition.notify_all()
+        self._stopping = True
+        self._asked.set()
         if self._thread is not None:
             self._thread.join()
 
     def _run(self) -> None:
         while True:
-            with self._condition:
-                while self._wish is None and not self._stopping:
-                    self._condition.wait()
-                if self._stopping or self._wish is None:
-                    return
-                target, start, end = self._wish
-                step_end = min(end, start + _CALL_SIZE)
-                self._wish = (target, step_end, end) if step_end < end else None
-                self._busy = True
-            try:
-                self._works = _populate(target, start, step_end)
-            finally:
-                with self._condition:
-                    self._busy = False
-                    self._condition.notify_all()
-            if not self._works:
+            self._asked.wait()
+            self._asked.clear()
+            while self._step():
+                pass
+            if self._stopping or not self._works:
                 return
+
+    def _step(self) -> bool:
+        """Make a part present; whether there is more to do."""
+        with self._lock:
+            wish = self._wish
+            if wish is None or self._stopping:
+                return False
+            target, start, end = wish
+            step_end = min(end, start + _CALL_SIZE)
+            self._works = _populate(target, start, step_end)
+            if self._wish is wish:
+                self._wish = (target, step_end, end) if step_end < end else None
+            return self._works
 
 
 def _populate(target: mmap.mmap, start: int, end: int) -> bool:

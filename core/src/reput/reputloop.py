@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reput.dispatcher import HALTED, RETRYING, RUNNING, STALLED, SUSPENDED, Dispatcher
+from reput.flags import Flag
 from reput.lanes import Lanes
 from reput.policy import HALT, SKIP, DispatchConfig
 
@@ -35,6 +36,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["ReputLoop"]
 
 _BUSY_SECONDS = 10.0  # how long after the last new message the next one is expected
+_LONGEST_WAIT = 1.0  # seconds; then who waits looks for itself
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -68,12 +70,12 @@ class ReputLoop:
         self.process = os.getpid()
         self.lock = threading.RLock()
         """Guards states, places that are set from outside, and who is in which lane."""
-        self.hurry = threading.Event()
+        self.hurry = Flag()
         """Set while somebody waits for the loop, which then makes no pauses."""
         self.halted: str | None = None
         """The plugin that stopped all dispatching."""
         self.stopping = False
-        self.changed = threading.Event()
+        self.changed = Flag()
         """Set when the state of a plugin has changed."""
         self.after_tell: Callable[[], None] = lambda: None
         """Called when the state of a plugin has changed."""
@@ -84,7 +86,7 @@ class ReputLoop:
         self._threads = threads
         self._write_dead_letter = write_dead_letter
         self._by_name = dispatchers
-        self._moved = threading.Condition()
+        self._moved = Flag()
         self._awaited: list[set[str] | None] = []
         """Whom those who wait are waiting for; None: for everybody."""
         self._is_closing = False
@@ -360,13 +362,12 @@ class ReputLoop:
 
     def wait_moved(self, seconds: float) -> None:
         """Wait until somebody's place or state changes, at most so long."""
-        with self._moved:
-            self._moved.wait(seconds)
+        self._moved.wait(seconds)
 
     def notify_moved(self) -> None:
         """Somebody's place or state has changed."""
-        with self._moved:
-            self._moved.notify_all()
+        moved, self._moved = self._moved, Flag()
+        moved.set()
 
     # ------------------------------------------------------------------ waiting
 
@@ -394,15 +395,16 @@ class ReputLoop:
             progress: called now and then with the offset reached, on this thread.
             names: plugins to wait for; all when left out.
         """
-        with self._moved:
-            self._awaited.append(names)
-            self.hurry.set()
-        self.lanes.release()
         try:
+            with self.lock:
+                self._awaited.append(names)
+            self.hurry.set()
+            self.lanes.release()
             return self._wait(physical_offset, timeout, progress, names)
         finally:
-            with self._moved:
-                self._awaited.remove(names)
+            with self.lock:
+                if names in self._awaited:  # else an interrupt came first
+                    self._awaited.remove(names)
                 if not self._awaited and not self.stopping:
                     self.hurry.clear()
 
@@ -426,12 +428,15 @@ class ReputLoop:
             if progress is not None:
                 progress(reached())
             if self.lanes.main.thread is None:
+                if self.lanes.main.is_stepping_here:
+                    return False
                 if not self.step():
                     self.lanes.main.sleep_to_retry()
                 continue
-            with self._moved:
-                if reached() < physical_offset:
-                    self._moved.wait(0.1 if progress is not None else left)
+            moved = self._moved
+            if reached() < physical_offset:
+                longest = _LONGEST_WAIT if progress is None else 0.1
+                moved.wait(longest if left is None else min(left, longest))
         if progress is not None:
             progress(min(reached(), physical_offset))
         return True

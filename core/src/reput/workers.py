@@ -21,6 +21,7 @@ import attrs
 
 from reput.dispatcher import RETRYING, RUNNING, STALLED
 from reput.errors import CreateMappedFileError
+from reput.flags import Flag
 from reput.forked import end_forked_thread
 from reput.plugincalls import is_users_interrupt
 
@@ -47,7 +48,7 @@ class Worker:
     dispatcher: Dispatcher | None
     """The plugin whose work it is; None for work of the store's own, which nothing suspends."""
     due: int | None = _UNHEARD_OF
-    awake: threading.Event = attrs.field(factory=threading.Event)
+    awake: Flag = attrs.field(factory=Flag)
     attempts: int = 0
     """Failures since the last call that went well."""
     retry_at: float = 0.0

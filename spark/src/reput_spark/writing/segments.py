@@ -183,7 +183,7 @@ class SegmentWriter:
             rows = slice(done, min(fits, done + prepared.chunk_count))
             positions = ends - prepared.size + self._used - written
             data = prepared.encode(rows, ordinals, positions, self.plan.store_timestamp)
-            prepared.advance_queue_offsets(self.next, rows, ordinals)
+            self.next.update(prepared.following_offsets(rows, ordinals))
             yield Rows(
                 part.with_times(data, positions[rows] - self._used, rows),
                 prepared.size[rows],
