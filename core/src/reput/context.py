@@ -68,7 +68,8 @@ class LogReader(Protocol):
         """Batches over ``[start, end)``; ``start`` must be a record's or a file's beginning.
 
         A batch is valid until the next one is taken. One that ends in front of damage tells it by
-        its ``finding``; it may have no rows. The next one begins at the next sound record.
+        its ``finding``; it may have no rows. The next one begins at the next sound record. With
+        ``check_crc`` the checksums of bodies are verified, and of whole records that have one.
         """
         ...
 

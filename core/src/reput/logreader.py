@@ -290,7 +290,7 @@ class CommitLogReader:
         self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
     ) -> Iterator[DispatchBatch]:
         """See `reput.context.LogReader.scan`."""
-        reader = self.window_reader(check_crc=check_crc)
+        reader = self.window_reader(check_crc=check_crc, check_record_crc=check_crc)
         position = self.min_physical_offset if start is None else start
         stop = self.max_physical_offset if end is None else min(end, self.max_physical_offset)
         while position < stop:
@@ -310,9 +310,10 @@ class CommitLogReader:
                     batch.finding = hole.finding
             else:
                 batch = reader.read(position).batch[:0]
-            if known is not None and position == known.start_offset:
+            # Damage right in front of a known hole is another one, and so is told alone.
+            if known is not None and position == known.start_offset and batch.finding is None:
                 position = known.end_offset
-                batch.finding = batch.finding or known.finding
+                batch.finding = known.finding
             if len(batch) or batch.finding is not None:
                 yield batch
 

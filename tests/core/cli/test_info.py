@@ -105,15 +105,30 @@ def test_damage_inside_the_log_is_found_by_a_scan_and_ends_with_its_code(run, pl
     path = plain_store(*(reput.Message("orders", b"body %d" % each) for each in range(2000)))
     first = path / "commitlog" / ("0" * 20)
     bytes_of = bytearray(first.read_bytes())
-    at = bytes_of.index(b"body 5\x06orders")
-    bytes_of[at] ^= 1
+    for number in (5, 70, 71):
+        bytes_of[bytes_of.index(b"body %d\x06orders" % number)] ^= 1
     first.write_bytes(bytes_of)
 
     outcome = run("info", path, "--scan", "--json")
+    people = run("info", path, "--scan")
+    quick = run("info", path)
 
-    assert outcome.code == ExitCode.DAMAGED
-    assert outcome.json["finding"]["reason"] == "BODY_CRC"
-    assert outcome.json["topics"][0]["message_count"] == 2000  # those behind it, too
+    assert outcome.code == people.code == ExitCode.DAMAGED
+    damages = outcome.json["damages"]
+    assert [(each["reason"], each["queue_offset"]) for each in damages] == [
+        ("BODY_CRC", 5),
+        ("BODY_CRC", 70),
+        ("BODY_CRC", 71),
+    ]
+    assert all(each["file"] == str(first) and each["detail"] for each in damages)
+    assert outcome.json["finding"]["physical_offset"] == damages[0]["physical_offset"]
+    assert outcome.json["topics"][0]["message_count"] == 1997  # those behind it, too
+    for each in damages:
+        assert f"orders/0@{each['queue_offset']}" in people.out
+    assert "in 3 places" in people.out
+    # The end alone was looked at, and nothing else is said.
+    assert quick.code == ExitCode.OK
+    assert "none at the log's end; --scan looks at all of it" in quick.out
 
 
 def test_no_store_is_an_error_that_says_what_was_expected(run, tmp_path) -> None:

@@ -21,11 +21,30 @@ def damaged(plain_store):
     return path
 
 
-def test_nothing_lost_is_one_line(run, plain_store) -> None:
+def test_where_nothing_is_noted_it_is_said_what_was_read_and_how_to_look(run, plain_store) -> None:
     path = plain_store(reput.Message("orders", b"x"))
 
-    assert run("losses", path).out == f"Nothing is known to be lost from the store at {path}.\n"
-    assert run("losses", path, "--json").json == {"path": str(path), "size": 0, "losses": []}
+    people, document = run("losses", path).out, run("losses", path, "--json").json
+
+    size = document["read"]["log_size"]
+    first, second = people.splitlines()
+    assert first == f"No loss is noted in the store at {path}."
+    assert second.startswith(f"Of the log's {size} B this command has read 0 B; ")
+    assert second.endswith(f"reput info {path} --scan")
+    read = {"start_offset": size, "end_offset": size, "log_size": size}
+    assert document == {"path": str(path), "size": 0, "read": read, "losses": []}
+
+
+def test_damage_that_nobody_has_read_is_not_called_nothing(run, plain_store) -> None:
+    path = plain_store(*(reput.Message("orders", b"body %d" % each) for each in range(20)))
+    first = path / "commitlog" / ("0" * 20)
+    first.write_bytes(first.read_bytes().replace(b"body 5\x06", b"BODY 5\x06"))
+
+    outcome = run("losses", path)
+
+    assert "has read 0 B" in outcome.out
+    assert "--scan" in outcome.out
+    assert "nothing" not in outcome.out.lower()
 
 
 def test_what_is_passed_over_is_listed_though_nothing_was_changed(run, damaged) -> None:

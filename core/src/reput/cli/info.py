@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from reput.cli.damages import damage_document, print_damages
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import warn
 from reput.cli.opening import open_to_read, store_disk
@@ -24,10 +25,10 @@ from reput.cli.times import format_timestamp
 from reput.cli.topics import TopicFacts, print_topics, topic_document, topics_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from reput.batch import Finding
     from reput.cli.traces import Traces
+    from reput.damages import Damage
     from reput.dispatcher import PluginState
     from reput.results import QueueInfo
     from reput.store import Store
@@ -58,28 +59,29 @@ Examples:
 @click.option(
     "--scan",
     is_flag=True,
-    help="Count by reading the whole log, and verify every checksum; needs no plugin.",
+    help="Read the whole log, verify every checksum, count what can be read and list all damage.",
 )
 @json_option("one document, every queue in it,")
 @with_debug
 def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: bool) -> None:
     r"""Show what the store at PATH holds: range and files of the log, topics, queues, plugins.
 
-    Nothing in the store changes; another process may be writing it. Ends with code 1 where the log
-    ends in damage, or --scan finds some in it.
+    Nothing in the store changes; another process may be writing it. Damage in the middle of a log
+    is found by --scan alone, which needs no plugin; without it only the log's end is looked at.
+    Ends with code 1 where the log ends in damage, or --scan finds some in it.
     """
     from reput.cli.pluginstates import states_of
     from reput.cli.traces import traces_of
 
     with open_to_read(path) as store:
-        queues, finding = _queues(store, scan=scan)
+        queues, damages = _queues(store, scan=scan)
         if topic is not None and queues is not None:
             queues = choose_queues(queues, store.root, topic)
         facts = _Facts(
             store,
             None if queues is None else topics_of(queues),
             traces_of(store.root, store_disk(store.root)),
-            finding or store.recovery.finding,
+            damages,
             states_of(store),
             topic,
         )
@@ -87,7 +89,7 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
             print_json(_document(facts))
         else:
             _print(facts, show_queues=show_queues)
-    if facts.finding is not None:
+    if facts.damages or facts.store.recovery.finding is not None:
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 
@@ -98,7 +100,8 @@ class _Facts(NamedTuple):
     topics: list[TopicFacts] | None
     """None where nobody can tell."""
     traces: Traces
-    finding: Finding | None
+    damages: list[Damage] | None
+    """All damage; None where the log was not read."""
     states: list[PluginState]
     only: str | None
     """The topic that was asked for; None for all."""
@@ -119,14 +122,14 @@ class _Facts(NamedTuple):
         return (first if first > 0 else None), (last or None)
 
 
-def _queues(store: Store, *, scan: bool) -> tuple[list[QueueInfo] | None, Finding | None]:
+def _queues(store: Store, *, scan: bool) -> tuple[Sequence[QueueInfo] | None, list[Damage] | None]:
     """Queues, and the damage that a scan found; no queues where no plugin can tell."""
     if scan:
         from reput.cli.census import census
 
         with Progress("reading the log", None, "bytes") as progress:
             found = census(store, progress.update)
-        return found.queues, found.finding
+        return found.queues, found.damages
     from reput.errors import NoReaderError
 
     log = store.log
@@ -150,7 +153,7 @@ def _document(facts: _Facts) -> dict[str, Any]:
     from reput.cli.losses import lost_size
     from reput.cli.pluginstates import plugin_documents
 
-    store, finding, traces = facts.store, facts.finding, facts.traces
+    store, traces = facts.store, facts.traces
     log = store.log
     first, last = facts.times()
     return {
@@ -168,13 +171,8 @@ def _document(facts: _Facts) -> dict[str, Any]:
             "first_store_timestamp": first,
             "last_store_timestamp": last,
         },
-        "finding": None
-        if finding is None
-        else {
-            "physical_offset": finding.physical_offset,
-            "reason": finding.reason.name,
-            "detail": finding.detail,
-        },
+        "finding": _finding_document(facts),
+        "damages": None if facts.damages is None else list(map(damage_document, facts.damages)),
         "checkpoint": traces.checkpoint_document(),
         "disk_sizes": traces.sizes,
         "losses": {"count": len(store.losses()), "size": lost_size(store.losses())},
@@ -182,6 +180,19 @@ def _document(facts: _Facts) -> dict[str, Any]:
         "plugins": plugin_documents(store, facts.states),
         "topics": None if facts.topics is None else list(map(topic_document, facts.topics)),
     }
+
+
+def _finding_document(facts: _Facts) -> dict[str, Any] | None:
+    """The first damage that is known."""
+    finding = facts.store.recovery.finding
+    if facts.damages:
+        first = facts.damages[0]
+        place, reason, detail = first.start_offset, first.reason, first.detail
+    elif finding is not None:
+        place, reason, detail = finding.physical_offset, finding.reason.name, finding.detail
+    else:
+        return None
+    return {"physical_offset": place, "reason": reason, "detail": detail}
 
 
 # --------------------------------------------------------------------------- for people
@@ -195,6 +206,9 @@ def _print(facts: _Facts, *, show_queues: bool) -> None:
     if facts.states:
         print_heading("Plugins")
         print_states(facts.store.root, facts.states)
+    if facts.damages:
+        print_heading("Damage")
+        print_damages(facts.damages)
     if facts.store.recovery.finding is not None:
         warn(_what_comes(facts.store))
     if facts.topics is not None:
@@ -224,7 +238,7 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
     yield "stored", f"{first} to {last} (UTC)"
     yield "written by", _WRITERS[traces.written_by]
     yield "closed", _closed(facts.store.clean, traces)
-    yield "damage", "none found" if facts.finding is None else str(facts.finding)
+    yield "damage", _damage(facts)
     yield from _losses(facts)
     yield from _retention(facts.store)
     checkpoint = traces.checkpoint
@@ -233,6 +247,18 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
     for name, part in sorted(traces.sizes.items(), key=lambda part: -part[1]):
         if part >= _WORTH_A_LINE:
             yield f"{name}/", format_size(part)
+
+
+def _damage(facts: _Facts) -> str:
+    finding = facts.store.recovery.finding
+    if facts.damages:
+        places = format_count(len(facts.damages), "place")
+        size = format_size(sum(damage.size for damage in facts.damages))
+        return f"{size} in {places}, listed below"
+    if facts.damages is not None:
+        return "none, in all of the log"
+    where = "none at the log's end" if finding is None else str(finding)
+    return f"{where}; --scan looks at all of it"
 
 
 def _losses(facts: _Facts) -> Iterator[tuple[str, str]]:

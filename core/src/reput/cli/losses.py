@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reput.losses import Loss
+    from reput.store import Store
 
-__all__ = ["loss_document", "losses", "lost_queue", "lost_size"]
+__all__ = ["first_lost", "loss_document", "losses", "lost_queue", "lost_size"]
 
 _EXAMPLES = """\b
 Examples:
@@ -33,18 +34,45 @@ def losses(path: str, as_json: bool) -> None:
     "filled": records that say so stand there now, and the log goes on behind them. "cut": the log
     ended there. "skipped": nothing was changed, and readers pass over it. Needs no plugin, and
     changes nothing.
+
+    This is what openings and reads have noted. What nobody has read yet, such as bytes that changed
+    in a closed store, is not in it: `reput info PATH --scan` reads all of the log and lists that.
     """
     from reput.cli.output import print_json
 
     with open_to_read(path, plugins=()) as store:
-        root, found = store.root, store.losses()
+        root, found, read = store.root, store.losses(), _read(store)
     if as_json:
-        document = {"path": root, "size": lost_size(found)}
+        document = {"path": root, "size": lost_size(found), "read": read}
         print_json(document | {"losses": [loss_document(root, loss) for loss in found]})
-    elif found:
+        return
+    if found:
         _print(root, found)
     else:
-        click.echo(f"Nothing is known to be lost from the store at {root}.")
+        click.echo(f"No loss is noted in the store at {root}.")
+    click.echo(_what_was_read(root, read))
+
+
+def _read(store: Store) -> dict[str, int]:
+    """What of the log this opening has looked at."""
+    log, recovery = store.log, store.recovery
+    return {
+        "start_offset": recovery.start_offset,
+        "end_offset": recovery.end_offset,
+        "log_size": log.max_physical_offset - log.min_physical_offset,
+    }
+
+
+def _what_was_read(root: str, read: dict[str, int]) -> str:
+    import shlex
+
+    from reput.cli.output import format_size
+
+    size = format_size(max(read["end_offset"] - read["start_offset"], 0))
+    return (
+        f"Of the log's {format_size(read['log_size'])} this command has read {size}; "
+        f"all of it is verified by: reput info {shlex.quote(root)} --scan"
+    )
 
 
 def lost_size(losses: Sequence[Loss]) -> int:
@@ -54,11 +82,16 @@ def lost_size(losses: Sequence[Loss]) -> int:
 
 def lost_queue(loss: Loss) -> str:
     """``orders/0@12`` of the first record lost, as far as it is known; else a dash."""
-    if loss.topic is None:
+    return first_lost(loss.topic, loss.queue_id, loss.queue_offset)
+
+
+def first_lost(topic: str | None, queue_id: int | None, queue_offset: int | None) -> str:
+    """``orders/0@12``, as far as it is known; else a dash."""
+    if topic is None:
         return "-"
-    queue = "?" if loss.queue_id is None else str(loss.queue_id)
-    offset = "" if loss.queue_offset is None else f"@{loss.queue_offset}"
-    return f"{loss.topic}/{queue}{offset}"
+    queue = "?" if queue_id is None else str(queue_id)
+    offset = "" if queue_offset is None else f"@{queue_offset}"
+    return f"{topic}/{queue}{offset}"
 
 
 def loss_document(root: str, loss: Loss) -> dict[str, Any]:
