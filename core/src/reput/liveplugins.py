@@ -223,11 +223,12 @@ class LivePlugins:
 
     def queues_reach(self, physical_offset: int) -> bool:
         """Whether every plugin that keeps queues has seen everything below an offset."""
-        return all(
-            self.loop.dispatcher(name).position >= physical_offset
-            and self.loop.failure_of(name) is None
-            for name, _ in self.plugins.implementing("reput_queue_offsets")
-        )
+        with self._lock:  # nobody comes or goes meanwhile
+            return all(
+                self.loop.dispatcher(name).position >= physical_offset
+                and self.loop.failure_of(name) is None
+                for name, _ in self.plugins.implementing("reput_queue_offsets")
+            )
 
     def _save_record(self, each: Dispatcher) -> None:
         self.records.save(each.name, self._record(each))

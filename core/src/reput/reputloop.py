@@ -121,6 +121,10 @@ class ReputLoop:
         """One of them by name."""
         return self._by_name[name]
 
+    def find(self, name: str) -> Dispatcher | None:
+        """One of them by name; None where it was taken away, as may happen at any moment."""
+        return self._by_name.get(name)
+
     def limit(self) -> int:
         """Physical offset up to which may be dispatched now."""
         limit = self._limit()

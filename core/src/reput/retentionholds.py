@@ -57,15 +57,14 @@ class LiveHolds:
         """Call `reput_hold` of the plugins that run; holds nobody up longer than a stall."""
         if config.held != WAIT:
             return
-        for name, hook in self.live.plugins.implementing("reput_hold"):
-            each = self.live.loop.dispatcher(name)
+        for each, hook in self._members("reput_hold"):
             if not self._runs(each):
                 continue  # what it said last still holds
             # Before it is asked: what it is given from here on it may need, whatever it says.
             reached = self.log.max_physical_offset if each.dispatch is None else each.position
             call = self._call(each, "reput_hold", hook)
             needed = None if call is None or not call.is_done else self._answer(each, call)
-            self._answers[name] = 0 if needed is None else min(needed, reached)
+            self._answers[each.name] = 0 if needed is None else min(needed, reached)
 
     def _answer(self, each: Dispatcher, call: Call) -> int | None:
         """What a plugin needs, the log's end for nothing; None where it is not known."""
@@ -144,8 +143,8 @@ class LiveHolds:
         """Call `reput_trim` of plugins that do not know where the log begins; who was not told."""
         low = self.log.min_physical_offset
         untold = []
-        for name, hook in self.live.plugins.implementing("reput_trim"):
-            each = self.live.loop.dispatcher(name)
+        for each, hook in self._members("reput_trim"):
+            name = each.name
             if not self._runs(each):
                 self._told.pop(name, None)  # it is opened anew before it goes on
                 untold.append(name)
@@ -153,22 +152,42 @@ class LiveHolds:
                 call = self._call(
                     each, "reput_trim", functools.partial(hook, min_physical_offset=low)
                 )
-                if call is None or not call.is_done or call.error is not None:
-                    untold.append(name)
-                # Names that it removed must be off the disk before nobody tells it again.
-                elif self.live.housekeeping.flush_plugin(each, again=True):
-                    self._told[name] = low
-                else:
-                    untold.append(name)
+                with self.live.still():
+                    if not self._is_member(each):
+                        self._told.pop(name, None)  # it is opened anew should it come back
+                    elif call is None or not call.is_done or call.error is not None:
+                        untold.append(name)
+                    # Names that it removed must be off the disk before nobody tells it again.
+                    elif self.live.housekeeping.flush_plugin(each, again=True):
+                        self._told[name] = low
+                    else:
+                        untold.append(name)
         return untold
+
+    def _members(self, hook_name: str) -> list[tuple[Dispatcher, Callable[..., Any]]]:
+        """The plugins that implement a hook; any of them may be taken away while others are asked.
+
+        The lock is not held for the calls: a plugin that hangs would keep all from coming and
+        going.
+        """
+        with self.live.still():
+            return [
+                (self.live.loop.dispatcher(name), hook)
+                for name, hook in self.live.plugins.implementing(hook_name)
+            ]
+
+    def _is_member(self, each: Dispatcher) -> bool:
+        """Whether the store still uses a plugin; with the lock."""
+        return self.live.loop.find(each.name) is each
 
     def settle(self) -> bool:
         """Take note of calls that came back after they were given up; whether any is still out."""
         for name, call in list(self._pending.items()):
             if call.is_done:
                 del self._pending[name]
-                if name in self.live.plugins.plugins:
-                    self._came_back(self.live.loop.dispatcher(name), call)
+                each = self.live.loop.find(name)
+                if each is not None:
+                    self._came_back(each, call)
         return bool(self._pending)
 
     def _came_back(self, each: Dispatcher, call: Call) -> None:
@@ -177,13 +196,17 @@ class LiveHolds:
             self.live.loop.failed_outside(each, call.error)
 
     def _call(self, each: Dispatcher, hook_name: str, hook: Callable[[], Any]) -> Call | None:
-        """Call a hook; None where the plugin is still in an earlier call."""
+        """Call a hook; None where the plugin is still in an earlier call, or was taken away."""
         calls, patience = self.live.calls, self.live.loop.config.stall_ms / 1_000
         before = self._pending.get(each.name) or calls.running(each.name)
         if before is not None and not before.wait(patience):
             return None
         self.settle()
-        call = calls.start(each.name, hook_name, hook)
+        with self.live.still():
+            # Who takes it away waits, from here on, until it has returned.
+            if not self._is_member(each):
+                return None
+            call = calls.start(each.name, hook_name, hook)
         if not call.wait(patience):
             self._pending[each.name] = call
             self._stalled(each, hook_name, patience)

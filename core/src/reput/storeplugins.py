@@ -105,11 +105,12 @@ class StorePlugins:
         return [
             (name, function)
             for name, function in self._plugins.implementing(hook)
-            if not self._dispatcher(name).is_broken
+            if (each := self._dispatcher(name)) is not None and not each.is_broken
         ]
 
-    def _dispatcher(self, name: str) -> Dispatcher:
-        return self._dispatchers[name] if self._loop is None else self._loop.dispatcher(name)
+    def _dispatcher(self, name: str) -> Dispatcher | None:
+        """How a plugin is driven; None where it was taken away a moment ago."""
+        return self._dispatchers[name] if self._loop is None else self._loop.find(name)
 
     @property
     def plugin_objects(self) -> Mapping[str, Any]:
@@ -125,6 +126,8 @@ class StorePlugins:
         for name in self._plugins.plugins:
             version = self._versions.get(name, "")
             each = self._dispatcher(name)
+            if each is None:
+                continue
             if self._loop is not None:
                 states.append(live_state(each, self._loop, self.log, self._rules, version))
                 continue
@@ -208,7 +211,10 @@ class StorePlugins:
     def _no_reader(self, hook: str, operation: str) -> ReputError:
         """Why nobody answers: no such plugin, or one that could not be opened."""
         for name, _ in self._plugins.implementing(hook):
-            error = self._dispatcher(name).last_error
+            each = self._dispatcher(name)
+            if each is None:
+                continue
+            error = each.last_error
             return PluginError(
                 name, f"it does not answer {operation}, for it could not be opened: {error}"
             )
