@@ -208,7 +208,18 @@ class IndexFile:
                 stop,
             )
         self.is_header_dirty = True
+        self._count_no_more_than(stop)
         self.clear_items(stop)
+
+    def _count_no_more_than(self, stop: int) -> None:
+        """Have the file's own header count no item that is about to be cleared.
+
+        On disk before the first one is: whoever reads beside us, or finds the file as a second
+        crash has left it, would take cleared items that are counted for damage.
+        """
+        if self.read_header().next_item > stop:
+            self.pool.write(self.path, self.header.encode(), 0)
+            self.pool.flush([self.path])
 
     def clear_items(self, stop: int) -> None:
         """Zero the items from ``stop`` on."""

@@ -92,6 +92,22 @@ class IndexFiles:
         full = [file.header.end_timestamp for file in files if file.is_full]
         self.flushed_timestamp = max(full, default=0)
 
+    def stands(self) -> bool:
+        """Whether all that was loaded is still counted; a reader's files may be cut meanwhile.
+
+        Items that came since do not matter: who asked before them did not ask for them.
+        """
+        names = {entry.name for entry in self.disk.list(self.directory) if is_file_name(entry.name)}
+        try:
+            for file in self.files:
+                if os.path.basename(file.path) not in names:
+                    return False
+                if file.read_header().next_item < file.header.next_item:
+                    return False
+        except FileNotFoundError:
+            return False
+        return True
+
     def follow(self, directory: str) -> None:
         """Take over the geometry of the files in another directory, where there are any."""
         sizes = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
@@ -12,7 +12,9 @@ from attrs.validators import ge, instance_of, le
 
 import reput
 from reput.disk import FilePool
+from reput.errors import CorruptFileError
 from reput.manifest import OWN_DIRECTORY
+from reput.results import QueryResult
 from reput_index._compat import find_as_rocketmq
 from reput_index._files import IndexFiles
 from reput_index._header import Geometry
@@ -25,7 +27,6 @@ from reput_index.layout import DIRECTORY, ITEMS_PER_FILE, SLOTS_PER_FILE
 if TYPE_CHECKING:
     from reput.batch import DispatchBatch
     from reput.context import StoreContext
-    from reput.results import QueryResult
     from reput_index._keys import Keys
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ __all__ = ["IndexConfig", "IndexPlugin"]
 
 _INT32_MAX = (1 << 31) - 1
 _FILES_OPEN = 16
+_TRIES = 8  # looks at files that a writer is cutting meanwhile
 
 
 @attrs.frozen(kw_only=True)
@@ -155,15 +157,38 @@ class IndexPlugin(reput.Plugin):
     ) -> QueryResult:
         """See `reput.hookspecs.reput_query`."""
         question = Question(topic, key, begin, end, limit, oldest_first, after)
-        indexed_to = self.dispatched_to
-        index = self.index
-        if not self.context.writable:
-            index = attrs.evolve(index, files=())
-            index.load()
-            ends = (file.header.end_physical_offset for file in index.files)
-            indexed_to = min(max(ends, default=0), self.context.log.max_physical_offset)
         answer = find_as_rocketmq if compat else find
-        return answer(index, self.context.log, question, indexed_to)
+        if self.context.writable:
+            return answer(self.index, self.context.log, question, self.dispatched_to)
+        return self._beside_writer(answer, question)
+
+    def _beside_writer(self, answer: Callable[..., QueryResult], question: Question) -> QueryResult:
+        """Answer a question in a read-only store, whose writer may be cutting what we look at.
+
+        A writer that mends what a crash has left counts fewer items before it clears any. So what
+        was looked at is right if it is still counted afterwards, and looked at again if not.
+
+        Raises:
+            CorruptFileError: files that contradict themselves, and that nobody is changing.
+        """
+        log, result = self.context.log, None
+        for _ in range(_TRIES):
+            index = attrs.evolve(self.index, files=())
+            try:
+                index.load()
+                ends = (file.header.end_physical_offset for file in index.files)
+                indexed_to = min(max(ends, default=0), log.max_physical_offset)
+                result = answer(index, log, question, indexed_to)
+            except CorruptFileError:
+                if index.stands():
+                    raise
+                continue
+            if index.stands():
+                return result
+        if result is None:
+            return QueryResult((), False, question.after, 0)
+        # Nobody vouches for there being no others: come again.
+        return attrs.evolve(result, is_complete=False, indexed_to=0)
 
     # ------------------------------------------------------------------ maintaining
 

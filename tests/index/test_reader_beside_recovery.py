@@ -1,0 +1,81 @@
+"""Questions by key in another process beside a writer that recovers, or that died doing so."""
+
+from __future__ import annotations
+
+import pytest
+from besidewriters import killed, look_between, open_still
+
+import reput
+
+PLUGINS = ["index"]
+CONFIG = {
+    "commitlog": {"file_size": 1 << 16, "preallocate": False},
+    "index": {"slots_per_file": 7, "items_per_file": 6},
+}
+COUNT = 17
+
+
+class Life:
+    """A store of messages with two keys each: one of its own, one that they share."""
+
+    def __init__(self):
+        self.starts = []
+
+    def put(self, count):
+        def work(store):
+            for _ in range(count):
+                keys = f"own{len(self.starts)} shared"
+                self.starts.append(store.put(reput.Message("T", b"x", keys=keys)).physical_offset)
+
+        return work
+
+    def check(self, reader):
+        for key, expected in [
+            ("shared", self.starts),
+            *((f"own{place}", [self.starts[place]]) for place in (0, 5, COUNT - 1)),
+        ]:
+            for oldest_first in (False, True):
+                found = reader.query("T", key, oldest_first=oldest_first)
+                offsets = [message.physical_offset for message in found]
+                assert offsets == sorted(offsets, reverse=not oldest_first)
+                assert set(offsets) <= set(expected)
+                # Below that place all were looked at.
+                assert set(offsets) >= {each for each in expected if each < found.indexed_to}
+
+
+@pytest.mark.parametrize("flushed", [0, 4, 12])
+def test_a_question_is_answered_as_far_as_the_answer_says(tmp_path, flushed):
+    life = Life()
+    root = killed(
+        tmp_path / "store",
+        tmp_path / "killed",
+        CONFIG,
+        PLUGINS,
+        life.put(flushed),
+        life.put(COUNT - flushed),
+    )
+
+    def mend(disk):
+        with open_still(root, CONFIG, PLUGINS, disk) as store:
+            store.wait_dispatched()
+
+    assert look_between(root, tmp_path / "copies", PLUGINS, mend, life.check) > 20
+
+
+def test_items_that_were_flushed_behind_the_progress_are_cut_without_a_wrong_header(tmp_path):
+    """The kill falls between the plugin's flush and the record of its progress."""
+    life = Life()
+    root = tmp_path / "killed"
+    killed(tmp_path / "store", root, CONFIG, PLUGINS, life.put(4), life.put(COUNT - 4))
+    progress = (root / "reput" / "progress" / "index").read_bytes()
+    with open_still(root, CONFIG, PLUGINS) as store:
+        store.wait_dispatched()
+    (root / "reput" / "progress" / "index").write_bytes(progress)
+    (root / "reput" / "closed").unlink()
+    (root / "abort").touch()
+
+    def mend(disk):
+        with open_still(root, CONFIG, PLUGINS, disk) as store:
+            store.wait_dispatched()
+
+    assert look_between(root, tmp_path / "copies", PLUGINS, mend, life.check) > 20
