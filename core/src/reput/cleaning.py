@@ -34,7 +34,6 @@ import attrs
 from reput.diskspace import percent_of, spaces_of
 from reput.errors import DiskFullError, PutError
 from reput.manifest import OWN_DIRECTORY
-from reput.queuefloors import save_floors
 from reput.retentionplan import CleanPlan, Removal
 from reput.retentionplanner import CleanReport, facts_of
 
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from reput.message import Message
+    from reput.queuefloors import QueueFloors
     from reput.retention import RetentionConfig
     from reput.retentionholds import LiveHolds
     from reput.retentionplanner import Planner
@@ -65,6 +65,8 @@ class Cleaner:
     """Brings log, plugins and their progress to disk."""
     still: Callable[[], AbstractContextManager[Any]]
     """While it is held no plugin comes, goes, stops or goes on."""
+    floors: QueueFloors
+    """Where queues go on that lose all their messages."""
     after_change: Callable[[], None] = lambda: None
     """Called when puts are to be refused, or not any more."""
     is_full: bool = attrs.field(init=False, default=False)
@@ -191,7 +193,7 @@ class Cleaner:
 
     def _write_down(self, offsets: Mapping[tuple[str, int], int], end: int) -> None:
         planner = self.planner
-        save_floors(planner.root, planner.disk, offsets)
+        self.floors.keep(offsets)
         planner.disk.replace(self._mark_path, b"%d\n" % end)
 
     def _tell(self) -> list[str]:

@@ -9,6 +9,7 @@ import attrs
 
 from reput.disk import Disk
 from reput.errors import ConfigError
+from reput.queuefloors import QueueFloors
 from reput.storeaccess import NoStore, StoreAccess
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from reput.batch import DispatchBatch
     from reput.losses import Loss
+    from reput.progress import Recorded
     from reput.view import MessageView
 
 __all__ = ["LogReader", "StoreAccess", "StoreContext"]
@@ -100,6 +102,12 @@ class StoreContext:
     old_root: str = ""
     """Of a plugin whose files are built anew in a directory aside: the store that they are for.
     Files keep the sizes that they have there."""
+    recorded: Callable[[], Recorded | None] = attrs.field(default=lambda: None, repr=False)
+    """How far the plugin's files are complete, read from disk: a read-only store learns from it
+    whether a writer is making them again. None where nobody has recorded it."""
+    queue_floors: QueueFloors = attrs.field(factory=QueueFloors, repr=False)
+    """Where queues go on whose messages the log has lost, for plugins that keep queue offsets. Keep
+    there what files say of such a queue before they are cut or removed."""
     store: StoreAccess = attrs.field(factory=lambda: cast(StoreAccess, NoStore()), repr=False)
     """To read queues and put messages, for plugins that act; see there when it may be used."""
     wake: Callable[[], None] = attrs.field(default=lambda: None, repr=False)

@@ -50,7 +50,7 @@ from reput.pluginrecord import PluginRecords
 from reput.pluginset import PluginSet, installed
 from reput.policy import DispatchConfig
 from reput.progress import FLUSHED, Progress, ProgressFile
-from reput.queuefloors import load_floors, raised
+from reput.queuefloors import QueueFloors
 from reput.queueoffsets import after_lost_ones, count_queue_offsets
 from reput.recovery import Recovery, find_end
 from reput.reputloop import ReputLoop
@@ -169,6 +169,7 @@ class _Opening:
         self.records = PluginRecords(root, disk)
         self.ledger = LossLedger(root, disk, clock or system_clock)
         self.calls = PluginCalls()
+        self.floors = QueueFloors(root, disk, writable=writable)
 
     # ------------------------------------------------------------------ the steps
 
@@ -266,6 +267,7 @@ class _Opening:
             self.calls,
             self.records,
             binding := StoreBinding(),
+            self.floors,
         )
         dispatchers = self._open_plugins(opener, plugins, files, clean, recovery, manifest)
         live = None
@@ -319,7 +321,7 @@ class _Opening:
             )
             housekeeping.each_round = live.tick
             holds = LiveHolds(log, live, wake=lambda: workers.wake(RETENTION_SECTION))
-            cleaner = Cleaner(planner, holds, housekeeping.flush, live.still)
+            cleaner = Cleaner(planner, holds, housekeeping.flush, live.still, self.floors)
             if kept.disk_warn_ratio:
                 cleaner.look_at_disk()
             workers.add(RETENTION_SECTION, cleaner.work)
@@ -469,8 +471,9 @@ class _Opening:
         offsets = None if failed else checked_offsets(plugins)
         if offsets is None:
             # Reads all of the log; without a plugin that knows, nobody else does.
-            offsets = raised(count_queue_offsets(log), load_floors(self.root, self.disk))
-        log.queue_offsets = after_lost_ones(offsets, log)
+            offsets = count_queue_offsets(log)
+        # A plugin's files know no more than the log where they were made again.
+        log.queue_offsets = after_lost_ones(self.floors.above(offsets), log)
 
     # ------------------------------------------------------------------ undoing
 

@@ -6,6 +6,7 @@ What the plugin raises, or that it does not return, stops only itself: the store
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ import attrs
 from reput.clock import system_clock
 from reput.context import StoreContext
 from reput.dispatcher import RUNNING, SUSPENDED, Dispatcher
-from reput.progress import Progress
+from reput.manifest import OWN_DIRECTORY
+from reput.progress import Progress, ProgressFile
 from reput.storeaccess import PluginStore, StoreBinding
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from reput.plugincalls import PluginCalls
     from reput.pluginrecord import PluginRecord, PluginRecords
     from reput.pluginset import PluginSet
-    from reput.progress import ProgressFile
+    from reput.queuefloors import QueueFloors
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class PluginOpener:
     calls: PluginCalls
     records: PluginRecords
     binding: StoreBinding
+    floors: QueueFloors
     wake: Callable[[str], None] = lambda name: None
     """Has the work of a plugin called soon."""
 
@@ -125,6 +128,9 @@ class PluginOpener:
             each.state, each.asked = SUSPENDED, True
         return each
 
+    def _progress_file(self, name: str) -> ProgressFile:
+        return ProgressFile(os.path.join(self.root, OWN_DIRECTORY, "progress", name), self.disk)
+
     def _context(self, name: str, *, clean: bool) -> StoreContext:
         return StoreContext(
             plugin=name,
@@ -135,6 +141,8 @@ class PluginOpener:
             disk=self.disk,
             clock=self.clock or system_clock,
             recovery="reput" if self.log.keeps_behind else "rocketmq",
+            recorded=lambda: self._progress_file(name).recorded(),
+            queue_floors=self.floors,
             store=PluginStore(name, self.binding),
             wake=lambda: self.wake(name),
         )

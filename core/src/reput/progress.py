@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reput.context import LogReader
     from reput.disk import Disk
 
-__all__ = ["FLUSHED", "Progress", "ProgressFile", "fingerprint_of"]
+__all__ = ["FLUSHED", "Progress", "ProgressFile", "Recorded", "fingerprint_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,16 @@ class Progress:
     """Where the last record below it begins; -1 when there is none."""
     fingerprint: int = 0
     """CRC-32 of that record."""
+
+
+@attrs.frozen
+class Recorded:
+    """Progress as it was read at one moment."""
+
+    sequence: int
+    """Higher each time that it is written."""
+    physical_offset: int
+    """Everything below is in the plugin's files and on disk."""
 
 
 @attrs.define(eq=False)
@@ -104,6 +114,11 @@ class ProgressFile:
         if newest_first:
             logger.warning("the log was rewritten below a plugin's progress file=%s", self.path)
         return None
+
+    def recorded(self) -> Recorded | None:
+        """What is on disk now, another process having written it perhaps; None where nothing is."""
+        progress = self.load()
+        return None if progress is None else Recorded(self._sequence, progress.physical_offset)
 
     def save(self, progress: Progress) -> None:
         """Write ``progress`` to the older slot; on disk when this returns."""

@@ -12,15 +12,18 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from reput.clock import system_clock
+from reput.context import StoreContext
 from reput.disk import Disk
-from reput.errors import PluginError, StoreNotFoundError, UnsafePathError
+from reput.errors import CorruptFileError, PluginError, StoreNotFoundError, UnsafePathError
 from reput.manifest import OWN_DIRECTORY, Manifest
 from reput.pluginset import PluginSet
+from reput.queuefloors import QueueFloors
 from reput.rebuild.compare import Difference, compare
 from reput.rebuild.publish import publish, staging_directory
 from reput.rebuild.shards import NotSplittableError
@@ -157,6 +160,7 @@ class _Rebuild:
                 # A name of its own: an attempt that outlives its rebuild writes where nobody looks.
                 staging=os.path.join(staging_directory(self.root), uuid.uuid4().hex),
                 follow_links=self.disk.follows_links,
+                queue_floors=self._floors(log, known, sections),
             )
             last = store.recovery.last_record_offset
             is_sound = not store.losses() and store.recovery.finding is None
@@ -171,6 +175,43 @@ class _Rebuild:
             finally:
                 self._sweep()
         return [each.facts for each in built]
+
+    def _floors(
+        self, log: CommitLogReader, plugins: Sequence[str], sections: Mapping[str, Any]
+    ) -> Mapping[tuple[str, int], int]:
+        """Where queues go on: what is written down, and what only the old files know so far.
+
+        Written down before those go away: who removed the messages, RocketMQ say, may not have.
+        """
+        floors = QueueFloors(self.root, self.disk, writable=not self.check)
+        found = PluginSet(plugins, sections)
+        open_, recover = (
+            dict(found.implementing(hook)) for hook in ("reput_open", "reput_recover")
+        )
+        close = dict(found.implementing("reput_close"))
+        for name, _ in found.implementing("reput_queue_offsets"):
+            context = StoreContext(
+                plugin=name,
+                root=self.root,
+                writable=False,
+                clean=False,
+                log=log,
+                disk=self.disk,
+                clock=system_clock,
+                queue_floors=floors,
+            )
+            end = log.max_physical_offset
+            try:
+                if name in open_ and name in recover:
+                    open_[name](context=context)
+                    recover[name](max_physical_offset=end, progress=end)
+            except CorruptFileError as error:
+                # Damage is why many a rebuild is asked for; and what was written down counts.
+                logger.warning("queue offsets of the old files not known error=%s", error)
+            finally:
+                if name in close:
+                    close[name]()
+        return floors.known
 
     def _sweep(self) -> None:
         """Remove what this rebuild, or an earlier one that was killed, has left."""

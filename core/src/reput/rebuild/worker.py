@@ -19,6 +19,7 @@ from reput.errors import CorruptFileError, PluginError
 from reput.logreader import CommitLogReader
 from reput.losses import LossLedger
 from reput.pluginset import PluginSet
+from reput.queuefloors import QueueFloors
 from reput.rebuild.shards import NotSplittableError
 from reput.rebuild.splits import Split, read_split
 
@@ -53,6 +54,8 @@ class Job:
     """Where everything is written; this job's alone."""
     follow_links: bool = False
     """As for `reput.open`."""
+    queue_floors: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
+    """Where queues go on, as `reput.queuefloors` knows it; the log may not."""
 
     @property
     def size(self) -> int:
@@ -154,7 +157,13 @@ class Worker:
         """
         hooks = {
             hook: dict(self.plugins.implementing(hook)).get(name)
-            for hook in ("reput_open", "reput_recover", "reput_dispatch", "reput_flush")
+            for hook in (
+                "reput_open",
+                "reput_recover",
+                "reput_dispatch",
+                "reput_queue_offsets",
+                "reput_flush",
+            )
         }
         dispatch, flush = hooks["reput_dispatch"], hooks["reput_flush"]
         if dispatch is None:
@@ -170,6 +179,8 @@ class Worker:
             dispatch(batch=batch)
             count += len(batch)
             report(batch.end_offset - begins)
+        if hooks["reput_queue_offsets"] is not None:
+            hooks["reput_queue_offsets"]()  # as at an opening: who has all of the log is asked
         if flush is not None:
             flush()
         return count
@@ -223,5 +234,6 @@ class Worker:
             log=self.log,
             disk=self.disk,
             clock=system_clock,
+            queue_floors=QueueFloors.of(self.job.queue_floors),
             old_root="" if root == self.job.root else self.job.root,
         )

@@ -40,6 +40,8 @@ class FileSet:
     writable: bool
     losses: Callable[[int, int], Sequence[Loss]] = lambda start, end: ()
     """What the log has lost between two physical offsets."""
+    floor: Callable[[str, int], int] = lambda topic, queue_id: 0
+    """Queue offset below which every one of a queue was given, as far as the store knows."""
     scratch: str = ""
     """Where a file is made before it gets its name; beside it when left out."""
     extend_file_size: int = 0

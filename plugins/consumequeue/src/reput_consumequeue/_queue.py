@@ -6,7 +6,8 @@ it leaves no gap but is written at the next place, with a warning; queue offset 
 wherever the queue stands. Different on purpose: where the log is known to have lost records in
 between, what follows keeps its place. The units of what was lost are *hole units*, which repeat the
 unit behind them; who reads them without knowing gets that message more than once, and none is out
-of place.
+of place. The same holds below the queue's floor (`reput.queuefloors`): what is missing there was
+given once, and the files were made again from a log that does not have it any more.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from reput.layout import RECORD_MIN_SIZE
 from reput.losses import CUT
 from reput_consumequeue._files import FileSet, QueueFiles
-from reput_consumequeue.layout import UNIT, UNIT_SIZE, pre_blank_units
+from reput_consumequeue.layout import UNIT, UNIT_SIZE, gone_units, pre_blank_units
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -107,14 +108,17 @@ class ConsumeQueue:
         pre-blank ones; it says nothing about where the queue begins.
         """
         units_per_file = self.files.units_per_file
+        base = queue_offset - queue_offset % units_per_file
+        self._begin_file(base, pre_blank_units(queue_offset - base))
+        self.min_offset = self.max_offset = queue_offset
+
+    def _begin_file(self, base: int, units: bytes) -> None:
         self.files.clear()
         if self.extend is not None:
             self.extend.clear()
-        base = queue_offset - queue_offset % units_per_file
         self.files.make(base)
-        if queue_offset > base:
-            self.files.write(base, memoryview(pre_blank_units(queue_offset - base)))
-        self.min_offset = self.max_offset = queue_offset
+        if units:
+            self.files.write(base, memoryview(units))
 
     def _append_unlike(
         self,
@@ -145,7 +149,10 @@ class ConsumeQueue:
             missing = max(queue_offset - next_offset, 0)
             unit = _units(data, first + start, first + start + 1)
             before = int(ends[last]) if last >= 0 else self.max_physical_offset
-            if missing and self._were_lost(missing, before, UNIT.unpack(unit)[0]):
+            if missing and (
+                self._were_lost(missing, before, UNIT.unpack(unit)[0])
+                or self._were_given(next_offset, queue_offset, UNIT.unpack(unit)[0])
+            ):
                 parts.append(memoryview(bytes(unit) * missing))
                 next_offset = queue_offset
             elif missing and not gap:
@@ -174,6 +181,29 @@ class ConsumeQueue:
             if loss.action != CUT
         )
         return count <= lost // RECORD_MIN_SIZE
+
+    def _were_given(self, first: int, stop: int, end: int) -> bool:
+        """Whether all queue offsets from ``first`` on up to ``stop`` are known to have been given.
+
+        No log holds more messages in front of a place than fit there, whatever a floor says.
+        """
+        is_given = first < stop <= self.files.shared.floor(self.topic, self.queue_id)
+        return is_given and stop - first <= end // RECORD_MIN_SIZE
+
+    def go_on_at(self, queue_offset: int, min_physical_offset: int) -> None:
+        """Let the queue, which has no message to read, go on at ``queue_offset``.
+
+        Files that are made again from the log must not begin anew at 0 where consumers are ahead.
+
+        Args:
+            queue_offset: where the next message goes; not below `max_offset`.
+            min_physical_offset: where the log begins.
+        """
+        units_per_file = self.files.units_per_file
+        base = queue_offset - queue_offset % units_per_file
+        self.max_physical_offset = -1
+        self._begin_file(base, gone_units(queue_offset - base, min_physical_offset))
+        self.min_offset = self.max_offset = queue_offset
 
     def _write(self, data: memoryview, end: int) -> None:
         if self.extend is not None:

@@ -165,7 +165,8 @@ def extend(queue: ConsumeQueue, max_physical_offset: int) -> None:
     files = queue.files
     if queue.max_physical_offset >= 0:
         place = files.read_place(queue.max_offset - 1)
-        if place is None or sum(place) != queue.max_physical_offset:
+        is_cut = queue.max_physical_offset > max_physical_offset  # the log, and not the queue yet
+        if is_cut or place is None or sum(place) != queue.max_physical_offset:
             # The writer was opened again, and cut the queue below what was seen of it.
             files.load()
             recover(queue, clean=False)

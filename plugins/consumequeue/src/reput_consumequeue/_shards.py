@@ -19,7 +19,7 @@ from reput.disk import Disk, FilePool
 from reput.layout import file_name
 from reput.rebuild import NotSplittableError
 from reput_consumequeue._runs import runs
-from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, pre_blank_units
+from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, gone_units, pre_blank_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +106,9 @@ class QueueBuilder:
     units_per_file: int
     is_good: Callable[[str], bool]
     disk: Disk = attrs.field(factory=Disk)
+    floors: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
+    """Where queues go on of which the log has no message any more."""
+    min_physical_offset: int = 0
 
     @property
     def directories(self) -> Sequence[str]:
@@ -139,22 +142,35 @@ class QueueBuilder:
         every = f"{staging}/{DIRECTORY}"
         self.disk.make_directory(every)
         topics = set()
-        for (topic, queue_id), extent in sorted(_whole(scanned).items()):
+        begins = {
+            key: (extent.first, pre_blank_units(extent.first % self.units_per_file))
+            for key, extent in _whole(scanned).items()
+        }
+        for (topic, queue_id), floor in self.floors.items():
+            if (topic, queue_id) in begins or not 0 <= queue_id <= _QUEUE_ID_MAX or not floor:
+                continue
+            if self.is_good(topic):
+                units = gone_units(floor % self.units_per_file, self.min_physical_offset)
+                begins[topic, queue_id] = floor, units
+        for (topic, queue_id), (first, units) in sorted(begins.items()):
             directory = f"{every}/{topic}/{queue_id}"
-            base = extent.first - extent.first % self.units_per_file
-            if extent.first > base:
-                path = f"{directory}/{file_name(base * UNIT_SIZE)}"
-                descriptor = self.disk.open(path, write=True)
-                try:
-                    self.disk.write(descriptor, pre_blank_units(extent.first - base), 0)
-                    self.disk.flush(descriptor)
-                finally:
-                    self.disk.close(descriptor)
+            path = f"{directory}/{file_name((first - first % self.units_per_file) * UNIT_SIZE)}"
+            _make_file(self.disk, path, self.units_per_file * UNIT_SIZE)
+            if units:
+                self._write(path, units)
             self.disk.flush_directory(directory)
             topics.add(f"{every}/{topic}")
         for directory in sorted(topics):
             self.disk.flush_directory(directory)
         self.disk.flush_directory(every)
+
+    def _write(self, path: str, units: bytes) -> None:
+        descriptor = self.disk.open(path, write=True)
+        try:
+            self.disk.write(descriptor, units, 0)
+            self.disk.flush(descriptor)
+        finally:
+            self.disk.close(descriptor)
 
 
 def _whole(

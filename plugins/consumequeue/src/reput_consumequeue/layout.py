@@ -19,6 +19,8 @@ from typing import Final
 
 import numpy as np
 
+from reput.layout import RECORD_MIN_SIZE
+
 UNIT_DTYPE: Final = np.dtype(
     [
         ("physical_offset", ">i8"),  # bytes, of the record in the commit log
@@ -40,6 +42,20 @@ def pre_blank_units(count: int) -> bytes:
     """``count`` pre-blank units."""
     units = np.zeros(count, UNIT_DTYPE)
     units["size"] = PRE_BLANK_SIZE
+    return units.tobytes()
+
+
+def gone_units(count: int, min_physical_offset: int) -> bytes:
+    """``count`` units of messages that the log has lost with its head.
+
+    RocketMQ takes them for what they are where they point below the log's beginning: the queue goes
+    on behind them. (After pre-blank ones alone it takes everything up to physical offset
+    2,147,483,647 for listed already.) A log that begins at 0 has no place that is gone.
+    """
+    if min_physical_offset < RECORD_MIN_SIZE:
+        return pre_blank_units(count)
+    units = np.zeros(count, UNIT_DTYPE)
+    units["size"] = RECORD_MIN_SIZE
     return units.tobytes()
 
 

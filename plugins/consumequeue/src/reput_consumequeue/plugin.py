@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
@@ -16,13 +15,14 @@ from reput.errors import CorruptFileError, MessageIllegalError
 from reput.manifest import OWN_DIRECTORY
 from reput.results import QueueInfo, ReadResult
 from reput.status import ReadStatus
+from reput_consumequeue._beside import Follower
 from reput_consumequeue._extend import ExtendSource
 from reput_consumequeue._extending import clear_orphans, extend_of, recover_extend, trim_extend
 from reput_consumequeue._files import FileSet, unit_file_size
 from reput_consumequeue._names import check_name
 from reput_consumequeue._queue import ConsumeQueue
 from reput_consumequeue._read import read
-from reput_consumequeue._recover import correct_min_offset, extend, recover, truncate
+from reput_consumequeue._recover import correct_min_offset, recover, truncate
 from reput_consumequeue._runs import Run, light_runs, runs
 from reput_consumequeue._scout import Scout
 from reput_consumequeue._shards import QueueBuilder
@@ -78,8 +78,10 @@ class ConsumeQueuePlugin(reput.Plugin):
     refused_topics: dict[str, int] = attrs.field(init=False, factory=dict)
     """Messages that were not listed, by topics that cannot be the name of a directory."""
     _topic_is_good: dict[str, bool] = attrs.field(init=False, factory=dict)
-    _follow_lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
-    """Held while a read-only store looks for what the writer did."""
+    _follower: Follower = attrs.field(init=False)
+    """Looks, in a read-only store, for what the writer did."""
+    _is_sized: bool = attrs.field(init=False, default=False)
+    """Whether files have said how large files are."""
 
     # ------------------------------------------------------------------ opening
 
@@ -96,11 +98,21 @@ class ConsumeQueuePlugin(reput.Plugin):
             self.config.units_per_file,
             context.writable,
             context.log.losses,
+            context.queue_floors.floor,
             context.directory(OWN_DIRECTORY, "consumequeue-file"),
         )
+        self._follower = Follower(context)
         found = list(self._on_disk())
+        self._take_size(found)
+        for topic, queue_id, _ in found:
+            self._queue(topic, queue_id).files.load()
+
+    def _take_size(self, found: Sequence[tuple[str, int, int]]) -> None:
+        """Have files the size of those that were found, or of the store that they are for."""
+        context = self.context
         root = context.root
         sized = next((each for each in found if each[2]), None)
+        self._is_sized = sized is not None
         if sized is None and context.old_root:
             root = context.old_root
             sized = next((each for each in self._on_disk(root) if each[2]), None)
@@ -118,8 +130,6 @@ class ConsumeQueuePlugin(reput.Plugin):
                     self.config.units_per_file,
                     self.files.units_per_file,
                 )
-        for topic, queue_id, _ in found:
-            self._queue(topic, queue_id).files.load()
 
     def _on_disk(self, root: str = "") -> Iterator[tuple[str, int, int]]:
         """Topic, queue id and size of the first file, of every queue directory."""
@@ -164,6 +174,12 @@ class ConsumeQueuePlugin(reput.Plugin):
             end = min(end, progress)
         for queue in self.queues.values():
             recover(queue, clean=self.context.clean, known_offset=end)
+        # RocketMQ may have removed the messages, and writes down nowhere what it knew of the queue.
+        low = self.context.log.min_physical_offset
+        self.context.queue_floors.keep(
+            {key: queue.max_offset for key, queue in self.queues.items() if _is_gone(queue, low)}
+        )
+        for queue in self.queues.values():
             doubtful = queue.max_physical_offset > progress or queue.max_physical_offset < 0
             truncate(queue, end)
             if doubtful and self.context.writable and not self.context.clean:
@@ -178,7 +194,26 @@ class ConsumeQueuePlugin(reput.Plugin):
     @reput.hookimpl
     def reput_queue_offsets(self) -> Mapping[tuple[str, int], int]:
         """Where the next message of each queue goes."""
+        if self.context.writable:
+            self._go_on_at_floors()
         return {key: queue.max_offset for key, queue in self.queues.items() if queue.max_offset}
+
+    def _go_on_at_floors(self) -> None:
+        """Make the files of queues none of whose messages the log has any more.
+
+        Without them a queue would begin again at 0 for its readers, and for RocketMQ.
+        """
+        low = self.context.log.min_physical_offset
+        for (topic, queue_id), floor in self.context.queue_floors.known.items():
+            if not 0 <= queue_id <= _QUEUE_ID_MAX or not self._is_good(topic):
+                continue
+            queue = self._queue(topic, queue_id)
+            if queue.min_offset == queue.max_offset < floor:
+                try:
+                    queue.go_on_at(floor, low)
+                except OSError as error:
+                    # Its next message makes them; what that gets is not decided here.
+                    logger.warning("queue without files directory=%s error=%s", queue, error)
 
     @reput.hookimpl
     def reput_shards(self, context: StoreContext) -> QueueBuilder | None:
@@ -186,7 +221,13 @@ class ConsumeQueuePlugin(reput.Plugin):
         if self.config.extend or self.config.multi_dispatch:
             return None
         self.reput_open(context)
-        return QueueBuilder(self.files.units_per_file, self._is_good, context.disk)
+        return QueueBuilder(
+            self.files.units_per_file,
+            self._is_good,
+            context.disk,
+            context.queue_floors.known,
+            context.log.min_physical_offset,
+        )
 
     # ------------------------------------------------------------------ dispatching
 
@@ -255,17 +296,25 @@ class ConsumeQueuePlugin(reput.Plugin):
     ) -> ReadResult:
         """See `reput.hookspecs.reput_read`."""
         queue = self._known(topic, queue_id)
-        if queue is None:
+        if queue is None and self.context.writable:
             # As RocketMQ says it, too: there the question itself makes an empty queue.
             return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
-        if not self.context.writable and queue_offset + max_count > queue.max_offset:
+        if queue is None:
+            return self._follower.read_none(queue_offset, lambda: self._known(topic, queue_id))
+
+        def ask() -> ReadResult:
+            scout = None
+            if filter is not None:
+                scout = Scout(queue, self.context, self.config.extend_file_size, filter)
+            return read(queue, self.context.log, queue_offset, max_count, max_bytes, scout)
+
+        if self.context.writable:
+            return ask()
+        if queue_offset + max_count > queue.max_offset:
             self._refresh(queue)
         if queue.min_offset < queue.max_offset:
-            self._notice_trimmed_log(queue)
-        if filter is None:
-            return read(queue, self.context.log, queue_offset, max_count, max_bytes)
-        scout = Scout(queue, self.context, self.config.extend_file_size, filter)
-        return read(queue, self.context.log, queue_offset, max_count, max_bytes, scout)
+            correct_min_offset(queue, self.context.log.min_physical_offset)
+        return self._follower.read(queue, queue_offset, ask)
 
     @reput.hookimpl
     def reput_offset_by_time(
@@ -284,9 +333,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Every queue with its extent."""
         if not self.context.writable:
             for topic, queue_id, _ in list(self._on_disk()):
-                with self._follow_lock:
-                    queue = self._queue(topic, queue_id)
-                self._refresh(queue)
+                self._refresh(self._followed(topic, queue_id))
         return [self._info(queue) for queue in list(self.queues.values())]
 
     def _info(self, queue: ConsumeQueue) -> QueueInfo:
@@ -309,25 +356,22 @@ class ConsumeQueuePlugin(reput.Plugin):
             return None
         if not self.context.disk.exists(self.context.directory(DIRECTORY, topic, str(queue_id))):
             return None
-        with self._follow_lock:
-            queue = self._queue(topic, queue_id)
+        queue = self._followed(topic, queue_id)
         self._refresh(queue)
         return queue
 
+    def _followed(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue of that name, known or made known; thread-safe, for a read-only store."""
+        with self._follower.lock:
+            return self._queue(topic, queue_id)
+
     def _refresh(self, queue: ConsumeQueue) -> None:
         """Notice what another process did to the queue."""
-        # The log first: what a unit points to that is seen behind it may not be in the log yet.
-        max_physical_offset = self.context.log.max_physical_offset
-        with self._follow_lock:
-            if not queue.files.bases:
-                queue.files.load()
-            extend(queue, max_physical_offset)
-
-    def _notice_trimmed_log(self, queue: ConsumeQueue) -> None:
-        """In a read-only store the log may lose its head while we look."""
-        if self.context.writable:
-            return
-        correct_min_offset(queue, self.context.log.min_physical_offset)
+        if not self._is_sized:
+            # There were no files when the store was opened, perhaps as somebody replaces them.
+            with self._follower.lock:
+                self._take_size(list(self._on_disk()))
+        self._follower.refresh(queue)
 
     # ------------------------------------------------------------------ maintaining
 
@@ -356,3 +400,8 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Close files."""
         if hasattr(self, "files"):
             self.files.pool.close()
+
+
+def _is_gone(queue: ConsumeQueue, min_physical_offset: int) -> bool:
+    """Whether a queue has units, and the log has none of their messages."""
+    return queue.max_offset > 0 and queue.max_physical_offset <= min_physical_offset
