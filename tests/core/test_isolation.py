@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 
 import numpy as np
 import pytest
-from openstores import plugin, put, state_of, until
+from openstores import is_written, plugin, put, state_of, until
 
 import reput
-from reput.errors import PluginError, ReadOnlyStoreError
+from reput.errors import PluginError, PluginFlushError, ReadOnlyStoreError, StoreLockedError
 from reput.results import QueueInfo
 
 QUICK = {
@@ -332,7 +333,12 @@ def test_a_plugin_that_hangs_holds_up_nobody_and_goes_on_when_it_returns(tmp_pat
         offsets += put(store, 10, 10)
         assert store.wait_dispatched(10)
         assert witness.seen == offsets
-        store.flush()
+        if hook == "reput_flush":
+            with pytest.raises(PluginFlushError, match=r"'hung': .*reput_flush has not returned"):
+                store.flush()
+        else:
+            with contextlib.suppress(PluginFlushError):  # where some of it was not flushed before
+                store.flush()
 
         gate.open.set()
 
@@ -353,7 +359,10 @@ def test_a_store_closes_while_a_plugin_hangs(tmp_path, hook):
 
     store.close()
 
+    with pytest.raises(StoreLockedError, match=f"'hung' has not returned from {hook};"):
+        open_with(tmp_path, Witness(), forget={"hung"})
     gate.open.set()
+    until(lambda: not is_written(tmp_path))
     assert witness.seen == offsets
     again = Witness()
     with open_with(tmp_path, again, forget={"hung"}) as store:

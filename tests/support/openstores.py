@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 
 import reput
+from reput.disk import Disk
+from reput.storelock import StoreLock
 
 
 def plugin(name, **members):
@@ -24,6 +26,11 @@ def put(store, count, first=0):
 def state_of(store, name):
     """How a plugin of the store is doing."""
     return next(state for state in store.plugins() if state.name == name)
+
+
+def is_written(root):
+    """Whether somebody has the store open for writing, or may still write it."""
+    return StoreLock(f"{root}/lock", str(root), Disk()).is_taken()
 
 
 def until(condition):

@@ -61,7 +61,7 @@ class Cleaner:
 
     planner: Planner
     holds: LiveHolds
-    flush: Callable[[], None]
+    flush: Callable[[], object]
     """Brings log, plugins and their progress to disk."""
     still: Callable[[], AbstractContextManager[Any]]
     """While it is held no plugin comes, goes, stops or goes on."""

@@ -16,16 +16,23 @@ import mmap
 import os
 import stat
 import struct
-from typing import TYPE_CHECKING, Final, Self
+import time
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from reput.errors import UnsafePathError
 from reput.filepool import FilePool
+from reput.heartbeat import beat
+from reput.sidebyside import side_by_side
 from reput.storeroot import ANYWHERE, Entry, StoreRoot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     Buffer = bytes | bytearray | memoryview
 
 __all__ = ["Disk", "Entry", "FilePool"]
+
+Item = TypeVar("Item")
 
 _FLOCK: Final = struct.Struct(
     "hhqqi"
@@ -40,6 +47,9 @@ class Disk:
 
     A subclass keeps what it knows in ordinary attributes: `at` gives them to the bound disk, too.
     """
+
+    flushes_at_once: int = 8
+    """How many files are flushed side by side, where many are; 1 keeps them in order."""
 
     # The one thing that a disk and those bound from it do not share.
     __slots__ = ("__dict__", "__weakref__", "_root")
@@ -212,6 +222,7 @@ class Disk:
             os.fdatasync(descriptor)
         else:
             os.fsync(descriptor)
+        beat()
 
     def map(self, descriptor: int, size: int) -> mmap.mmap:
         """Map the first ``size`` bytes for writing; only for files that `allocate` made."""
@@ -390,6 +401,19 @@ class Disk:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        beat()
+
+    def side_by_side(self, work: Callable[[Item], object], items: Sequence[Item]) -> None:
+        """Call ``work`` for each of ``items``, `flushes_at_once` at a time where there are many.
+
+        Raises:
+            OSError: what the first call raised that failed; then no other is begun any more.
+        """
+        side_by_side(work, items, self.flushes_at_once)
+
+    def monotonic(self) -> float:
+        """Seconds that pass, by which is judged whether somebody hangs: `time.monotonic`."""
+        return time.monotonic()
 
     def _is_link(self, path: str) -> bool:
         with self._root.parent(path) as (directory, name):

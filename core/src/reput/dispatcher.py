@@ -109,6 +109,8 @@ class Dispatcher:
     store_timestamp: int = 0
     """Store time of that record, ms."""
     state: str = RUNNING
+    stalled_in: str | None = None
+    """The hook that has not returned, while the state is `STALLED`."""
     asked: bool = False
     """Whether somebody asked for the suspension."""
     is_broken: bool = False
@@ -136,6 +138,19 @@ class Dispatcher:
         """Whether it is given messages, now or after a pause."""
         return self.dispatch is not None and self.state in (RUNNING, RETRYING)
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether only resuming it gives it messages again."""
+        return self.state in (SUSPENDED, HALTED)
+
+    def advance(self, start: int, end: int) -> None:
+        """Pass over the log from ``start`` to ``end``, where no record is.
+
+        Nothing happens where somebody has moved it meanwhile. Call it under the loop's lock.
+        """
+        if self.position == start:
+            self.position = end
+
     def passed(self, batch: DispatchBatch, seconds: float, processor_seconds: float) -> None:
         """Take note of a batch that it has dispatched."""
         if len(batch):
@@ -155,8 +170,10 @@ class Dispatcher:
         self.skipped_in_a_row = 0
         # Behind everything else: whoever sees the new place may take the rest for granted.
         self.position = batch.end_offset
-        if self.state in (RETRYING, STALLED):
-            self.state = RUNNING
+        if self.state == RETRYING or (
+            self.state == STALLED and self.stalled_in == "reput_dispatch"
+        ):
+            self.state, self.stalled_in = RUNNING, None
 
     def figures(self) -> dict[str, Any]:
         """The values of `PluginFigures` by name, times to the microsecond."""

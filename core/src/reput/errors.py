@@ -87,6 +87,11 @@ class PluginOrderError(PluginError):
     """Plugins whose declared order has a cycle, or one whose requirement is not active."""
 
 
+@attrs.define(eq=False, slots=False)
+class PluginFlushError(PluginError):
+    """A plugin whose files could not be brought to disk in time; everything else is there."""
+
+
 # --------------------------------------------------------------------------- files and life cycle
 
 
@@ -107,9 +112,16 @@ class StoreLockedError(ReputError):
 
     path: str
     holder_pid: int | None
+    reason: str = ""
+    """Why its writer still holds the store though it was closed; empty while it is open."""
 
     def __str__(self) -> str:
         holder = "another process" if self.holder_pid is None else f"process {self.holder_pid}"
+        if self.reason:
+            return (
+                f"{self.path}: the store was closed by {holder}, but {self.reason}; it can be "
+                "written again when that has returned, or when that process has ended"
+            )
         return (
             f"{self.path}: the store is being written by {holder}; "
             'close that one, or open this one with mode="r"'

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from reput.disk import Buffer, Disk
 
@@ -56,11 +56,33 @@ class FilePool:
         finally:
             self._unpin(path)
 
-    def flush(self, paths: Sequence[str]) -> None:
-        """`Disk.flush` of each path."""
-        for path in paths:
-            with self.descriptor(path) as descriptor:
-                self._disk.flush(descriptor)
+    def flush(
+        self,
+        paths: Sequence[str],
+        *,
+        missing_ok: bool = False,
+        before: Callable[[str], object] | None = None,
+    ) -> None:
+        """`Disk.flush` of each path, side by side where there are many.
+
+        Args:
+            paths: which files.
+            missing_ok: pass over files that are not there any more.
+            before: called with each path just before that file is flushed, on the same thread: what
+                is written from then on may not be part of it.
+        """
+
+        def flush_one(path: str) -> None:
+            if before is not None:
+                before(path)
+            try:
+                with self.descriptor(path) as descriptor:
+                    self._disk.flush(descriptor)
+            except FileNotFoundError:
+                if not missing_ok:
+                    raise
+
+        self._disk.side_by_side(flush_one, paths)
 
     def forget(self, path: str) -> None:
         """Close the file's descriptor as soon as nobody uses it; call before removing the file."""

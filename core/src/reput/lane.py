@@ -16,7 +16,7 @@ import itertools
 import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from reput.decode import Decoder, End
 from reput.flags import Flag
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from reput.batch import DispatchBatch
     from reput.decode import DecodeResult
     from reput.dispatcher import Dispatcher
+    from reput.plugincalls import Call
     from reput.reputloop import ReputLoop
 
-__all__ = ["Lane", "PluginCall"]
+__all__ = ["Lane"]
 
 _SMALL_ROUND = 64 << 10  # bytes
 _PAUSE = 0.002  # seconds
@@ -38,15 +39,6 @@ _SLICE_SIZE = 32 << 10  # bytes, at least
 _SLICE_SECONDS = 0.001
 _SHARE = 19  # a slow plugin's lane pauses this many times the processor time that it used
 _LONGEST_PAUSE = 1.0
-
-
-class PluginCall(NamedTuple):
-    """A hook that a lane is in."""
-
-    dispatcher: Dispatcher
-    hook: str
-    started: float
-    """`time.monotonic`."""
 
 
 class Lane:
@@ -57,7 +49,7 @@ class Lane:
         self.dispatchers = dispatchers
         """Replaced whole, under the loop's lock."""
         self.is_main = is_main
-        self.call: PluginCall | None = None
+        self.call: Call | None = None
         """Set while the lane is inside of a plugin."""
         self.work = Flag()
         self.released = Flag()
@@ -65,6 +57,8 @@ class Lane:
         self.thread: threading.Thread | None = None
         self._step_lock = threading.RLock()
         self._is_stepping = False
+        self.read_failures = 0
+        """How often in a row the log could not be read."""
         self._reader = loop.log.read_ahead()
         self._slice_limit = loop.log.config.window_size
         self._slice_size = self._slice_limit
@@ -138,8 +132,12 @@ class Lane:
             end = batch.end_offset
             if result.end != End.BLANK:
                 end = self.loop.skip_damage(batch, stop)
-            for each in cohort:
-                each.position = end
+            with self.loop.lock:
+                # Looking for the next record took a while: who was resumed meanwhile, at an older
+                # place, is not moved.
+                for each in cohort:
+                    if each.lane is self:
+                        each.advance(start, end)
             return
         enriched = self._enriched(batch)
         if enriched is None:
@@ -211,8 +209,11 @@ class Lane:
             self._stop_if_forked()
         seconds, used = time.perf_counter() - started, time.thread_time() - used
         with self.loop.lock:
-            self.call = None
+            call, self.call = self.call, None
             each.passed(batch, seconds, used)
+        if call is not None:
+            # Behind the new place: who waits for the plugin to be outside takes that for granted.
+            self.loop.calls.end(call)
         return None
 
     def _size_slices(self, seconds: float) -> None:
@@ -265,15 +266,16 @@ class Lane:
                     return False
             elif each.lane is not self or each.position != start or not self.loop.is_ready(each):
                 return False
-            self.call = PluginCall(each, hook, time.monotonic())
-            return True
+            self.call = self.loop.calls.begin(each.name, hook)
+            return self.call is not None
 
     def _end(self) -> None:
         self._stop_if_forked()
         with self.loop.lock:
             call, self.call = self.call, None
-            if call is not None:
-                self.loop.returned(call.dispatcher)
+        if call is not None:
+            self.loop.calls.end(call)
+            self.loop.returned(call.plugin, call.hook)
 
     def _stop_if_forked(self) -> None:
         end_forked_thread(self.loop.process)
@@ -283,8 +285,9 @@ class Lane:
     def start(self) -> None:
         """Run on a thread of its own until the loop stops."""
         name = "reput-loop" if self.is_main else f"reput-loop-{self.dispatchers[0].name}"
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self.thread.start()
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        thread.start()  # may find that there can be none
+        self.thread = thread
 
     def sort(self, order: Mapping[str, int]) -> None:
         """Call the plugins in this order."""
@@ -303,7 +306,7 @@ class Lane:
     def _run(self) -> None:
         while not self.loop.stopping and (self.is_main or self.dispatchers):
             before, used = self._reached(), time.thread_time()
-            if self.step():
+            if self._step_safely():
                 self._pause(self._reached() - before, time.thread_time() - used)
                 continue
             if not self.is_main and self.loop.lanes.take_home(self):
@@ -317,6 +320,20 @@ class Lane:
             self.work.wait(self.loop.seconds_to_retry(self))
         if not self.is_main:
             self.close()
+
+    def _step_safely(self) -> bool:
+        """`step`; where the log cannot be read, say so, wait, and have it tried again."""
+        try:
+            is_done = self.step()
+        except Exception as error:
+            pause = self.loop.reading_failed(self, error)
+            self.released.clear()
+            if not self.loop.stopping:
+                self.released.wait(pause)
+            return True
+        if self.read_failures:
+            self.loop.reading_works(self)
+        return is_done
 
     def _reached(self) -> int:
         return min((each.position for each in self._ready()), default=0)

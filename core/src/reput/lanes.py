@@ -11,12 +11,13 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from reput.dispatcher import RETRYING, RUNNING, STALLED
+from reput.dispatcher import RUNNING, STALLED
 from reput.flags import Flag
 from reput.lane import Lane
 
 if TYPE_CHECKING:
     from reput.dispatcher import Dispatcher
+    from reput.plugincalls import Call
     from reput.reputloop import ReputLoop
 
 logger = logging.getLogger(__name__)
@@ -70,19 +71,6 @@ class Lanes:
             self.move_to_main(each)
             return True
 
-    def wait_outside(self, name: str, seconds: float) -> bool:
-        """Wait until no lane is inside of the plugin; False when one still is after ``seconds``."""
-        deadline = time.monotonic() + seconds
-        while True:
-            with self._loop.lock:
-                calls = [lane.call for lane in [self.main, *self.side]]
-                if not any(call is not None and call.dispatcher.name == name for call in calls):
-                    return True
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            self._loop.wait_moved(min(left, 0.01))
-
     # ------------------------------------------------------------------ the watch
 
     def _watch(self) -> None:
@@ -91,17 +79,25 @@ class Lanes:
             with self._loop.lock:
                 for lane in [self.main, *self.side]:
                     call = lane.call
-                    if call is not None and time.monotonic() - call.started > limit:
-                        self._leave(lane, call.dispatcher, call.hook, limit)
+                    if call is not None and call.idle_seconds > limit:
+                        self._leave(lane, call)
                 self._set_aside_slow()
+                if self.main.thread is None and not self._loop.stopping:
+                    self._start_again()
 
-    def _leave(self, lane: Lane, each: Dispatcher, hook: str, seconds: float) -> None:
+    def _start_again(self) -> None:
+        """Start the main lane, which had no thread when it was made."""
+        try:
+            self.main.start()
+        except RuntimeError as error:  # still none; whoever waits for the loop steps it meanwhile
+            logger.warning("no thread to dispatch on, tried again error=%s", error)
+
+    def _leave(self, lane: Lane, call: Call) -> None:
         """Leave a call that lasts too long to itself."""
-        if each.state in (RUNNING, RETRYING):
-            each.state = STALLED
-            each.last_error = f"{hook} has not returned after {seconds:g} s"
-            logger.error("plugin stalled plugin=%s hook=%s", each.name, hook)
-            self._loop.tell()
+        each = self._loop.known(call.plugin)
+        if each is None:
+            return  # taken away meanwhile
+        self._loop.stalled(each, call)
         if lane is not self.main:
             return
         # The thread stays with the plugin that it is in. The others get a new one.
@@ -112,7 +108,7 @@ class Lanes:
         self.side.append(lane)
         self.main = Lane(self._loop, others, is_main=True)
         if not self._loop.stopping:
-            self.main.start()
+            self._start_again()
 
     def _set_aside_slow(self) -> None:
         """Give plugins that hold up the others a lane of their own."""
@@ -120,24 +116,30 @@ class Lanes:
             return
         call = self.main.call
         for each in self.main.dispatchers:
-            inside = call is not None and call.dispatcher is each
+            inside = call is not None and call.plugin == each.name
             if each.state == RUNNING and not inside and (each.blocks or each.works_long):
+                each.forget_times()
+                lane = Lane(self._loop, [each], is_main=False)
+                try:
+                    lane.start()
+                except RuntimeError as error:  # it stays where it is
+                    each.lane = self.main
+                    logger.warning("no thread for a slow plugin=%s error=%s", each.name, error)
+                    continue
                 self.main.dispatchers = [
                     other for other in self.main.dispatchers if other is not each
                 ]
-                each.forget_times()
-                lane = Lane(self._loop, [each], is_main=False)
                 self.side.append(lane)
                 logger.info("slow plugin set aside plugin=%s", each.name)
-                lane.start()
 
     # ------------------------------------------------------------------ running
 
     def start(self) -> None:
         """Run every lane on a thread."""
         self.main.start()
-        self._watcher = threading.Thread(target=self._watch, name="reput-watch", daemon=True)
-        self._watcher.start()
+        watcher = threading.Thread(target=self._watch, name="reput-watch", daemon=True)
+        watcher.start()
+        self._watcher = watcher
 
     def stop(self) -> None:
         """Wait for the threads; one that is stuck in a plugin is left."""
@@ -149,8 +151,7 @@ class Lanes:
         for lane in lanes:
             while lane.thread is not None and lane.thread.is_alive():
                 lane.thread.join(0.05)
-                stuck = lane.call is not None and lane.call.dispatcher.state == STALLED
-                if stuck or time.monotonic() > limit:
+                if self._is_stuck(lane) or time.monotonic() > limit:
                     break
             else:
                 lane.close()
@@ -160,9 +161,14 @@ class Lanes:
             self._watcher.join()
             self._watcher = None
 
+    def _is_stuck(self, lane: Lane) -> bool:
+        call = lane.call
+        each = None if call is None else self._loop.known(call.plugin)
+        return each is not None and each.state == STALLED
+
     def release(self) -> None:
         """Somebody waits: whoever is waited for makes no pauses."""
-        for lane in self.side:
+        for lane in [self.main, *self.side]:
             lane.released.set()
 
     def wake(self) -> None:

@@ -141,8 +141,7 @@ class LivePlugins:
             each = self._dispatcher(name)
             was_running = each.state not in (SUSPENDED, STALLED, HALTED)
             self.loop.suspend(name, each.last_error or "", asked=True)
-            outside = self.workers.wait_outside(name, self._patience)
-            if was_running and outside and self.loop.lanes.wait_outside(name, self._patience):
+            if was_running and self.calls.wait_outside(name, self._patience):
                 self.housekeeping.flush_plugin(each)
             self._save_record(each)
 
@@ -183,7 +182,7 @@ class LivePlugins:
     def tick(self) -> None:
         """Hear requests of other processes and write down what changed; never raises."""
         try:
-            self.workers.notice_stalls()
+            self.workers.look_after()
             self.hear()
             due = time.monotonic() - self._figures_at >= _FIGURES_SECONDS
             if due or self.loop.changed.is_set():
@@ -222,12 +221,17 @@ class LivePlugins:
             self.records.save(each.name, attrs.evolve(self._record(each), is_clean=sound))
 
     def queues_reach(self, physical_offset: int) -> bool:
-        """Whether every plugin that keeps queues has seen everything below an offset."""
+        """Whether every plugin that keeps queues has everything below an offset on disk."""
         with self._lock:  # nobody comes or goes meanwhile
-            return all(
-                self.loop.dispatcher(name).position >= physical_offset
-                and self.loop.failure_of(name) is None
+            keepers = [
+                self.loop.dispatcher(name)
                 for name, _ in self.plugins.implementing("reput_queue_offsets")
+            ]
+            return all(
+                each.position >= physical_offset
+                and self.housekeeping.is_flushed(each)
+                and self.loop.failure_of(each.name) is None
+                for each in keepers
             )
 
     def _save_record(self, each: Dispatcher) -> None:
@@ -262,11 +266,7 @@ class LivePlugins:
         return self.loop.config.stall_ms / 1_000
 
     def _wait_outside(self, each: Dispatcher) -> None:
-        call = self.calls.running(each.name)
-        outside = call is None or call.wait(self._patience)
-        if outside:
-            outside = self.workers.wait_outside(each.name, self._patience)
-        if not outside or not self.loop.lanes.wait_outside(each.name, self._patience):
+        if not self.calls.wait_outside(each.name, self._patience):
             raise PluginError(each.name, "it has not returned from a call yet")
 
     def _close(self, plugins: PluginSet, name: str) -> None:
@@ -274,7 +274,7 @@ class LivePlugins:
         if hook is None:
             return
         call = self.calls.start(name, "reput_close", hook)
-        if not call.wait(self._patience):
+        if not call.wait_while_advancing(self._patience):
             logger.error("plugin does not return from closing plugin=%s", name)
         elif call.error is not None:
             logger.warning("could not close plugin=%s error=%s", name, call.error)

@@ -44,7 +44,7 @@ from reput.losses import LossLedger
 from reput.manifest import OWN_DIRECTORY, Manifest
 from reput.mend import mend, rewrite
 from reput.plugin import Plugin, build_config
-from reput.plugincalls import PluginCalls
+from reput.plugincalls import PluginCalls, texts_of
 from reput.pluginopening import PluginOpener
 from reput.pluginrecord import PluginRecords
 from reput.pluginset import PluginSet, installed
@@ -168,7 +168,7 @@ class _Opening:
         self.loop: ReputLoop | None = None
         self.records = PluginRecords(root, disk)
         self.ledger = LossLedger(root, disk, clock or system_clock)
-        self.calls = PluginCalls()
+        self.calls = PluginCalls(root, now=disk.monotonic)
         self.floors = QueueFloors(root, disk, writable=writable)
 
     # ------------------------------------------------------------------ the steps
@@ -288,6 +288,7 @@ class _Opening:
                 rules,
                 self._write_dead_letter,
                 threads=self.threads,
+                calls=self.calls,
             )
             loop.use(plugins)
             log.flusher.after_flush = loop.wake
@@ -478,16 +479,26 @@ class _Opening:
     # ------------------------------------------------------------------ undoing
 
     def release(self) -> None:
-        """Close files and give up the lock."""
+        """Close files and give up the lock, as soon as no plugin can write any more."""
+        self.calls.refuse()
         with contextlib.ExitStack() as stack:  # each of them, also when one before it fails
             stack.callback(self.disk.let_go)
             if self.lock is not None:
-                stack.callback(self.lock.release)
+                stack.callback(self._give_up_lock, self.lock)
             stack.callback(self.pool.close)
             if self.allocator is not None:
                 stack.callback(self.allocator.close)
             if self.log is not None:
                 stack.callback(self.log.close)
+
+    def _give_up_lock(self, lock: StoreLock) -> None:
+        hanging = self.calls.running()
+        if hanging:
+            # Before the thread is asked for: it may come back in between, and release.
+            lock.keep(texts_of(hanging))
+        hanging = self.calls.after_last(lock.release)
+        if hanging:
+            logger.error("lock kept root=%s reason=%s", self.root, texts_of(hanging))
 
     def undo(self) -> None:
         """Close what was opened; take ``abort`` back where nothing was changed yet."""
@@ -495,6 +506,8 @@ class _Opening:
             self.loop.stop()
         if self.plugins is not None:
             for name, hook in self.plugins.implementing("reput_close"):
+                if self.calls.running(name):
+                    continue  # it hangs in being opened
                 call = self.calls.start(name, "reput_close", hook)
                 if call.wait(_CLOSE_SECONDS) and call.error is not None:
                     logger.warning("could not close plugin=%s error=%s", name, call.error)

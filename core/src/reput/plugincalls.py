@@ -1,22 +1,28 @@
-"""Calls of plugins' hooks that may hang: made on a thread that can be left behind.
+"""Every call of a plugin's hook that is under way: who is inside of which plugin, and since when.
 
-For what is called rarely: opening, recovering, flushing, closing. A caller waits as long as it
-likes; a call that has not returned by then goes on alone, and its plugin is not called again
-until it has.
+Hooks that are called rarely (opening, recovering, flushing, closing) and may hang are called on a
+thread that can be left behind. A caller waits as long as the call advances, or as long as it likes;
+a call that has not returned by then goes on alone. The threads that dispatch and that work by the
+clock enter their calls here as well, so that one place knows whether a plugin can still change
+a file: the store's lock is given up when none can.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import attrs
 
-from reput.flags import Flag
+from reput.errors import StoreClosedError
 from reput.forked import end_forked_thread
+from reput.heartbeat import set_heart
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Call", "PluginCalls", "is_users_interrupt"]
 
@@ -27,33 +33,43 @@ class Call:
 
     plugin: str
     hook: str
+    calls: PluginCalls
+    """Where it was entered."""
     started: float
-    """`time.monotonic` when it began."""
+    """When it began, in seconds of the store's disk (`reput.disk.Disk.monotonic`)."""
+    advanced: float
+    """When it last told that it advances; when it began as long as it has not."""
     result: Any = None
     error: BaseException | None = None
     facts: Any = None
     """What the caller wants to remember with it."""
-    _done: Flag = attrs.field(factory=Flag)
+    is_done: bool = False
+    """Whether it has returned or raised."""
+    outer_heart: Callable[[], None] | None = None
+    """What `reput.heartbeat.beat` called on its thread before it began."""
+
+    def beat(self) -> None:
+        """Take note that the call advances."""
+        self.advanced = self.calls.now()
 
     @property
-    def is_done(self) -> bool:
-        """Whether it has returned or raised."""
-        return self._done.is_set()
+    def idle_seconds(self) -> float:
+        """For how long it has not advanced."""
+        return self.calls.now() - self.advanced
 
     def wait(self, seconds: float | None) -> bool:
         """Return whether it is done, at the latest after ``seconds``."""
-        return self._done.wait(seconds)
+        return self.calls.wait_any((self,), seconds)
 
-    def run(self, function: Callable[[], Any]) -> None:
-        """Make the call on this thread."""
-        try:
-            self.result = function()
-        except BaseException as error:  # the plugin's own, SystemExit and all
-            if is_users_interrupt(error):
-                raise
-            self.error = error
-        finally:
-            self._done.set()
+    def wait_while_advancing(self, seconds: float) -> bool:
+        """Return whether it is done, at the latest when it has not advanced for ``seconds``."""
+        began = self.calls.now()
+        while not self.is_done:
+            left = max(began, self.advanced) + seconds - self.calls.now()
+            if left <= 0:
+                return False
+            self.wait(left)
+        return True
 
 
 def is_users_interrupt(error: BaseException) -> bool:
@@ -64,27 +80,103 @@ def is_users_interrupt(error: BaseException) -> bool:
 
 @attrs.define(eq=False)
 class PluginCalls:
-    """Makes such calls for one store; ``threads=False`` makes them where they are asked for."""
+    """The calls of one store. Thread-safe, also where a signal comes in between."""
 
+    root: str = ""
+    """The store's directory, for error texts."""
     threads: bool = True
-    _running: dict[str, Call] = attrs.field(factory=dict)
-    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+    """Whether `start` makes calls on threads of their own; else where they are asked for."""
+    now: Callable[[], float] = time.monotonic
+    """Seconds that pass."""
+    _running: list[Call] = attrs.field(factory=list)
+    # No Condition: between its Python frames a signal handler may raise, or come in and close the
+    # store, and then its lock is held for good.
+    _lock: threading.RLock = attrs.field(factory=threading.RLock)
+    _bells: list[threading.Lock] = attrs.field(factory=list)
+    """One for each thread that waits, locked; released when a call has ended."""
+    _is_refusing: bool = False
+    _after_last: Callable[[], None] | None = None
 
-    def start(self, plugin: str, hook: str, function: Callable[[], Any]) -> Call:
-        """Begin a call."""
-        call = Call(plugin, hook, time.monotonic())
-        if not self.threads:
-            call.run(function)
-            return call
-        with self._lock:
-            self._running[plugin] = call
-        thread = threading.Thread(
-            target=self._run, args=(call, function), name=f"reput-{plugin}-{hook}", daemon=True
-        )
-        thread.start()
+    # ------------------------------------------------------------------ on this thread
+
+    def begin(self, plugin: str, hook: str) -> Call | None:
+        """Enter a call that this thread is about to make; None once `refuse` was called."""
+        call = self.enter(plugin, hook)
+        if call is not None:
+            call.outer_heart = set_heart(call.beat)
         return call
 
-    def _run(self, call: Call, function: Callable[[], Any]) -> None:
+    def end(self, call: Call) -> None:
+        """Take note that a call has returned, on the thread that made it."""
+        set_heart(call.outer_heart)
+        with self._lock:
+            self._running = [other for other in self._running if other is not call]
+            call.is_done = True
+            after = None
+            if not self._running:
+                after, self._after_last = self._after_last, None
+            bells, self._bells = self._bells, []
+        for bell in bells:
+            bell.release()
+        if after is not None:
+            after()
+
+    # ------------------------------------------------------------------ on a thread of its own
+
+    def start(
+        self, plugin: str, hook: str, function: Callable[[], Any], *, is_last: bool = False
+    ) -> Call:
+        """Begin a call that may not return, and go on.
+
+        Args:
+            plugin: whose hook it is.
+            hook: its name.
+            function: makes the call.
+            is_last: make it also after `refuse`.
+
+        Raises:
+            StoreClosedError: no call is made any more.
+        """
+        call = self.enter(plugin, hook, is_last=is_last)
+        if call is None:
+            raise StoreClosedError(self.root)
+        self.make(call, function)
+        return call
+
+    def enter(self, plugin: str, hook: str, *, is_last: bool = False) -> Call | None:
+        """Enter a call that `make` is about to make; None once `refuse` was called."""
+        with self._lock:
+            if self._is_refusing and not is_last:
+                return None
+            started = self.now()
+            call = Call(plugin, hook, self, started, started)
+            self._running.append(call)
+            return call
+
+    def make(self, call: Call, function: Callable[[], Any]) -> None:
+        """Make a call that was entered, on a thread of its own where there can be one."""
+        if self.threads:
+            thread = threading.Thread(
+                target=self._run_alone,
+                args=(call, function),
+                name=f"reput-{call.plugin}-{call.hook}",
+                daemon=True,
+            )
+            try:
+                thread.start()
+                return
+            except RuntimeError as error:
+                # A limit on processes, or an interpreter that is ending. What hangs now holds up
+                # the caller; what is not done at all would be lost.
+                logger.warning(
+                    "no thread for a call, made on the caller's plugin=%s hook=%s error=%s",
+                    call.plugin,
+                    call.hook,
+                    error,
+                )
+        self._run(call, function)
+
+    def _run_alone(self, call: Call, function: Callable[[], Any]) -> None:
         process = os.getpid()
 
         def made_here() -> Any:
@@ -93,12 +185,74 @@ class PluginCalls:
             finally:
                 end_forked_thread(process)
 
-        call.run(made_here)
-        with self._lock:
-            if self._running.get(call.plugin) is call:
-                del self._running[call.plugin]
+        self._run(call, made_here)
 
-    def running(self, plugin: str) -> Call | None:
-        """The call that the plugin is in, if it is in one."""
+    def _run(self, call: Call, function: Callable[[], Any]) -> None:
+        call.outer_heart = set_heart(call.beat)
+        try:
+            call.result = function()
+        except BaseException as error:  # the plugin's own, SystemExit and all
+            call.error = error
+            if is_users_interrupt(error):
+                raise
+        finally:
+            self.end(call)
+
+    # ------------------------------------------------------------------ who is inside
+
+    def running(self, plugin: str | None = None) -> list[Call]:
+        """Calls of a plugin, or of all, that have not returned, the oldest first."""
         with self._lock:
-            return self._running.get(plugin)
+            return [call for call in self._running if plugin is None or call.plugin == plugin]
+
+    def wait_any(self, calls: Collection[Call], seconds: float | None) -> bool:
+        """Return whether one of ``calls`` is done, at the latest after ``seconds``."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while True:
+            bell = threading.Lock()
+            bell.acquire()
+            with self._lock:
+                if any(call.is_done for call in calls):
+                    return True
+                self._bells.append(bell)
+            left = -1.0 if deadline is None else deadline - time.monotonic()
+            if (deadline is not None and left <= 0) or not bell.acquire(timeout=left):
+                with self._lock:
+                    self._bells = [other for other in self._bells if other is not bell]
+                return any(call.is_done for call in calls)
+
+    def wait_outside(self, plugin: str, seconds: float) -> bool:
+        """Wait until nobody is inside of a plugin.
+
+        Returns:
+            False when a call of it is still running that has not advanced for ``seconds``.
+        """
+        return all(call.wait_while_advancing(seconds) for call in self.running(plugin))
+
+    # ------------------------------------------------------------------ the end
+
+    def refuse(self) -> None:
+        """Begin no call any more: plugins are about to be closed."""
+        with self._lock:
+            self._is_refusing = True
+
+    def after_last(self, callback: Callable[[], None]) -> list[Call]:
+        """Call ``callback`` when nobody is inside of any plugin any more; once, after `refuse`.
+
+        It is called now, or by the last thread that comes back.
+
+        Returns:
+            The calls that it waits for.
+        """
+        with self._lock:
+            if self._running:
+                self._after_last = callback
+                return list(self._running)
+        callback()
+        return []
+
+
+def texts_of(calls: Iterable[Call]) -> str:
+    """Which calls have not returned, for people."""
+    texts = (f"plugin {call.plugin!r} has not returned from {call.hook}" for call in calls)
+    return ", ".join(dict.fromkeys(texts))

@@ -21,14 +21,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reput.dispatcher import HALTED, RETRYING, RUNNING, STALLED, SUSPENDED, Dispatcher
+from reput.errors import ReputError, StoreClosedError
 from reput.flags import Flag
 from reput.lanes import Lanes
+from reput.plugincalls import PluginCalls
 from reput.policy import HALT, SKIP, DispatchConfig
 
 if TYPE_CHECKING:
     from reput.batch import DispatchBatch
     from reput.commitlog import CommitLog
     from reput.lane import Lane
+    from reput.plugincalls import Call
     from reput.pluginset import PluginSet
 
 logger = logging.getLogger(__name__)
@@ -53,6 +56,7 @@ class ReputLoop:
         *,
         threads: bool = True,
         now: Callable[[], float] = time.monotonic,
+        calls: PluginCalls | None = None,
     ) -> None:
         """Make the loop; nothing runs yet.
 
@@ -64,9 +68,11 @@ class ReputLoop:
             write_dead_letter: keeps a note of the first message of a batch, durably.
             threads: whether `start` starts any.
             now: seconds that pass, for pauses between retries.
+            calls: where calls of hooks are entered.
         """
         self.log = log
         self.config = config
+        self.calls = PluginCalls() if calls is None else calls
         self.process = os.getpid()
         self.lock = threading.RLock()
         """Guards states, places that are set from outside, and who is in which lane."""
@@ -90,6 +96,8 @@ class ReputLoop:
         self._awaited: list[set[str] | None] = []
         """Whom those who wait are waiting for; None: for everybody."""
         self._is_closing = False
+        self._unread: dict[Lane, Exception] = {}
+        """Lanes for which the log could not be read, and why."""
         self._seen_limit = -1
         self._grew_at = -_BUSY_SECONDS
         self.lanes = Lanes(self, list(dispatchers.values()))
@@ -116,6 +124,10 @@ class ReputLoop:
     def dispatchers(self) -> list[Dispatcher]:
         """Every plugin, in dispatch order."""
         return list(self._by_name.values())
+
+    def known(self, name: str) -> Dispatcher | None:
+        """One of them by name; None where it is none of them (any more)."""
+        return self._by_name.get(name)
 
     def dispatcher(self, name: str) -> Dispatcher:
         """One of them by name."""
@@ -202,6 +214,11 @@ class ReputLoop:
         text = "".join(traceback.format_exception_only(error)).strip()
         policy = self.config.policy_of(each.name)
         with self.lock:
+            if each.is_stopped:
+                # Somebody suspended it, or a flush of its files failed, while the call was under
+                # way. Tried again it would go on as if nothing had been.
+                each.last_error = text
+                return False
             each.attempts += 1
             each.last_error = text
             no_space = isinstance(error, OSError) and error.errno in _NO_SPACE
@@ -226,16 +243,36 @@ class ReputLoop:
         self.failed_outside(each, error)
         return False
 
-    def returned(self, each: Dispatcher) -> None:
+    def stalled(self, each: Dispatcher, call: Call) -> None:
+        """Take note that a plugin does not return from a call, and does not advance in it."""
+        with self.lock:
+            if each.state not in (RUNNING, RETRYING):
+                return
+            each.state, each.stalled_in = STALLED, call.hook
+            seconds = self.config.stall_ms / 1_000
+            each.last_error = f"{call.hook} has not returned after {seconds:g} s"
+        logger.error("plugin stalled plugin=%s hook=%s", each.name, call.hook)
+        self.tell()
+
+    def returned(self, name: str, hook: str) -> None:
         """Take note that a plugin came back from a call, perhaps after it was given up."""
-        if each.state == STALLED:
-            logger.warning("plugin came back plugin=%s", each.name)
-            each.state, each.last_error = RUNNING, None
-            self.tell()
-            self.wake()
+        with self.lock:
+            each = self._by_name.get(name)
+            if each is None or each.state != STALLED or each.stalled_in != hook:
+                return
+            each.state, each.stalled_in, each.last_error = RUNNING, None, None
+        logger.warning("plugin came back plugin=%s", name)
+        self.tell()
+        self.wake()
 
     def failed_outside(self, each: Dispatcher, error: BaseException) -> None:
         """Take note that a plugin failed where nothing can be tried again."""
+        if isinstance(error, StoreClosedError) and self.stopping:
+            return  # the store closes under it
+        with self.lock:
+            if each.is_stopped:  # by its user, or by what failed first: that stays as it is
+                each.last_error = "".join(traceback.format_exception_only(error)).strip()
+                return
         if self.config.policy_of(each.name) == HALT:
             self.halt(each.name, error)
         else:
@@ -297,6 +334,7 @@ class ReputLoop:
             each.position, each.last_record_offset, each.store_timestamp = position, -1, 0
             each.attempts = each.skipped_in_a_row = 0
             each.last_error, each.asked, each.is_broken, each.cut_to = None, False, False, None
+            each.stalled_in = None
             each.forget_times()
             if self.halted == name:
                 self.halted = None
@@ -310,6 +348,49 @@ class ReputLoop:
         self.changed.set()
         self.notify_moved()
         self.after_tell()
+
+    def reading_failed(self, lane: Lane, error: Exception) -> float:
+        """Take note that the log cannot be read for the plugins of a lane.
+
+        Returns:
+            Seconds until it is to be tried again.
+        """
+        lane.read_failures += 1
+        pause_ms = self.config.retry_pause_ms << min(lane.read_failures - 1, 30)
+        pause = min(pause_ms, self.config.retry_max_pause_ms) / 1_000
+        text = "".join(traceback.format_exception_only(error)).strip()
+        with self.lock:
+            self._unread[lane] = error
+            for each in lane.dispatchers:
+                if each.state == RUNNING:
+                    each.last_error = f"the log cannot be read: {text}"
+        logger.error(
+            "log not read, tried again attempt=%d pause_s=%g",
+            lane.read_failures,
+            pause,
+            exc_info=error,
+        )
+        self.changed.set()
+        self.notify_moved()
+        return pause
+
+    def reading_works(self, lane: Lane) -> None:
+        """Take note that the log can be read again."""
+        lane.read_failures = 0
+        with self.lock:
+            self._unread.pop(lane, None)
+            for each in lane.dispatchers:
+                if each.state == RUNNING:
+                    each.last_error = None
+
+    def _reading_failure(self, names: set[str] | None) -> Exception | None:
+        """Why the log cannot be read for one of these plugins, also when tried again and again."""
+        with self.lock:
+            for lane, error in self._unread.items():
+                concerned = any(names is None or each.name in names for each in lane.dispatchers)
+                if concerned and lane.read_failures > self.config.retry_count:
+                    return error
+        return None
 
     def skip_damage(self, batch: DispatchBatch, stop: int) -> int:
         """Next offset at which a record begins behind damage; everything between is lost."""
@@ -382,7 +463,12 @@ class ReputLoop:
             for each in self.dispatchers:
                 each.retry_at = 0.0
         self.wake()
-        return self.wait(self.log.max_physical_offset, timeout)
+        try:
+            return self.wait(self.log.max_physical_offset, timeout)
+        except (OSError, ReputError) as error:
+            # No reason to leave the rest undone: everybody keeps the place that it has.
+            logger.error("dispatching not finished error=%s", error)
+            return False
 
     def wait(
         self,
@@ -398,6 +484,10 @@ class ReputLoop:
             timeout: seconds; None waits for ever.
             progress: called now and then with the offset reached, on this thread.
             names: plugins to wait for; all when left out.
+
+        Raises:
+            OSError: the log cannot be read, again and again.
+            CorruptFileError: a file of it was changed by others.
         """
         try:
             with self.lock:
@@ -429,6 +519,9 @@ class ReputLoop:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
+            failure = self._reading_failure(names)
+            if failure is not None:
+                raise failure
             if progress is not None:
                 progress(reached())
             if self.lanes.main.thread is None:

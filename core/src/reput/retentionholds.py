@@ -34,6 +34,7 @@ _UNSEEN = "it has not seen the messages behind"
 _STOPPED = f"it does not run (reput resume), and {_UNSEEN}"
 _NEEDED = "it needs the messages behind"
 _UNKNOWN = "it does not run, so that what it needs is not known"
+_NOT_AT_ONCE = frozenset({"reput_open", "reput_flush", "reput_hold", "reput_trim"})
 
 
 @attrs.define(eq=False)
@@ -133,9 +134,7 @@ class LiveHolds:
 
     def _is_inside(self, each: Dispatcher) -> bool:
         """Whether a plugin is in a call from which it may come back as if nothing had been."""
-        if each.state == STALLED or self.live.calls.running(each.name) is not None:
-            return True
-        return not self.live.loop.lanes.wait_outside(each.name, 0)
+        return each.state == STALLED or bool(self.live.calls.running(each.name))
 
     # ------------------------------------------------------------------ telling
 
@@ -191,15 +190,15 @@ class LiveHolds:
         return bool(self._pending)
 
     def _came_back(self, each: Dispatcher, call: Call) -> None:
-        self.live.loop.returned(each)
+        self.live.loop.returned(each.name, call.hook)
         if call.error is not None:
             self.live.loop.failed_outside(each, call.error)
 
     def _call(self, each: Dispatcher, hook_name: str, hook: Callable[[], Any]) -> Call | None:
         """Call a hook; None where the plugin is still in an earlier call, or was taken away."""
         calls, patience = self.live.calls, self.live.loop.config.stall_ms / 1_000
-        before = self._pending.get(each.name) or calls.running(each.name)
-        if before is not None and not before.wait(patience):
+        before = [call for call in calls.running(each.name) if call.hook in _NOT_AT_ONCE]
+        if not all(call.wait_while_advancing(patience) for call in before):
             return None
         self.settle()
         with self.live.still():
@@ -207,23 +206,14 @@ class LiveHolds:
             if not self._is_member(each):
                 return None
             call = calls.start(each.name, hook_name, hook)
-        if not call.wait(patience):
+        if not call.wait_while_advancing(patience):
             self._pending[each.name] = call
-            self._stalled(each, hook_name, patience)
+            self.live.loop.stalled(each, call)
+            self.wake()
         elif call.error is not None:
             # For good, as its files may be half of what they were: it is opened anew if resumed.
             self.live.loop.failed_outside(each, call.error)
         return call
-
-    def _stalled(self, each: Dispatcher, hook_name: str, patience: float) -> None:
-        with self.live.loop.lock:
-            if each.state not in (RUNNING, RETRYING):
-                return
-            each.state = STALLED
-            each.last_error = f"{hook_name} has not returned after {patience:g} s"
-        logger.error("plugin stalled plugin=%s hook=%s", each.name, hook_name)
-        self.live.loop.tell()
-        self.wake()
 
 
 @attrs.define(eq=False)

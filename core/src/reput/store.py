@@ -19,6 +19,7 @@ from reput.errors import (
     FlushDiskTimeoutError,
     OffsetOutOfRangeError,
     PluginError,
+    PluginFlushError,
     ServiceNotAvailableError,
 )
 from reput.forked import is_forked
@@ -263,12 +264,26 @@ class Store(StoreFacts):
     def flush(self) -> None:
         """Bring everything to disk: log, plugins' files, their progress, the checkpoint.
 
+        Returns when all that was put and dispatched before is there. Waits for a plugin as long as
+        its flush advances. A suspended plugin is not waited for: it has a place of its own.
+
         Raises:
             ServiceNotAvailableError: the log cannot be flushed.
+            PluginFlushError: a plugin does not return; all else is on disk.
         """
         self._check_open()
-        if self._live is not None:
-            self._live.housekeeping.flush()
+        if self._live is None:
+            return
+        missed = self._live.housekeeping.flush()
+        if missed:
+            name = min(missed)
+            others = ", ".join(sorted(missed.keys() - {name}))
+            raise PluginFlushError(
+                name,
+                f"it could not be flushed: {missed[name]}; all else is on disk"
+                + (f", but for {others}" if others else "")
+                + ". Flush again later; Store.plugins shows how it goes on",
+            )
 
     # ------------------------------------------------------------------ reading
 
@@ -420,6 +435,11 @@ class Store(StoreFacts):
             if self._live is not None:
                 self._finish(self._live, timeout)
         finally:
+            if self._live is not None:
+                self._live.housekeeping.end()
+            # No hook is called from here on: a thread that comes back late out of one plugin must
+            # not go on to another one that is closed.
+            self._calls.refuse()
             self._close_plugins()
             self._release()
 
@@ -435,7 +455,9 @@ class Store(StoreFacts):
             loop.stop()
             housekeeping.stop()
         try:
-            housekeeping.flush()
+            for name, reason in housekeeping.flush().items():
+                # The next opening cuts its files to its last progress and derives the rest again.
+                logger.error("plugin not flushed plugin=%s reason=%s", name, reason)
             live.close_records()
             disk = self._abort.disk
             CloseRecord.save(self.root, self.log, self.log.last_record_offset, disk)
@@ -455,14 +477,12 @@ class Store(StoreFacts):
 
     def _close_plugins(self) -> None:
         for name, hook in self._plugins.implementing("reput_close"):
-            call = self._calls.running(name)
-            works = self._live is not None and self._live.workers.is_inside(name)
-            if call is not None or works:
-                hook_name = "reput_work" if call is None else call.hook
-                logger.error("plugin hangs and is left plugin=%s hook=%s", name, hook_name)
+            hanging = self._calls.running(name)
+            if hanging:
+                logger.error("plugin hangs and is left plugin=%s hook=%s", name, hanging[0].hook)
                 continue
-            call = self._calls.start(name, "reput_close", hook)
-            if not call.wait(self._rules.close_timeout_ms / 1_000):
+            call = self._calls.start(name, "reput_close", hook, is_last=True)
+            if not call.wait_while_advancing(self._rules.close_timeout_ms / 1_000):
                 logger.error("plugin does not return from closing plugin=%s", name)
             elif call.error is not None:
                 logger.error("plugin failed while closing plugin=%s error=%r", name, call.error)

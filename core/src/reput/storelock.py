@@ -7,13 +7,15 @@ holds such a lock; so the holder writes that into the file, behind RocketMQ's fo
 
     lock <process id> <when the process began>\n
 
-It counts only while the lock is held, and while there is such a process.
+It counts only while the lock is held, and while there is such a process. A second line says why
+the lock is still held where the store was closed (`StoreLock.keep`).
 
 Source: RocketMQ ``DefaultMessageStore#start``, which takes the lock and writes the letters.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["StoreLock"]
 
 _TEXT: Final = "lock {pid:>10} {began:>20}\n"  # of one size, so that no rest of another one stays
-_PATTERN: Final = re.compile(rb"lock +(\d+) +(\d+)\n")
+_TEXT_SIZE: Final = len(_TEXT.format(pid=0, began=0))
+_PATTERN: Final = re.compile(rb"lock +(\d+) +(\d+)\n(.*)", re.DOTALL)
+_REASON_SIZE: Final = 1_000  # bytes, at most
 
 # Where the system's lock belongs to the process, a second opener in the same one would get it, too;
 # so those are counted here. The one piece of state that all stores of a process share.
@@ -44,6 +48,8 @@ class StoreLock:
     path: str
     root: str
     disk: Disk
+    reason: str = ""
+    """Why it is still held though the store was closed."""
     _descriptor: int = -1
     _identity: tuple[int, int] | None = None
 
@@ -58,14 +64,16 @@ class StoreLock:
             # First of all: closing any descriptor of the file would give up the lock of a store
             # that is open in this process, where the lock belongs to that.
             if identity in _held_here:
-                raise StoreLockedError(self.root, os.getpid())
+                raise StoreLockedError(self.root, os.getpid(), _held_here[identity].reason)
             descriptor = self.disk.open(self.path, create=True)
             try:
                 if not self.disk.lock(descriptor):
-                    raise StoreLockedError(self.root, self._holder(descriptor))
+                    raise StoreLockedError(self.root, *self._holder(descriptor))
                 pid = os.getpid()
                 text = _TEXT.format(pid=pid, began=_began(pid) or 0)
                 self.disk.write(descriptor, text.encode(), 0)
+                if self.disk.size(descriptor) > _TEXT_SIZE:
+                    self.disk.truncate(descriptor, _TEXT_SIZE)  # an older one's reason
             except BaseException:
                 self.disk.close(descriptor)
                 raise
@@ -85,6 +93,12 @@ class StoreLock:
             finally:
                 self.disk.close(descriptor)
 
+    def keep(self, reason: str) -> None:
+        """Hold the lock on though the store is closed, and tell others why."""
+        self.reason = reason
+        with contextlib.suppress(OSError):  # a full disk: others learn the process, and not why
+            self.disk.write(self._descriptor, reason.encode()[:_REASON_SIZE], _TEXT_SIZE)
+
     def release(self) -> None:
         """Give the lock up; nothing happens when it is not held."""
         with _held_lock:
@@ -98,14 +112,15 @@ class StoreLock:
                 _held_here.pop(identity, None)
                 self.disk.close(descriptor)
 
-    def _holder(self, descriptor: int) -> int | None:
-        """Process that holds the lock, where that can be known."""
+    def _holder(self, descriptor: int) -> tuple[int | None, str]:
+        """Process that holds the lock, where that can be known, and why if it closed the store."""
         pid = self.disk.lock_holder(descriptor)
-        if pid is None:
-            said = _PATTERN.match(self.disk.read(descriptor, 64, 0))
-            if said is not None and _began(int(said[1])) == int(said[2]):
-                pid = int(said[1])
-        return pid
+        said = _PATTERN.match(self.disk.read(descriptor, _TEXT_SIZE + _REASON_SIZE, 0))
+        if said is None or _began(int(said[1])) != int(said[2]):
+            return pid, ""
+        if pid not in (None, int(said[1])):
+            return pid, ""  # what stands there is older
+        return int(said[1]), said[3].decode(errors="replace")
 
     def _leave_to_parent(self) -> None:
         # Closed by the system's own call and not unlocked: the open file is the parent's, too, and

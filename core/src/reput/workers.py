@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.dispatcher import RETRYING, RUNNING, STALLED
 from reput.errors import CreateMappedFileError
 from reput.flags import Flag
 from reput.forked import end_forked_thread
@@ -27,6 +26,7 @@ from reput.plugincalls import is_users_interrupt
 
 if TYPE_CHECKING:
     from reput.dispatcher import Dispatcher
+    from reput.plugincalls import Call
     from reput.reputloop import ReputLoop
 
 logger = logging.getLogger(__name__)
@@ -53,8 +53,8 @@ class Worker:
     """Failures since the last call that went well."""
     retry_at: float = 0.0
     """When to try again, in seconds of `time.monotonic`."""
-    started: float | None = None
-    """When the call began that it is in."""
+    call: Call | None = None
+    """The one that it is in."""
     is_leaving: bool = False
     thread: threading.Thread | None = None
 
@@ -74,7 +74,6 @@ class Workers:
         self._clock = clock
         self._threads = threads
         self._workers: dict[str, Worker] = {}
-        self._outside = threading.Condition()
         self._is_running = False
         loop.after_tell = self.wake_all
 
@@ -145,7 +144,10 @@ class Workers:
         return self._loop.is_usable(each) and not self._loop.is_waiting(each)
 
     def _call(self, worker: Worker) -> None:
-        worker.started = time.monotonic()
+        call = self._loop.calls.begin(worker.name, "reput_work")
+        if call is None:
+            return  # the store is closed
+        worker.call = call
         try:
             try:
                 answer = worker.function(now=self._clock())
@@ -161,11 +163,10 @@ class Workers:
         else:
             worker.due, worker.attempts, worker.retry_at = answer, 0, 0.0
         finally:
-            with self._outside:
-                worker.started = None
-                self._outside.notify_all()
+            worker.call = None
+            self._loop.calls.end(call)
         if worker.dispatcher is not None:
-            self._loop.returned(worker.dispatcher)
+            self._loop.returned(worker.name, call.hook)
 
     def _failed(self, worker: Worker, error: BaseException) -> None:
         if worker.is_leaving:
@@ -200,10 +201,15 @@ class Workers:
                 self._start(worker)
 
     def _start(self, worker: Worker) -> None:
-        worker.thread = threading.Thread(
+        thread = threading.Thread(
             target=self._run, args=(worker,), name=f"reput-work-{worker.name}", daemon=True
         )
-        worker.thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # a limit on processes; `look_after` tries again
+            logger.warning("no thread for work, tried again name=%s error=%s", worker.name, error)
+            return
+        worker.thread = thread
 
     def _run(self, worker: Worker) -> None:
         while not worker.is_leaving:
@@ -227,34 +233,15 @@ class Workers:
             return None
         return min(max((worker.due - self._clock()) / 1_000, 0.0), _LONGEST_SLEEP)
 
-    def wait_outside(self, name: str, seconds: float) -> bool:
-        """Wait until a plugin is in no call of its work; False when it still is by then."""
-        worker = self._workers.get(name)
-        if worker is None:
-            return True
-        with self._outside:
-            return self._outside.wait_for(lambda: worker.started is None, seconds)
-
-    def is_inside(self, name: str) -> bool:
-        """Whether a plugin is in a call of its work."""
-        worker = self._workers.get(name)
-        return worker is not None and worker.started is not None
-
-    def notice_stalls(self) -> None:
-        """Show plugins as stalled whose work does not return."""
+    def look_after(self) -> None:
+        """Start workers that have no thread yet, and show plugins whose work does not return."""
         limit = self._loop.config.stall_ms / 1_000
-        for worker in self._plugin_workers():
-            started = worker.started
-            each = worker.dispatcher
-            if each is None or started is None or time.monotonic() - started < limit:
-                continue
-            with self._loop.lock:
-                if each.state not in (RUNNING, RETRYING):
-                    continue
-                each.state = STALLED
-                each.last_error = f"reput_work has not returned after {limit:g} s"
-            logger.error("plugin stalled plugin=%s hook=reput_work", each.name)
-            self._loop.tell()
+        for worker in list(self._workers.values()):
+            if self._is_running and worker.thread is None:
+                self._start(worker)
+            call = worker.call
+            if worker.dispatcher is not None and call is not None and call.idle_seconds >= limit:
+                self._loop.stalled(worker.dispatcher, call)
 
     def stop(self) -> None:
         """End the threads when their slices are done; one that does not come back is left."""

@@ -44,6 +44,7 @@ class QuickDisk(Disk):
         others: bytes of it that files elsewhere take up.
     """
 
+    flushes_at_once = 1  # nothing to gain, and what fails or dies at the n-th must not vary
     capacity: int | None = None
     capacity_below: str = ""
     others: int = 0

@@ -63,6 +63,9 @@ class FileSet:
     def flush(self) -> None:
         """Bring to disk what was written before this call; a dispatch may go on meanwhile.
 
+        Each file leaves `dirty` when its own flush begins. So what is done is done: a flush that is
+        cut short has the next one go on with the rest.
+
         Raises:
             OSError: this or an earlier flush failed. The system may have dropped the pages that it
                 could not write, so that trying again would report success without them.
@@ -70,21 +73,37 @@ class FileSet:
         if self._flush_failure is not None:
             raise OSError(self._flush_failure.errno, f"flushed before: {self._flush_failure}")
         with self.lock:
-            paths, self.dirty = self.dirty, set()
-            directories, self.new_directories = self.new_directories, set()
+            paths, directories = sorted(self.dirty), sorted(self.new_directories)
+        under_way: set[str] = set()
+
+        def begin(path: str) -> None:
+            # Before the flush: what is written to it from here on may not be part of it.
+            with self.lock:
+                self.dirty.discard(path)
+                self.new_directories.discard(path)
+                under_way.add(path)
+
+        def flush_file(path: str) -> None:
+            self.pool.flush([path], missing_ok=True, before=begin)  # else trimmed meanwhile
+            under_way.discard(path)
+
+        def flush_directory(path: str) -> None:
+            begin(path)
+            self.disk.flush_directory(path)
+            under_way.discard(path)
+
         try:
-            for path in sorted(paths):
-                try:
-                    self.pool.flush([path])
-                except FileNotFoundError:
-                    continue  # trimmed in the meantime
+            self.disk.side_by_side(flush_file, paths)
             # The names behind the bytes: a file without its units is mended, a unit without its
             # file is not missed.
-            for directory in sorted(directories):
-                self.disk.flush_directory(directory)
+            self.disk.side_by_side(flush_directory, directories)
         except OSError as error:
             self._flush_failure = error
             raise
+        finally:
+            with self.lock:  # empty unless it was cut short
+                self.dirty.update(under_way.intersection(paths))
+                self.new_directories.update(under_way.intersection(directories))
 
     def forget(self, path: str) -> None:
         """Note that a file is about to be removed."""

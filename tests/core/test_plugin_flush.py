@@ -1,0 +1,348 @@
+"""What a flush promises: all that was dispatched before is on disk, however long that takes."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from openstores import plugin, put, state_of, until
+
+import reput
+from reput.disk import Disk, FilePool
+from reput.errors import PluginFlushError, StoreClosedError
+from reput.heartbeat import beating
+from reput.plugincalls import PluginCalls
+from reput.progress import ProgressFile
+from reput.sidebyside import side_by_side
+from reput.testing import QuickDisk
+
+CONFIG = {
+    "commitlog": {
+        "file_size": 65_536,
+        "preallocate": False,
+        "plugin_flush_interval_ms": 3_600_000,  # by nobody but the test
+    },
+    "dispatch": {"stall_ms": 200, "close_timeout_ms": 2_000, "retry_pause_ms": 1},
+}
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+class SlowPlugin(reput.Plugin):
+    """Notes what it was given and what it has flushed; its first flush waits to be let go."""
+
+    name = "slow"
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.inside = threading.Event()
+        self.may_return = threading.Event()
+        self.dispatched_to = 0
+        self.flushed_to = []
+
+    @reput.hookimpl
+    def reput_recover(self, progress):
+        self.dispatched_to = progress
+        return progress
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        self.dispatched_to = batch.end_offset
+
+    @reput.hookimpl
+    def reput_flush(self):
+        reached = self.dispatched_to
+        if not self.flushed_to:
+            self.inside.set()
+            assert self.may_return.wait(60)
+        self.flushed_to.append(reached)
+
+
+class QueueKeeper(SlowPlugin):
+    """One whose files RocketMQ looks for behind the checkpoint."""
+
+    @reput.hookimpl
+    def reput_queue_offsets(self):
+        return {}
+
+
+def open_with(path, *plugins, rules=None, **options):
+    config = {**CONFIG, "dispatch": {**CONFIG["dispatch"], **(rules or {})}}
+    return reput.open(path, plugins=plugins, config=config, **options)
+
+
+def progress_of(path, name):
+    """How far a plugin's files are known to be on disk."""
+    place = ProgressFile(f"{path}/reput/progress/{name}", Disk()).load()
+    return 0 if place is None else place.physical_offset
+
+
+def in_background(function):
+    """Call a function on another thread; that thread, and what the function raised."""
+    raised = []
+
+    def run():
+        try:
+            function()
+        except reput.errors.ReputError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, raised
+
+
+# --------------------------------------------------------------------------- what is covered
+
+
+def test_a_flush_covers_what_was_dispatched_while_an_older_one_was_running(tmp_path):
+    slow = SlowPlugin()
+    with open_with(tmp_path, slow, rules={"stall_ms": 60_000}) as store:
+        put(store, 5)
+        assert store.wait_dispatched(10)
+        older, _ = in_background(store.flush)
+        assert slow.inside.wait(10)
+        put(store, 5, 5)
+        assert store.wait_dispatched(10)
+        end = store.log.max_physical_offset
+
+        newer, raised = in_background(store.flush)
+        slow.may_return.set()
+        older.join()
+        newer.join()
+
+        assert raised == []
+        assert slow.flushed_to[-1] == end
+        assert progress_of(tmp_path, "slow") == end
+
+
+def test_closing_flushes_what_was_dispatched_while_an_older_flush_was_running(tmp_path):
+    slow = QueueKeeper()
+    store = open_with(tmp_path, slow, rules={"stall_ms": 60_000})
+    put(store, 5)
+    assert store.wait_dispatched(10)
+    older, _ = in_background(store.flush)
+    assert slow.inside.wait(10)
+    put(store, 5, 5)
+    assert store.wait_dispatched(10)
+    end = store.log.max_physical_offset
+
+    closing, raised = in_background(store.close)
+    slow.may_return.set()
+    older.join()
+    closing.join()
+
+    assert raised == []
+    assert slow.flushed_to[-1] == end
+    assert progress_of(tmp_path, "slow") == end
+    assert not (tmp_path / "abort").exists()
+
+
+def test_queues_that_are_dispatched_and_not_flushed_leave_abort(tmp_path):
+    slow = QueueKeeper()
+    store = open_with(tmp_path, slow)
+    put(store, 5)
+    assert store.wait_dispatched(10)
+
+    store.close()  # the plugin never returns from its flush
+
+    assert (tmp_path / "abort").exists()
+    assert progress_of(tmp_path, "slow") == 0
+    slow.may_return.set()
+
+
+def test_a_flush_names_the_plugin_that_hangs_and_brings_the_others_to_disk(tmp_path):
+    slow, other = SlowPlugin(), plugin("other", reput_dispatch=lambda self, batch: None)
+    with open_with(tmp_path, slow, other) as store:
+        put(store, 5)
+        assert store.wait_dispatched(10)
+        end = store.log.max_physical_offset
+
+        with pytest.raises(PluginFlushError, match=r"'slow': .*reput_flush has not returned"):
+            store.flush()
+
+        assert progress_of(tmp_path, "other") == end
+        assert progress_of(tmp_path, "slow") == 0
+        with pytest.raises(PluginFlushError, match="'slow'"):
+            store.flush()  # it still does
+
+        slow.may_return.set()
+        until(lambda: slow.flushed_to)
+        store.suspend_plugin("slow")
+        store.flush()  # one that is suspended has a place of its own
+
+
+def test_the_others_are_recorded_while_one_is_waited_for(tmp_path):
+    slow, other = SlowPlugin(), plugin("other", reput_dispatch=lambda self, batch: None)
+    with open_with(tmp_path, slow, other, rules={"stall_ms": 60_000}) as store:
+        put(store, 5)
+        assert store.wait_dispatched(10)
+        waiting, _ = in_background(store.flush)
+        assert slow.inside.wait(10)
+
+        until(lambda: progress_of(tmp_path, "other") == store.log.max_physical_offset)
+
+        slow.may_return.set()
+        waiting.join()
+
+
+def test_who_waits_for_a_flush_is_told_when_the_store_is_closed(tmp_path):
+    slow = SlowPlugin()
+    store = open_with(tmp_path, slow, rules={"stall_ms": 300})
+    put(store, 5)
+    assert store.wait_dispatched(10)
+    housekeeping = store._live.housekeeping
+
+    store.close()
+
+    with pytest.raises(StoreClosedError):
+        housekeeping.flush()
+    slow.may_return.set()
+
+
+def test_a_plugin_that_works_but_derives_nothing_may_fail_to_flush(tmp_path):
+    def fail(self):
+        raise OSError(5, "Input/output error")
+
+    worker = plugin("worker", reput_work=lambda self, now: None, reput_flush=fail)
+    with open_with(tmp_path, worker) as store:
+        put(store, 1)
+
+        store.flush()
+
+        assert state_of(store, "worker").state == "suspended"
+        assert "Input/output" in state_of(store, "worker").last_error
+    with open_with(tmp_path, forget={"worker"}) as store:
+        assert store.clean
+
+
+# --------------------------------------------------------------------------- what advances
+
+
+class SlowDisk(QuickDisk):
+    """A disk on which the flush of a file takes long, by its own clock."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def flush(self, descriptor):
+        super().flush(descriptor)
+        self.now += self.seconds
+
+
+class FilesPlugin(reput.Plugin):
+    """Flushes many files in each flush."""
+
+    name = "files"
+    count = 40
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        context.disk.make_directory(context.directory("files"))
+        self.paths = [context.directory("files", str(number)) for number in range(self.count)]
+        self.disk, self.pool = context.disk, FilePool(context.disk, write=True)
+        for path in self.paths:
+            self.disk.close(self.disk.open(path, create=True))
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        pass
+
+    @reput.hookimpl
+    def reput_flush(self):
+        self.pool.flush(self.paths)
+
+    @reput.hookimpl
+    def reput_close(self):
+        self.pool.close()
+
+
+def test_a_flush_that_advances_is_waited_for_however_long_it_takes(tmp_path):
+    disk = SlowDisk(0.15)  # three quarters of what counts as hanging, for each of the files
+    with open_with(tmp_path, FilesPlugin(), disk=disk) as store:
+        put(store, 3)
+        assert store.wait_dispatched(10)
+        before = disk.now
+
+        store.flush()
+
+        assert disk.now - before >= 40 * 0.15
+        assert state_of(store, "files").state == "running"
+        assert progress_of(tmp_path, "files") == store.log.max_physical_offset
+
+
+def test_a_call_hangs_when_it_has_not_advanced_for_so_long():
+    now = [100.0]
+    calls = PluginCalls(now=lambda: now[0])
+    call = calls.begin("any", "reput_flush")
+
+    for _ in range(10):
+        now[0] += 0.9
+        assert call.idle_seconds < 1
+        call.beat()
+    now[0] += 1.1
+
+    assert call.idle_seconds > 1
+    calls.end(call)
+    assert call.wait_while_advancing(1)
+
+
+# --------------------------------------------------------------------------- side by side
+
+
+def test_files_are_flushed_side_by_side():
+    meeting = threading.Barrier(4)
+
+    side_by_side(lambda item: meeting.wait(10), range(16), 4)  # breaks unless four are in it
+
+
+def test_few_files_are_flushed_in_their_order_on_this_thread():
+    seen = []
+
+    side_by_side(lambda item: seen.append((item, threading.current_thread())), range(5), 8)
+
+    assert seen == [(number, threading.current_thread()) for number in range(5)]
+
+
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_what_one_of_them_raises_is_raised_and_no_other_is_begun(at_once):
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        raise OSError(5, f"file {item}")
+
+    with pytest.raises(OSError, match="file"):
+        side_by_side(work, range(1_000), at_once)
+
+    assert len(begun) <= at_once
+
+
+def test_where_no_thread_can_be_started_they_are_flushed_all_the_same(monkeypatch):
+    monkeypatch.setattr(threading.Thread, "start", _no_thread)
+    seen = []
+
+    side_by_side(seen.append, range(100), 8)
+
+    assert seen == list(range(100))
+
+
+def test_every_file_beats_the_heart_of_the_call_whichever_thread_flushes_it(tmp_path):
+    beats, pool = [], FilePool(Disk(), write=True)
+    paths = [str(tmp_path / str(number)) for number in range(64)]
+    for path in paths:
+        (tmp_path / path).touch()
+
+    with beating(lambda: beats.append(path)):
+        pool.flush(paths)
+
+    assert len(beats) >= len(paths)
+    pool.close()
+
+
+def _no_thread(self):
+    raise RuntimeError("can't start new thread")
