@@ -171,7 +171,13 @@ def test_every_other_operation_is_refused_and_reaches_no_file_of_the_system(tmp_
     reading = {"open", "close", "is_removed", "size", "read", "read_into", "data_ranges", "exists"}
     reading |= {"leads_nowhere", "modified", "list"}
     made_of_these = {"read_file", "write", "create_fresh"}  # which call the others
-    made_of_these |= {"side_by_side", "monotonic", "at", "shut", "let_go"}  # of disks of the system's own files
+    made_of_these |= {
+        "side_by_side",
+        "monotonic",
+        "at",
+        "shut",
+        "let_go",
+    }  # of disks of the system's own files
     names = [
         name
         for name, value in vars(Disk).items()

@@ -75,8 +75,15 @@ class ReadAhead:
         if result.end == End.WINDOW and end - next_start >= self._window_size:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, "reput-read")
+            reader = self._readers[self._turn ^ 1]
+            try:
+                future = self._executor.submit(reader.read, next_start, end)
+            except RuntimeError:  # no threads now, or the interpreter ends
+                # The executor may have kept the task, which would use the buffer later on.
+                self._executor.shutdown(wait=False, cancel_futures=True)
+                self._executor = None
+                return result
             self._turn ^= 1
-            future = self._executor.submit(self._readers[self._turn].read, next_start, end)
             self._ahead = next_start, end, future
         return result
 

@@ -494,8 +494,11 @@ class _Opening:
     def _give_up_lock(self, lock: StoreLock) -> None:
         hanging = self.calls.running()
         if hanging:
-            # Before the thread is asked for: it may come back in between, and release.
+            # Two bars. Its thread is refused what it still writes through the disk, so that it ends
+            # soon; a map or a descriptor of its own it may write as long as it runs, and for that
+            # the lock stays. Told before the thread is asked for, which may end in between.
             lock.keep(texts_of(hanging))
+            self.disk.shut(f"the store was closed; {texts_of(hanging)}")
         hanging = self.calls.after_last(lock.release)
         if hanging:
             logger.error("lock kept root=%s reason=%s", self.root, texts_of(hanging))

@@ -1,0 +1,274 @@
+"""A store that is closed while a plugin hangs; calls of plugins, and threads that do not start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from openstores import is_written, plugin, put, state_of, until
+
+import reput
+from reput.errors import StoreLockedError
+from reput.plugincalls import PluginCalls
+
+CONFIG = {
+    "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
+    "dispatch": {"stall_ms": 100, "close_timeout_ms": 200, "retry_pause_ms": 1},
+}
+OPENING = """
+import sys
+import reput
+try:
+    reput.open(sys.argv[1], plugins=[], forget=["stuck"]).close()
+except reput.errors.StoreLockedError as error:
+    print(error)
+else:
+    print("opened")
+"""
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+class StuckPlugin(reput.Plugin):
+    """Does not return from one hook until it is let go, and goes on writing then."""
+
+    name = "stuck"
+
+    def __init__(self, hook):
+        super().__init__(None)
+        self.hook = hook
+        self.inside, self.may_go_on = threading.Event(), threading.Event()
+        self.errors = []
+        self.is_closed = False
+        self.left = False
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        self.disk, self.path = context.disk, context.directory("stuck")
+        self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT)
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        self.call("reput_dispatch")
+
+    @reput.hookimpl
+    def reput_enrich(self, batch):
+        self.call("reput_enrich")
+
+    @reput.hookimpl
+    def reput_flush(self):
+        self.call("reput_flush")
+
+    @reput.hookimpl
+    def reput_work(self, now):
+        self.call("reput_work")
+
+    @reput.hookimpl
+    def reput_close(self):
+        self.is_closed = True
+
+    def call(self, hook):
+        if hook != self.hook or self.inside.is_set():
+            return
+        self.inside.set()
+        assert self.may_go_on.wait(60)
+        try:
+            self.disk.replace(f"{self.path}.2", b"late")
+        except OSError as error:
+            self.errors.append(str(error))
+        os.pwrite(self.descriptor, b"late", 0)  # beside the disk, as through a map
+        self.left = True
+
+
+@pytest.mark.parametrize("hook", ["reput_flush", "reput_work", "reput_dispatch", "reput_enrich"])
+def test_a_second_writer_waits_for_the_thread_that_a_closed_store_left_behind(tmp_path, hook):
+    stuck = StuckPlugin(hook)
+    store = reput.open(tmp_path, plugins=[stuck], config=CONFIG)
+    offsets = put(store, 3)
+    assert stuck.inside.wait(10)
+    store.close(timeout=0)
+
+    said = f"plugin 'stuck' has not returned from {hook}"
+    with pytest.raises(StoreLockedError, match=said):
+        reput.open(tmp_path, plugins=[], forget=["stuck"])
+    other = subprocess.run(
+        [sys.executable, "-c", OPENING, tmp_path], capture_output=True, text=True, check=True
+    )
+    stuck.may_go_on.set()
+    until(lambda: not is_written(tmp_path))
+
+    assert said in other.stdout
+    assert stuck.left  # the lock was free no sooner
+    assert "was closed" in stuck.errors[0]
+    assert not (tmp_path / "stuck.2").exists()
+    assert not stuck.is_closed  # no hook is called beside another one
+    with reput.open(tmp_path, plugins=[], forget=["stuck"]) as store:
+        assert (tmp_path / "lock").read_bytes().startswith(b"lock")
+        assert b"stuck" not in (tmp_path / "lock").read_bytes()
+        assert store.get(offsets[-1]).body == b"2"
+    os.close(stuck.descriptor)
+
+
+def test_a_thread_that_comes_back_calls_no_other_plugin_of_a_closed_store(tmp_path):
+    stuck, calls = StuckPlugin("reput_enrich"), []
+    after = plugin("zlast", reput_enrich=lambda self, batch: calls.append(batch))
+    store = reput.open(tmp_path, plugins=[stuck, after], config=CONFIG)
+    put(store, 3)
+    assert stuck.inside.wait(10)
+    store.close(timeout=0)
+    before = len(calls)
+
+    stuck.may_go_on.set()
+    until(lambda: not is_written(tmp_path))
+
+    assert len(calls) == before
+    os.close(stuck.descriptor)
+
+
+def test_a_store_that_is_closed_in_good_order_can_be_opened_at_once(tmp_path):
+    for number in range(20):
+        with reput.open(tmp_path, plugins=[Quiet()], config=CONFIG) as store:
+            put(store, 1, number)
+
+
+class Quiet(reput.Plugin):
+    """Has every hook that is called on some thread."""
+
+    name = "quiet"
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        pass
+
+    @reput.hookimpl
+    def reput_flush(self):
+        pass
+
+    @reput.hookimpl
+    def reput_work(self, now):
+        return None
+
+    @reput.hookimpl
+    def reput_close(self):
+        pass
+
+
+# --------------------------------------------------------------------------- all calls are known
+
+
+def test_a_call_hides_no_other_call_of_the_same_plugin():
+    calls, gate = PluginCalls("store"), threading.Event()
+    hanging = calls.start("any", "reput_trim", lambda: gate.wait(60))
+    short = calls.start("any", "reput_flush", lambda: None)
+    assert short.wait(10)
+
+    assert [call.hook for call in calls.running("any")] == ["reput_trim"]
+    assert not calls.wait_outside("any", 0)
+
+    gate.set()
+    assert calls.wait_outside("any", 10)
+    assert hanging.is_done
+    assert calls.running() == []
+
+
+def test_the_last_one_to_come_back_tells():
+    calls, told, gates = PluginCalls("store"), [], [threading.Event(), threading.Event()]
+    running = [calls.start("any", "reput_work", gate.wait) for gate in gates]
+    calls.refuse()
+    assert calls.after_last(lambda: told.append(1)) == running
+
+    gates[0].set()
+    assert running[0].wait(10)
+    assert told == []
+    gates[1].set()
+    until(lambda: told)
+
+    assert calls.begin("any", "reput_work") is None
+    with pytest.raises(reput.errors.StoreClosedError):
+        calls.start("any", "reput_flush", lambda: None)
+
+
+# --------------------------------------------------------------------------- no threads
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """Threads that can be started or not, as the test says; which were refused."""
+
+    class Threads:
+        start, are_scarce, refused = threading.Thread.start, False, []
+
+    def start(thread):
+        if Threads.are_scarce:
+            Threads.refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        Threads.start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    return Threads
+
+
+def test_flushing_and_closing_need_no_new_thread(tmp_path, threads):
+    quiet = Quiet()
+    store = reput.open(tmp_path, plugins=[quiet], config=CONFIG)
+    threads.are_scarce = True
+    offsets = put(store, 5)
+    assert store.wait_dispatched(10)
+
+    store.flush()
+    store.add_plugin(plugin("more", reput_dispatch=lambda self, batch: None))
+    store.suspend_plugin("quiet")
+    store.resume_plugin("quiet")
+    store.close()
+
+    assert "reput-quiet-reput_flush" in threads.refused
+    threads.are_scarce = False
+    with reput.open(tmp_path, plugins=[quiet], forget=["more"], config=CONFIG) as store:
+        assert store.clean
+        assert store.get(offsets[-1]).body == b"4"
+
+
+def test_the_thread_that_flushes_outlives_a_while_without_threads(tmp_path, threads):
+    with reput.open(tmp_path, plugins=[Quiet()], config=CONFIG) as store:
+        threads.are_scarce = True
+        put(store, 1)
+        until(lambda: "reput-quiet-reput_flush" in threads.refused)
+        threads.are_scarce = False
+        put(store, 1, 1)
+
+        end = store.log.max_physical_offset
+        file = store._live.progress_files["quiet"]
+        until(lambda: file.load().physical_offset == end)
+
+
+def test_dispatching_goes_on_when_there_is_a_thread_again(tmp_path, threads):
+    stuck, seen = StuckPlugin("reput_dispatch"), []
+    others = plugin("others", reput_dispatch=lambda self, batch: seen.append(len(batch)))
+    with reput.open(tmp_path, plugins=[stuck, others], config=CONFIG) as store:
+        threads.are_scarce = True
+        put(store, 3)
+        assert stuck.inside.wait(10)
+        until(lambda: state_of(store, "stuck").state == "stalled")
+        until(lambda: "reput-loop" in threads.refused)
+        threads.are_scarce = False
+
+        until(lambda: state_of(store, "others").lag_size == 0)
+
+        stuck.may_go_on.set()
+        until(lambda: stuck.left)
+    assert sum(seen) == 3
+    os.close(stuck.descriptor)
+
+
+def test_work_begins_when_there_is_a_thread_for_it(tmp_path, threads):
+    worked = threading.Event()
+    late = plugin("late", reput_work=lambda self, now: worked.set())
+    with reput.open(tmp_path, plugins=[], config=CONFIG) as store:
+        threads.are_scarce = True
+        store.add_plugin(late)
+        threads.are_scarce = False
+
+        assert worked.wait(10)
