@@ -201,15 +201,15 @@ class Workers:
                 self._start(worker)
 
     def _start(self, worker: Worker) -> None:
-        thread = threading.Thread(
+        # Set before it runs: by this the call knows that it is made on a thread of ours.
+        worker.thread = threading.Thread(
             target=self._run, args=(worker,), name=f"reput-work-{worker.name}", daemon=True
         )
         try:
-            thread.start()
+            worker.thread.start()
         except RuntimeError as error:  # a limit on processes; `look_after` tries again
+            worker.thread = None
             logger.warning("no thread for work, tried again name=%s error=%s", worker.name, error)
-            return
-        worker.thread = thread
 
     def _run(self, worker: Worker) -> None:
         while not worker.is_leaving:
