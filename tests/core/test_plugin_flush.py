@@ -216,6 +216,26 @@ def test_a_plugin_that_works_but_derives_nothing_may_fail_to_flush(tmp_path):
         assert store.clean
 
 
+def test_a_plugin_that_asks_for_a_flush_while_it_is_flushed_is_told_so(tmp_path):
+    errors = []
+
+    def flush(self):
+        try:
+            stores[0].flush()
+        except PluginFlushError as error:
+            errors.append(str(error))
+
+    inner = plugin("inner", reput_dispatch=lambda self, batch: None, reput_flush=flush)
+    stores = [open_with(tmp_path, inner, rules={"stall_ms": 60_000})]
+    with stores[0] as store:
+        put(store, 1)
+        assert store.wait_dispatched(10)
+
+        store.flush()
+
+    assert "this very thread is inside of reput_flush" in errors[0]
+
+
 # --------------------------------------------------------------------------- what advances
 
 

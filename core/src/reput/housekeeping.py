@@ -263,7 +263,10 @@ class Housekeeping:
                 # Not under the lock: without threads the plugin runs in here.
                 self._calls.make(call, self._flush_hooks.get(name, _nothing))
             for name, call in waiting.items():
-                if not call.is_done and call.idle_seconds >= self._stall_seconds:
+                if call.is_made_here:
+                    missed[name] = f"this very thread is inside of {call.hook}"
+                    del left[name]
+                elif not call.is_done and call.idle_seconds >= self._stall_seconds:
                     self._loop.stalled(targets[name].plugin, call)
                     missed[name] = self._hangs(call)
                     del left[name]

@@ -45,12 +45,24 @@ class Call:
     """What the caller wants to remember with it."""
     is_done: bool = False
     """Whether it has returned or raised."""
+    thread: int = 0
+    """The thread that makes it; 0 as long as none does."""
     outer_heart: Callable[[], None] | None = None
     """What `reput.heartbeat.beat` called on its thread before it began."""
 
     def beat(self) -> None:
         """Take note that the call advances."""
         self.advanced = self.calls.now()
+
+    def begin(self) -> None:
+        """Take note that this thread makes the call from here on."""
+        self.thread = threading.get_ident()
+        self.outer_heart = set_heart(self.beat)
+
+    @property
+    def is_made_here(self) -> bool:
+        """Whether this very thread is inside of it: a signal handler cannot wait for that."""
+        return not self.is_done and self.thread == threading.get_ident()
 
     @property
     def idle_seconds(self) -> float:
@@ -65,6 +77,8 @@ class Call:
         """Return whether it is done, at the latest when it has not advanced for ``seconds``."""
         began = self.calls.now()
         while not self.is_done:
+            if self.is_made_here:
+                return False
             left = max(began, self.advanced) + seconds - self.calls.now()
             if left <= 0:
                 return False
@@ -103,7 +117,7 @@ class PluginCalls:
         """Enter a call that this thread is about to make; None once `refuse` was called."""
         call = self.enter(plugin, hook)
         if call is not None:
-            call.outer_heart = set_heart(call.beat)
+            call.begin()
         return call
 
     def end(self, call: Call) -> None:
@@ -188,7 +202,7 @@ class PluginCalls:
         self._run(call, made_here)
 
     def _run(self, call: Call, function: Callable[[], Any]) -> None:
-        call.outer_heart = set_heart(call.beat)
+        call.begin()
         try:
             call.result = function()
         except BaseException as error:  # the plugin's own, SystemExit and all
