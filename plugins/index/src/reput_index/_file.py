@@ -217,9 +217,15 @@ class IndexFile:
         On disk before the first one is: whoever reads beside us, or finds the file as a second
         crash has left it, would take cleared items that are counted for damage.
         """
-        if self.read_header().next_item > stop:
-            self.pool.write(self.path, self.header.encode(), 0)
-            self.pool.flush([self.path])
+        if self.read_header().next_item <= stop:
+            return
+        self.pool.write(self.path, self.header.encode(), 0)
+        self.pool.flush([self.path])
+        # Slots in front of the items, too: header and items agree from here on, so that nobody who
+        # opens the file after an orderly close would look whether slots lead beyond them.
+        for run in self.dirty_runs():
+            position, part = self.take_slots(*run)
+            self.pool.write(self.path, part, position)
 
     def clear_items(self, stop: int) -> None:
         """Zero the items from ``stop`` on."""
