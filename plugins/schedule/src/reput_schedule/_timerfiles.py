@@ -203,6 +203,9 @@ class TimerFiles:
         """Take both as they are on disk now, to read only."""
         self.log.load()
         self.log.end = min(self._end_stated(check) or 0, self.log.end)
+        self.covered_to = _end_of(
+            self.log.read(max(self.log.end - 1, self.log.first), self.log.end)
+        )
         self.wheel.clear()
         if self._context.disk.exists(self.wheel_path):
             self.wheel.load(self._context.disk, self.wheel_path)

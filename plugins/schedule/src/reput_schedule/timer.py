@@ -40,6 +40,7 @@ from reput_schedule._timerput import (
 )
 from reput_schedule._timerstate import Check, Reached, decode_check, encode_check
 from reput_schedule._timersteps import Step
+from reput_schedule._timertail import Tail
 from reput_schedule.timerlayout import (
     CHECK_FILE,
     CONFIG_DIRECTORY,
@@ -122,6 +123,8 @@ class Timer:
         self._queue_offset = 0
         self._dispatched_to = 0
         self._opened_at = 0  # where the log ended at opening
+        self._complete_to = 0  # of a reader: the store's progress when it was opened
+        self._tail: Tail | None = None  # of a reader
         self._is_caught_up = False  # what was in the log by then is on the wheel
         self._refused = 0
         self._is_open = False
@@ -154,6 +157,7 @@ class Timer:
         holds; until the records are there again, nothing is delivered and no slot is passed.
         """
         if not self._context.writable:
+            self._complete_to = progress
             self._look()
             return progress
         self._files.load()
@@ -500,10 +504,45 @@ class Timer:
 
         Messages beyond the wheel stand at the time at which they are carried on.
         """
+        if not self._context.writable:
+            with self._lock:
+                return self._pending_seen()
+        # Without the lock, as it may have to read some of the log: what is dispatched meanwhile is
+        # passed over.
+        known = self._is_caught_up and not self._delivery.copies
+        start = self._dispatched_to if known else min(self._dispatched_to, self._copies_to)
+        tail = self._tail_from(start)
+        tail.follow()
         with self._lock:
-            if not self._context.writable:
-                self._look()
-            return pending_of(self._agenda)
+            covered_to = max(self._dispatched_to, self._files.covered_to)
+            # What was delivered since this opening is not on the wheel any more.
+            copies = range(0) if known else range(self._copies_to, self._opened_at)
+            return self._waiting(tail, covered_to, copies)
+
+    def _pending_seen(self) -> tuple[Integers, Integers]:
+        """`pending` of a store that somebody else writes, or wrote until he was killed."""
+        self._look()
+        copies_to = 0 if self._saved is None else self._saved.copies_to
+        if self._tail is None:  # of the end that was seen before nothing is read again
+            self._tail = self._tail_from(min(copies_to, self._complete_to))
+        self._tail.follow()
+        covered_to = max(self._files.covered_to, self._complete_to)
+        return self._waiting(self._tail, covered_to, range(copies_to, self._tail.seen_to))
+
+    def _tail_from(self, physical_offset: int) -> Tail:
+        window = self.options.roll_window_slots
+        return Tail(self._context.log, self._precision, window, physical_offset)
+
+    def _waiting(self, tail: Tail, covered_to: int, copies: range) -> tuple[Integers, Integers]:
+        times, counts = pending_of(self._agenda)
+        ticks, counts = tail.change(
+            times // self._precision - 1,
+            counts,
+            covered_to=covered_to,
+            copies=copies,
+            reached=self._agenda.reached,
+        )
+        return (ticks + 1) * self._precision, counts
 
     def report(self) -> dict[str, object]:
         """Facts for people, JSON-like."""

@@ -1,0 +1,75 @@
+"""`store.scheduled()` says what waits, whatever was dispatched and saved by then."""
+
+from __future__ import annotations
+
+import pytest
+from delayedstores import SECOND, Delayed
+
+import reput
+from reput.testing import ManualClock, copy_store
+
+
+@pytest.fixture(params=["never flushed", "flushed", "flushed and delivered"])
+def delayed(tmp_path, request):
+    """A store with messages that nobody has dispatched or saved yet."""
+    delayed = Delayed(tmp_path / "store", ManualClock()).open()
+    if request.param != "never flushed":
+        delayed.put_in("old", 60 * SECOND)
+        delayed.put_in("soon", 2 * SECOND)
+        delayed.settle()
+        delayed.store.flush()
+    if request.param == "flushed and delivered":
+        delayed.pass_time(3 * SECOND)
+    for number in range(4):
+        delayed.put_in(f"timed {number}", (20 + number) * SECOND)
+    yield delayed
+    delayed.close()
+
+
+def waiting(delayed):
+    return sorted(due for due in delayed.due.values() if due > delayed.clock())
+
+
+def told(store):
+    """Times of a store with timed messages alone, each as often as messages have it."""
+    found = store.scheduled()
+    return [
+        time for time, count in zip(found.times, found.counts, strict=True) for _ in range(count)
+    ]
+
+
+def test_what_was_just_put_waits(delayed):
+    assert told(delayed.store) == waiting(delayed)
+
+
+@pytest.mark.parametrize("was_dispatched", [False, True])
+@pytest.mark.parametrize("mode", ["r", "w"])
+def test_what_a_kill_has_left_waits(delayed, tmp_path, mode, was_dispatched):
+    if was_dispatched:
+        delayed.store.wait_dispatched()
+    copy_store(delayed.root, tmp_path / "left")
+
+    with reput.open(
+        tmp_path / "left",
+        mode,
+        plugins=["consumequeue", "schedule"],
+        clock=delayed.clock,
+        threads=False,
+    ) as store:
+        assert told(store) == waiting(delayed)
+        if mode == "w":
+            store.wait_dispatched()
+            assert told(store) == waiting(delayed)
+
+
+def test_a_reader_follows_a_writer(delayed):
+    plugins = ["consumequeue", "schedule"]
+    with reput.open(delayed.root, "r", plugins=plugins, clock=delayed.clock) as reader:
+        assert told(reader) == waiting(delayed)
+        delayed.put_in("more", 5 * SECOND)
+        assert told(reader) == waiting(delayed)
+        delayed.pass_time(6 * SECOND)
+        assert told(reader) == waiting(delayed)
+        delayed.store.flush()
+        delayed.put_in("last", 7 * SECOND)
+        assert told(reader) == waiting(delayed)
