@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from benchmarks.stores import open_large
 from benchmarks.trial import Trial
 from benchmarks.workload import BATCH, Workload
 
@@ -53,11 +54,9 @@ def make_trial(asked: dict[str, Any]) -> Trial:
 
 def generate_log(path: Path, body_size: int, size: int) -> dict[str, Any]:
     """Fill the store ``path`` with at least ``size`` bytes of records, and dispatch them."""
-    import reput
-
     work = Workload(body_size)
     number = 0
-    with reput.open(path) as store:
+    with open_large(path) as store:
         while store.log.max_physical_offset < size:
             store.put_many(work.columns(number, BATCH))
             number += BATCH

@@ -9,6 +9,7 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from benchmarks.case import BODIES, Case, body_name
+from benchmarks.stores import open_store
 from benchmarks.tables import APPEND_MANY, APPEND_ONE
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
@@ -108,9 +109,7 @@ def put_many(
 
 def _opened(trial: Trial, work: Workload, plugins: Sequence[str] | None) -> reput.Store:
     """A new store that has been warmed up."""
-    import reput
-
-    store = reput.open(trial.directory / "store", plugins=plugins)
+    store = open_store(trial.directory / "store", plugins=plugins)
     for message in work.messages(_WARM_UP):
         store.put(message)
     store.wait_dispatched()

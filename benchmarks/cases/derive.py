@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from benchmarks.case import BODIES, Case, body_name
 from benchmarks.peers.sqlite import Sqlite
+from benchmarks.stores import open_large
 from benchmarks.tables import DERIVE
 from benchmarks.trial import Trial
 from benchmarks.workload import BATCH, Workload
@@ -30,14 +31,12 @@ def cases() -> Iterator[Case]:
 
 def reput_loop(trial: Trial) -> None:
     """Delete the consume queues, open, wait until they are there again."""
-    import reput
-
     assert trial.big_log is not None
     trial.warm_up()
     shutil.rmtree(trial.big_log / "consumequeue")
     label = "reput, from before open until dispatched"
     with trial.timed(label, count=0, baseline=True) as measured:
-        store = reput.open(trial.big_log)
+        store = open_large(trial.big_log)
         done = store.wait_dispatched()
     with store:
         measured.size = store.log.max_physical_offset - store.log.min_physical_offset

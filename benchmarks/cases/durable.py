@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from benchmarks.case import BODIES, Case, body_name
+from benchmarks.stores import open_store
 from benchmarks.tables import APPEND_MANY_DURABLE, APPEND_ONE_DURABLE
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
@@ -46,7 +47,7 @@ def put_sync(trial: Trial, *, threads: int) -> None:
     shares = [list(work.messages(each, first=thread * each)) for thread in range(threads)]
     times: list[list[int]] = [[] for _ in shares]
     start = threading.Barrier(threads + 1)
-    with reput.open(trial.directory / "store", config=_SYNC) as store:
+    with open_store(trial.directory / "store", config=_SYNC) as store:
         store.put(work.message(0))
 
         def produce(share: list[reput.Message], own_times: list[int]) -> None:
@@ -77,13 +78,11 @@ def put_sync(trial: Trial, *, threads: int) -> None:
 
 def put_many_sync(trial: Trial) -> None:
     """One thread puts lists of messages."""
-    import reput
-
     batches = trial.count(200, least=10)
     work = Workload(trial.body_size)
     made = [list(work.messages(BATCH, first)) for first in range(0, 8 * BATCH, BATCH)]
     count, times, clock = batches * BATCH, [], time.perf_counter_ns
-    with reput.open(trial.directory / "store", config=_SYNC) as store:
+    with open_store(trial.directory / "store", config=_SYNC) as store:
         store.put_many(made[0])
         trial.settle()
         size = count * trial.body_size

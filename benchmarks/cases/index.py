@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.case import BODIES, Case, body_name
+from benchmarks.stores import QUEUES, open_large
 from benchmarks.tables import INDEX, QUERY
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
@@ -39,15 +40,12 @@ def cases() -> Iterator[Case]:
 
 def build(trial: Trial) -> None:
     """Delete queues and index, open, wait until both are there again."""
-    import reput
-
     assert trial.big_log is not None
     trial.warm_up()
     for directory in ("consumequeue", "index"):
         shutil.rmtree(trial.big_log / directory, ignore_errors=True)
-    plugins = ["consumequeue", "index"]
     with trial.timed("reput, queues and index", count=0, baseline=True) as measured:
-        store = reput.open(trial.big_log, plugins=plugins)
+        store = open_large(trial.big_log, (*QUEUES, "index"))
         done = store.wait_dispatched()
     with store:
         measured.size = store.log.max_physical_offset - store.log.min_physical_offset
@@ -69,7 +67,7 @@ def ask(trial: Trial) -> None:
     source = random.Random(3)
     numbers = [source.randrange(count) for _ in range(trial.count(_QUESTIONS, least=100))]
     trial.settle()
-    with reput.open(root) as store:
+    with reput.open(root, plugins=["index"]) as store:
         if hasattr(os, "posix_fadvise"):
             store.flush()
             cold = numbers[: trial.count(_COLD_QUESTIONS, least=50)]

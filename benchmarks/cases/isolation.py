@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.case import Case, body_name
+from benchmarks.stores import open_store
 from benchmarks.tables import BACKFILL, ISOLATION
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import Workload
@@ -114,12 +115,10 @@ def _wait_for_queues(store: reput.Store) -> None:
 
 def latency_beside_backfill(trial: Trial) -> None:
     """Put one message, look until it can be read, pause; alone, then beside a plugin far behind."""
-    import reput
-
     trial.warm_up()
     count = trial.count(1_500, least=150)
     work = Workload(_BODY)
-    with reput.open(trial.directory / "store") as store:
+    with open_store(trial.directory / "store") as store:
         for _ in range(trial.count(600, least=40)):
             store.put_many(list(work.messages(_BATCH)))
         store.wait_dispatched()

@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.case import Case, body_name
 from benchmarks.dying import write_and_die
+from benchmarks.stores import open_store
 from benchmarks.tables import OPEN_AFTER_KILL
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
@@ -63,8 +64,6 @@ class _CountingDisk(Disk):
 
 def open_after_kill(trial: Trial, *, file_count: int) -> None:
     """Open a store that was flushed, written for about a second more, and then killed."""
-    import reput
-
     file_size = max(int(_FILE_SIZE * min(trial.scale, 1)), 1 << 20)
     tail_size = max(int(_TAIL_SIZE * min(trial.scale, 1)), 1 << 19)
     store_path = trial.directory / "store"
@@ -77,7 +76,7 @@ def open_after_kill(trial: Trial, *, file_count: int) -> None:
     label = "1 file" if file_count == 1 else f"{file_count} files"
     with trial.timed(label, 1, unit="opens", baseline=file_count == 1) as measured:
         began = time.perf_counter_ns()
-        store = reput.open(store_path, disk=disk)
+        store = open_store(store_path, disk=disk)
         read_size = disk.read_size
         measured.latencies = Latencies.of("open", [time.perf_counter_ns() - began])
     with store:
@@ -97,8 +96,6 @@ def _tail_of(store: Any) -> int:
 
 def _write(path: Path, file_size: int, count: int, more: int) -> None:
     """Put ``count`` messages, flush, and put ``more``, into a store that stays open."""
-    import reput
-
     work = Workload(_BODY)
     never = 3_600_000
     log = {
@@ -106,7 +103,7 @@ def _write(path: Path, file_size: int, count: int, more: int) -> None:
         "flush_interval_ms": never,
         "plugin_flush_interval_ms": never,
     }
-    store = reput.open(path, config={"commitlog": log})
+    store = open_store(path, config={"commitlog": log})
     for first in range(0, count, BATCH):
         store.put_many(work.columns(first, BATCH))
     store.wait_dispatched()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.case import Case, body_name
+from benchmarks.stores import open_store
 from benchmarks.tables import IDLE
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import Workload
@@ -26,13 +27,11 @@ def cases() -> Iterator[Case]:
 
 def put_to_readable(trial: Trial) -> None:
     """Put one message, look until ``read`` finds it, pause, and again."""
-    import reput
-
     count = trial.count(3_000, least=200)
     work = Workload(_BODY)
     clock, pause = time.perf_counter_ns, time.sleep
     put_times, readable_times = [], []
-    with reput.open(trial.directory / "store") as store:
+    with open_store(trial.directory / "store") as store:
         for message in work.messages(64):
             store.put(message)
         store.wait_dispatched()
@@ -64,11 +63,9 @@ def put_to_readable(trial: Trial) -> None:
 
 def idle(trial: Trial) -> None:
     """Processor time of a store with 32 queues to which nothing is put."""
-    import reput
-
     seconds = max(5.0 * trial.scale, 2.0)
     work = Workload(_BODY)
-    with reput.open(trial.directory / "store") as store:
+    with open_store(trial.directory / "store") as store:
         store.put_many(list(work.messages(10_000)))
         store.wait_dispatched()
         store.flush()

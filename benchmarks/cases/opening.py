@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.case import Case, body_name
 from benchmarks.dying import write_and_die
+from benchmarks.stores import open_large, open_store
 from benchmarks.tables import OPEN
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
@@ -37,8 +38,6 @@ def cases() -> Iterator[Case]:
 
 def open_clean(trial: Trial, *, read_only: bool) -> None:
     """Open and close the large store some times."""
-    import reput
-
     assert trial.big_log is not None
     trial.warm_up()
     count = trial.count(20, least=5)
@@ -47,7 +46,7 @@ def open_clean(trial: Trial, *, read_only: bool) -> None:
     with trial.timed(label, count, unit="opens", baseline=not read_only) as measured:
         for _ in range(count):
             began = time.perf_counter_ns()
-            store = reput.open(trial.big_log, mode="r" if read_only else "w")
+            store = open_large(trial.big_log, mode="r" if read_only else "w")
             times.append(time.perf_counter_ns() - began)
             size = store.log.max_physical_offset - store.log.min_physical_offset
             store.close()
@@ -58,15 +57,13 @@ def open_clean(trial: Trial, *, read_only: bool) -> None:
 
 def open_killed(trial: Trial) -> None:
     """Open a store whose writer died in the middle of its puts."""
-    import reput
-
     count = trial.count(200_000 // BATCH) * BATCH
     store_path = trial.directory / "store"
     write_and_die(partial(_write, store_path, count))
     trial.warm_up()
     with trial.timed("reput, after a kill", 1, unit="opens") as measured:
         began = time.perf_counter_ns()
-        store = reput.open(store_path)
+        store = open_store(store_path)
         measured.latencies = Latencies.of("open", [time.perf_counter_ns() - began])
     with store:
         store.wait_dispatched()
@@ -95,9 +92,7 @@ def import_reput(trial: Trial) -> None:
 
 def _write(path: Path, count: int) -> None:
     """Put ``count`` messages into a store that stays open."""
-    import reput
-
     work = Workload(_BODY)
-    store = reput.open(path)
+    store = open_store(path)
     for first in range(0, count, BATCH):
         store.put_many(work.columns(first, BATCH))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.case import BODIES, Case, body_name
 from benchmarks.peers.sqlite import Sqlite
+from benchmarks.stores import open_store
 from benchmarks.tables import READ
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
@@ -119,10 +120,9 @@ def read_sqlite(trial: Trial, *, step: int) -> None:
 
 
 def _filled(trial: Trial, count: int) -> reput.Store:
-    import reput
 
     work = Workload(trial.body_size)
-    store = reput.open(trial.directory / "store")
+    store = open_store(trial.directory / "store")
     for first in range(0, count, BATCH):
         store.put_many(work.columns(first, BATCH))
     store.wait_dispatched()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.case import BODIES, Case, body_name
+from benchmarks.stores import open_large
 from benchmarks.tables import REBUILD
 from benchmarks.trial import Trial
 
@@ -45,6 +46,8 @@ def on_this_machine(trial: Trial) -> None:
 
     assert trial.big_log is not None
     trial.warm_up()
+    with open_large(trial.big_log, _PLUGINS) as store:
+        store.wait_dispatched()
     before = _digest(trial.big_log)
     for jobs in dict.fromkeys((1, os.cpu_count() or 1)):
         label = "reput, in order, 1 process" if jobs == 1 else f"reput, splits, {jobs} processes"
@@ -61,6 +64,8 @@ def on_spark(trial: Trial) -> None:
 
     assert trial.big_log is not None
     trial.warm_up()
+    with open_large(trial.big_log, _PLUGINS) as store:
+        store.wait_dispatched()
     before = _digest(trial.big_log)
     cores = os.cpu_count() or 1
     session = local_session(f"local[{cores}]")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from benchmarks.case import BODIES, Case, body_name
+from benchmarks.stores import open_large
 from benchmarks.tables import SCAN
 from benchmarks.trial import Trial
 
@@ -39,12 +40,10 @@ def scan(
     keys: bool = False,
 ) -> None:
     """Take all batches of the log."""
-    import reput
-
     assert trial.big_log is not None
     trial.warm_up()
     count = 0
-    with reput.open(trial.big_log, mode="r") as store:
+    with open_large(trial.big_log, mode="r") as store:
         size = store.log.max_physical_offset - store.log.min_physical_offset
         with trial.timed(label, 0, size, baseline=baseline) as measured:
             for batch in store.scan(check_crc=check_crc):

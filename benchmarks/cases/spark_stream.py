@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.case import BODIES, Case, body_name
+from benchmarks.stores import open_store
 from benchmarks.tables import SPARK_STREAM
 from benchmarks.trial import Latencies, Trial
 
@@ -52,7 +53,7 @@ def in_one_process(trial: Trial) -> None:
     schema = schema_of(_COLUMNS)
     with (
         reput.open(source, "r", plugins=()) as log,
-        reput.open(target, config=_CONFIG) as store,
+        open_store(target, config=_CONFIG) as store,
         trial.timed(
             "reput, scan and put_many, 1 process",
             rows,
@@ -129,11 +130,10 @@ def _started(
     most: int | None = None,
     topic: str | None = None,
 ) -> Any:
-    import reput
     from reput_spark import read_stream
 
     if target is not None:
-        reput.open(target, config=_CONFIG).close()
+        open_store(target, config=_CONFIG).close()
     log = read_stream(session, source, columns=_COLUMNS, max_records_per_batch=most, topic=topic)
     checkpoint = trial.directory / f"checkpoint-{'none' if target is None else target.name}"
     writer = log.writeStream.option("checkpointLocation", str(checkpoint))

@@ -1,0 +1,35 @@
+"""The stores of the cases: each names its plugins, so that none depends on what is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import reput
+
+__all__ = ["QUEUES", "open_large", "open_store"]
+
+QUEUES = ("consumequeue",)
+"""What a store needs to be read by topic and queue, and no more."""
+_OTHERS = ("index",)
+"""What cases add to the large log, which they share."""
+
+
+def open_store(path: Path | str, **options: Any) -> reput.Store:
+    """A store of a case's own, with queues alone unless it asks for other plugins."""
+    import reput
+
+    plugins = options.pop("plugins", None)
+    return reput.open(path, plugins=QUEUES if plugins is None else plugins, **options)
+
+
+def open_large(
+    path: Path, plugins: Sequence[str] = QUEUES, mode: Literal["w", "r"] = "w"
+) -> reput.Store:
+    """The large log with these plugins, whatever the case before used it with."""
+    import reput
+
+    forgotten = [name for name in _OTHERS if name not in plugins] if mode == "w" else []
+    return reput.open(path, mode=mode, plugins=plugins, forget=forgotten)
