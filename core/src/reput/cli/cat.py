@@ -111,6 +111,8 @@ def cat(
     would not print is shown as an escape (\n, \x1b). A message that the log has lost is one line on
     stderr, with --json an object with "hole": true; the command ends with code 1 then.
     """
+    if no_newline and template is None:
+        raise click.UsageError("--no-newline says how lines of --format end: give that, too")
     if follow and scan:
         raise click.UsageError("--follow reads queues and --scan reads the log: give one of them")
     render = renderer(template, body, as_json, "" if no_newline else "\n")
@@ -191,7 +193,11 @@ def _wait() -> bool:
 
 def _warn_of_lag(store: Store) -> None:
     """Say so when the queues do not hold all of the log, and nobody is at work to change that."""
-    behind = max((plugin.lag_size for plugin in store.plugins()), default=0)
+    # Others that are behind have no part in what is read here.
+    readers = {step.name for step in store.plan() if "read" in step.hooks}
+    behind = max(
+        (plugin.lag_size for plugin in store.plugins() if plugin.name in readers), default=0
+    )
     if behind and store.clean:
         warn(
             f"{format_size(behind)} of the log are not in the queues yet; "

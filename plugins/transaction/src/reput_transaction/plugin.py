@@ -90,7 +90,11 @@ class TransactionPlugin(reput.Plugin):
             # failed flush that reaches beyond `max_physical_offset`, where the files are sound.
             if engine.context.writable:
                 engine.known_to = max(max_physical_offset, engine.context.log.max_physical_offset)
-            return engine.tracker.recover(progress)
+            position = engine.tracker.recover(progress)
+            # What is open stands in memory and, now and then, in a snapshot: a writer has to give
+            # the messages behind it again. A reader is given none and reads them when it is asked,
+            # so what is on disk is as far as the last writer has recorded.
+            return position if engine.context.writable else progress
 
     @property
     def _of_store(self) -> Engine:
