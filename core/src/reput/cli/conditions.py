@@ -9,6 +9,7 @@ import click
 
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure
+from reput.cli.options import not_empty
 
 if TYPE_CHECKING:
     from reput.filters import MessageFilter
@@ -20,10 +21,18 @@ __all__ = ["Conditions", "conditions_of", "tag_option", "where_option", "with_fi
 _FILTER = "filter"  # the plugin
 
 tag_option = click.option(
-    "-t", "--tag", metavar="TAGS", help="Only messages with this tag, or with one of: A || B."
+    "-t",
+    "--tag",
+    metavar="TAGS",
+    callback=lambda context, parameter, value: _checked_tags(context, parameter, value),
+    help="Only messages with this tag, or with one of: A || B.",
 )
 where_option = click.option(
-    "-w", "--where", metavar="SQL", help="Only messages whose properties meet this condition."
+    "-w",
+    "--where",
+    metavar="SQL",
+    callback=not_empty,
+    help="Only messages whose properties meet this condition.",
 )
 
 
@@ -78,6 +87,15 @@ def with_filter(
     if _FILTER in plugins or all(found.name != _FILTER for found in installed()):
         return plugins
     return (*plugins, _FILTER)  # it needs nothing of the store
+
+
+def _checked_tags(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    if _tags(value) == frozenset():
+        text = f"{value!r} names no tag, so that no message could have it; leave it out for all"
+        raise click.BadParameter(text, context, parameter)
+    return value
 
 
 def _tags(text: str | None) -> frozenset[str] | None:

@@ -13,7 +13,7 @@ from reput.cli.escape import hex_dump, readable
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure, warn
 from reput.cli.opening import open_to_read
-from reput.cli.options import json_option, path_argument, with_debug
+from reput.cli.options import json_option, not_empty, path_argument, with_debug
 from reput.cli.output import format_size, print_facts, print_heading, print_json
 from reput.cli.rendering import BODY_FORMS, encoded_body, host_text, message_document
 from reput.cli.times import format_timestamp
@@ -39,11 +39,13 @@ Examples:
 
 @click.command(short_help="Show one message.", epilog=_EXAMPLES)
 @path_argument
-@click.argument("msgid", metavar="[MSGID|KEY]", required=False)
+@click.argument("msgid", metavar="[MSGID|KEY]", required=False, callback=not_empty)
 @click.option(
     "-o", "--offset", metavar="N", type=click.IntRange(0), help="Physical offset instead of MSGID."
 )
-@click.option("-t", "--topic", help="Where KEY is looked for: all topics when left out.")
+@click.option(
+    "-t", "--topic", callback=not_empty, help="Where KEY is looked for: all topics when left out."
+)
 @click.option(
     "--body",
     type=click.Choice(["auto", *BODY_FORMS]),
@@ -76,6 +78,10 @@ def get(
         raise click.UsageError("give either MSGID, KEY or --offset")
     if raw and as_json:
         raise click.UsageError("--raw and --json exclude each other")
+    if raw and body != "auto":
+        raise click.UsageError("--raw writes the body's bytes as they are: no --body with it")
+    if offset is not None and topic is not None:
+        raise click.UsageError("--offset names one place of the log: no --topic with it")
     place = _place(msgid, offset)
     message: MessageView | str = ""
     if place is not None and topic is None:

@@ -12,7 +12,7 @@ from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import warn
 from reput.cli.messagelines import renderer
 from reput.cli.opening import open_to_read
-from reput.cli.options import json_option, path_argument, with_debug
+from reput.cli.options import json_option, not_empty, path_argument, with_debug
 from reput.cli.reading import Placed
 from reput.cli.rendering import BODY_FORMS
 from reput.cli.times import parse_start
@@ -51,7 +51,10 @@ Examples:
 @path_argument
 @click.argument("topic")
 @click.option(
-    "-k", "--key", help="Only messages with this key: their unique key, or one of their keys."
+    "-k",
+    "--key",
+    callback=not_empty,
+    help="Only messages with this key: their unique key, or one of their keys.",
 )
 @tag_option
 @where_option

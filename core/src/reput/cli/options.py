@@ -10,6 +10,7 @@ import click
 __all__ = [
     "follow_links_option",
     "json_option",
+    "not_empty",
     "path_argument",
     "timeout_option",
     "with_debug",
@@ -45,6 +46,17 @@ def follow_links_option(command: _Command) -> _Command:
 def json_option(what: str) -> Callable[[_Command], _Command]:
     """``--json``; ``what`` says what it prints."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what} for programs.")
+
+
+def not_empty(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Callback of an option, or argument, that means nothing when it is empty.
+
+    A shell's unset variable is the usual reason; to go on with it would be to ignore it.
+    """
+    texts = value if isinstance(value, tuple) else (value,)
+    if any(text is not None and not text.strip() for text in texts):
+        raise click.BadParameter("it is empty; leave it out, or give a value", context, parameter)
+    return value
 
 
 def timeout_option(command: _Command) -> _Command:

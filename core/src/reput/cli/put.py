@@ -7,6 +7,7 @@ import shlex
 import stat
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -14,7 +15,7 @@ import click
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure, warn
 from reput.cli.opening import open_to_write
-from reput.cli.options import json_option, path_argument, with_debug
+from reput.cli.options import json_option, not_empty, path_argument, with_debug
 from reput.cli.output import format_count, format_rate, format_size, print_facts, print_json
 from reput.cli.program import program
 from reput.cli.progress import Progress
@@ -39,6 +40,12 @@ def _property_pairs(
         name, separator, text = value.partition("=")
         if not separator or not name:
             raise click.BadParameter(f"{value!r} is not NAME=VALUE", context, parameter)
+        if not text:
+            reason = f"{name!r} has no value, and a property without one is none"
+            raise click.BadParameter(reason, context, parameter)
+        if name in pairs:
+            reason = f"{name!r} is given twice, and a message has it once"
+            raise click.BadParameter(reason, context, parameter)
         pairs[name] = text
     return pairs
 
@@ -68,9 +75,14 @@ Examples:
     show_default=True,
     help="The queue to put them in.",
 )
-@click.option("--tags", metavar="TEXT", help="Tags of every message.")
+@click.option("--tags", metavar="TEXT", callback=not_empty, help="Tags of every message.")
 @click.option(
-    "--key", "keys", metavar="WORD", multiple=True, help="A key of every message; may be repeated."
+    "--key",
+    "keys",
+    metavar="WORD",
+    multiple=True,
+    callback=not_empty,
+    help="A key of every message; may be repeated.",
 )
 @click.option(
     "--property",
@@ -116,12 +128,20 @@ def put(
 
     With --json-lines each line is an object that may hold body, body_encoding (utf-8, base64, hex),
     tags, keys, properties, queue_id, flag, sys_flag, born_timestamp, born_host and reconsume_times;
-    empty lines are passed over. What `reput cat --json` prints can be put again.
+    empty lines are passed over. What `reput cat --json` prints can be put again; what of it is the
+    store's to give is not taken over, which is said at the end.
     """
     from reput.cli import putinput
 
+    for name, option in (("TAGS", tags), ("KEYS", keys)):
+        if name in properties and option:
+            given = "--tags" if name == "TAGS" else "--key"
+            raise click.UsageError(f"{given} and --property {name}=… are one property: give one")
     defaults = putinput.Defaults(topic, queue_id, tags, keys, properties)
-    make = putinput.message_of_json if json_lines else putinput.message_of_line
+    left_out = putinput.LeftOut()
+    make: Callable[..., Message | None] = putinput.message_of_line
+    if json_lines:
+        make = partial(putinput.message_of_json, left_out=left_out)
     if file.isatty():
         warn("reading lines from the terminal; Ctrl-D ends")
     started = time.monotonic()
@@ -141,6 +161,8 @@ def put(
             raise
     # Closing has put everything on disk and shown it to the plugins: only now it is done.
     seconds = time.monotonic() - started
+    for note in left_out.notes():
+        warn(note)
     if as_json:
         print_json(stored.document(topic, seconds))
     else:
