@@ -34,6 +34,21 @@ def spoil(root):
         file.write(b"\xee")
 
 
+@pytest.fixture
+def java_path(golden_store):
+    return golden_store("basic")
+
+
+def test_a_sound_store_of_rocketmq_is_sound_and_stays_as_it_is(java_path):
+    names = sorted(java_path.rglob("*"))
+
+    with LocalEngine(1) as engine:
+        found = verify_derived(java_path, engine)
+
+    assert found.is_sound
+    assert sorted(java_path.rglob("*")) == names
+
+
 def test_queues_and_index_that_follow_from_the_log_are_sound(path):
     with LocalEngine(1) as engine:
         found = verify_derived(path, engine)

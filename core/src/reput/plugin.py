@@ -37,6 +37,9 @@ class Plugin:
     """Plugins that, where they are active, see each batch before this one."""
     requires: ClassVar[frozenset[str]] = frozenset()
     """Plugins without which this one cannot work; they run before it, too."""
+    named_by_clock: ClassVar[frozenset[str]] = frozenset()
+    """Directories whose files have names that say when they were made, and so do not follow from
+    the log: a comparison tells such files apart by their first 40 bytes."""
 
     @property
     def put_interest(self) -> PutInterest | None:

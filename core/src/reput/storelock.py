@@ -53,8 +53,11 @@ class StoreLock:
     _descriptor: int = -1
     _identity: tuple[int, int] | None = None
 
-    def acquire(self) -> None:
+    def acquire(self, *, writes: bool = True) -> None:
         """Take the lock.
+
+        Args:
+            writes: whether to say in the file who has it; else the file must be there.
 
         Raises:
             StoreLockedError: somebody writes this store, in this process or another.
@@ -65,15 +68,16 @@ class StoreLock:
             # that is open in this process, where the lock belongs to that.
             if identity in _held_here:
                 raise StoreLockedError(self.root, os.getpid(), _held_here[identity].reason)
-            descriptor = self.disk.open(self.path, create=True)
+            descriptor = self.disk.open(self.path, create=writes, write=True)
             try:
                 if not self.disk.lock(descriptor):
                     raise StoreLockedError(self.root, *self._holder(descriptor))
-                pid = os.getpid()
-                text = _TEXT.format(pid=pid, began=_began(pid) or 0)
-                self.disk.write(descriptor, text.encode(), 0)
-                if self.disk.size(descriptor) > _TEXT_SIZE:
-                    self.disk.truncate(descriptor, _TEXT_SIZE)  # an older one's reason
+                if writes:
+                    pid = os.getpid()
+                    text = _TEXT.format(pid=pid, began=_began(pid) or 0)
+                    self.disk.write(descriptor, text.encode(), 0)
+                    if self.disk.size(descriptor) > _TEXT_SIZE:
+                        self.disk.truncate(descriptor, _TEXT_SIZE)  # an older one's reason
             except BaseException:
                 self.disk.close(descriptor)
                 raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Difference", "compare"]
 
 _CHUNK: Final = 1 << 22
+_HEAD: Final = 40  # bytes by which files are recognised
 
 
 @attrs.frozen
@@ -28,7 +29,13 @@ class Difference:
     reason: str
 
 
-def compare(root: str, built: str, names: Sequence[str], disk: Disk) -> Iterator[Difference]:
+def compare(
+    root: str,
+    built: str,
+    names: Sequence[str],
+    disk: Disk,
+    named_by_clock: Collection[str] = (),
+) -> Iterator[Difference]:
     """Where the files below ``root`` are others than those below ``built``.
 
     Of each file the first difference. Zeros at the end of a file are as good as no bytes there:
@@ -39,10 +46,22 @@ def compare(root: str, built: str, names: Sequence[str], disk: Disk) -> Iterator
         built: where the files were built.
         names: those below both that are compared, with all that is in them.
         disk: file operations.
+        named_by_clock: those of ``names`` whose files are told apart by what they begin with, as
+            their names say when they were made.
     """
     for name in names:
         expected = set(_files(built, name, disk))
         found = set(_files(root, name, disk))
+        if name in named_by_clock:
+            pairs = _alike(root, sorted(found), built, sorted(expected), disk)
+            for path, other in pairs:
+                position = _first_difference(
+                    os.path.join(root, path), os.path.join(built, other), disk
+                )
+                if position is not None:
+                    yield Difference(path, position, "bytes are not those that follow from the log")
+            found -= {path for path, _ in pairs}
+            expected -= {other for _, other in pairs}
         for path in sorted(expected | found):
             if path not in found:
                 yield Difference(path, 0, "the file is missing")
@@ -55,6 +74,23 @@ def compare(root: str, built: str, names: Sequence[str], disk: Disk) -> Iterator
                 )
                 if position is not None:
                     yield Difference(path, position, "bytes are not those that follow from the log")
+
+
+def _alike(
+    root: str, found: Sequence[str], built: str, expected: Sequence[str], disk: Disk
+) -> list[tuple[str, str]]:
+    """Pairs of files that begin with the same bytes, each file in one pair at the most."""
+    left: dict[tuple[str, bytes], list[str]] = {}
+    for path in found:
+        key = os.path.dirname(path), disk.read_file(os.path.join(root, path), _HEAD)
+        left.setdefault(key, []).append(path)
+    pairs = []
+    for other in expected:
+        key = os.path.dirname(other), disk.read_file(os.path.join(built, other), _HEAD)
+        alike = left.get(key, [])
+        if alike:
+            pairs.append((alike.pop(alike.index(other) if other in alike else 0), other))
+    return pairs
 
 
 def _files(root: str, name: str, disk: Disk) -> Iterator[str]:

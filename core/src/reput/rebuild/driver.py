@@ -20,7 +20,13 @@ import attrs
 from reput.clock import system_clock
 from reput.context import StoreContext
 from reput.disk import Disk
-from reput.errors import CorruptFileError, PluginError, StoreNotFoundError, UnsafePathError
+from reput.errors import (
+    CorruptFileError,
+    PluginError,
+    StoreLockedError,
+    StoreNotFoundError,
+    UnsafePathError,
+)
 from reput.manifest import OWN_DIRECTORY, Manifest
 from reput.pluginset import PluginSet
 from reput.queuefloors import QueueFloors
@@ -99,9 +105,15 @@ def run_rebuild(
     if not disk.exists(os.path.join(root, "commitlog")):
         raise StoreNotFoundError(root, 'no store: a directory that holds "commitlog" is expected')
     lock = StoreLock(os.path.join(root, "lock"), root, disk)
-    lock.acquire()
+    # A writer leaves its lock file behind. Where there is none, a check must not make one.
+    is_locked = not check or disk.exists(lock.path)
     try:
-        return _Rebuild(root, disk, engine, split_size, progress, check).run(plugins)
+        if is_locked:
+            lock.acquire(writes=not check)
+        built = _Rebuild(root, disk, engine, split_size, progress, check).run(plugins)
+        if not is_locked and disk.exists(lock.path):
+            raise StoreLockedError(root, None)  # somebody has come meanwhile, and may have written
+        return built
     finally:
         lock.release()
         disk.let_go()
@@ -143,13 +155,16 @@ class _Rebuild:
         manifest = Manifest.load(self.root, self.disk)
         names, sections = decide(manifest, None, {}, frozenset(), writable=False)
         known = [name for name in names if isinstance(name, str)]
-        targets = _targets(PluginSet(known, sections), wanted)
+        self.plugins = PluginSet(known, sections)
+        targets = _targets(self.plugins, wanted)
         # Opened to be read, and so as its next writer will find it: its valid end, its damage.
         with open_store(
             self.root, "r", plugins=(), disk=self.disk, follow_links=self.disk.follows_links
         ) as store:
             log = store.log
-            self._sweep()
+            kept = self._directories() if self.check else set()
+            if not self.check:
+                self._sweep()
             self.job = Job(
                 root=self.root,
                 file_size=log.file_size,
@@ -173,7 +188,10 @@ class _Rebuild:
                     plugin = each.facts.plugin
                     publish(self.root, plugin, each.directory, each.names, log, last, self.disk)
             finally:
-                self._sweep()
+                if self.check:
+                    self._sweep_own(kept)
+                else:
+                    self._sweep()
         return [each.facts for each in built]
 
     def _floors(
@@ -228,8 +246,22 @@ class _Rebuild:
                 error,
             )
 
+    def _directories(self) -> set[str]:
+        """Those of the directories around the staging area that are there."""
+        around = (staging_directory(self.root), os.path.join(self.root, OWN_DIRECTORY))
+        return {path for path in around if self.disk.exists(path)}
+
+    def _sweep_own(self, kept: set[str]) -> None:
+        """Remove what this check has made, and no more; ``kept`` was there before it."""
+        self.disk.remove_tree(self.job.staging)
+        for path in (staging_directory(self.root), os.path.join(self.root, OWN_DIRECTORY)):
+            # A writer may have come meanwhile, and use it.
+            if path not in kept and self.disk.exists(path) and not self.disk.list(path):
+                self.disk.remove_directory(path)
+
     def _compared(self, built: _Built) -> Rebuilt:
-        found = compare(self.root, built.directory, built.names, self.disk)
+        plugin = self.plugins.plugins[built.facts.plugin]
+        found = compare(self.root, built.directory, built.names, self.disk, plugin.named_by_clock)
         return attrs.evolve(built.facts, differences=tuple(found))
 
     # ------------------------------------------------------------------ rounds

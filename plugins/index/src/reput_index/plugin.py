@@ -59,6 +59,8 @@ class IndexPlugin(reput.Plugin):
     name: ClassVar[str] = "index"
     default: ClassVar[bool] = True
     config_type: ClassVar[type] = IndexConfig
+    # RocketMQ names a file by the time of its making. The header says which messages it covers.
+    named_by_clock: ClassVar[frozenset[str]] = frozenset({DIRECTORY})
 
     config: IndexConfig = attrs.field(factory=IndexConfig)
     context: StoreContext = attrs.field(init=False)
