@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -49,8 +50,8 @@ OPERATIONS = {
     "create fresh": lambda disk, path: disk.close(disk.create_fresh(path)),
     "rename from": lambda disk, path: disk.rename(path, f"{disk.home}/renamed"),
     "rename to": lambda disk, path: disk.rename(f"{disk.home}/file", path),
-    "remove": lambda disk, path: disk.remove(path),
     "remove directory": lambda disk, path: disk.remove_directory(path),
+    "remove tree": lambda disk, path: disk.remove_tree(path),
     "leads nowhere": lambda disk, path: disk.leads_nowhere(path),
     "status": lambda disk, path: disk.status(path),
     "identity": lambda disk, path: disk.identity(path),
@@ -122,6 +123,45 @@ def test_whether_a_link_exists_can_be_asked_and_not_what_it_hides(root, outside)
     assert disk.exists(f"{root}/link")
     with pytest.raises(UnsafePathError):
         disk.exists(f"{root}/link/canary")
+
+
+@pytest.mark.parametrize("follow_links", [False, True])
+def test_removing_a_tree_removes_links_in_it_and_nothing_that_they_lead_to(
+    root, outside, follow_links
+):
+    (root / "below" / "link").symlink_to(outside)
+    (root / "below" / "another").symlink_to(outside / "canary")
+    before = contents(outside)
+
+    bound(root, follow_links=follow_links).remove_tree(f"{root}/below")
+
+    assert contents(root) == {Path("file"): b"store's own"}
+    assert contents(outside) == before
+
+
+def test_removing_what_is_a_link_to_a_tree_never_empties_that(root, outside):
+    (root / "link").symlink_to(outside)
+    before = contents(outside)
+
+    with pytest.raises(UnsafePathError):
+        bound(root).remove_tree(f"{root}/link")
+    bound(root, follow_links=True).remove_tree(f"{root}/link")
+    Disk().remove_tree(f"{root}/nothing")
+
+    assert not (root / "link").is_symlink()
+    assert contents(outside) == before
+
+
+def test_removing_removes_a_link_and_nothing_behind_one(root, outside):
+    (root / "link").symlink_to(outside)
+    before = contents(outside)
+
+    with pytest.raises(UnsafePathError):
+        bound(root).remove(f"{root}/link/canary")
+    bound(root).remove(f"{root}/link")
+
+    assert not (root / "link").is_symlink()
+    assert contents(outside) == before
 
 
 def test_entries_of_a_listing_follow_no_link(root, outside):

@@ -139,6 +139,8 @@ class Disk:
         the new file, and no bytes of the old one can be taken for its own.
         """
         if self.exists(path):
+            if not self.follows_links:
+                self.status(path)  # which refuses a link
             self.remove(path)
         return self.open(path, create=True)
 
@@ -240,10 +242,9 @@ class Disk:
             os.replace(name, fresh, src_dir_fd=old, dst_dir_fd=new)
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
+        """Remove a file; of a link the link itself, and never what it leads to."""
         self._root.require_open(path)
         with self._root.parent(path) as (directory, name):
-            self._refuse_link(directory, name, path)
             os.unlink(name, dir_fd=directory)
 
     def remove_directory(self, path: str) -> None:
@@ -256,7 +257,7 @@ class Disk:
     def remove_tree(self, path: str) -> None:
         """Remove a directory with everything in it; nothing where there is none.
 
-        Of a link nothing but the link itself is ever removed, also where links are followed.
+        Links in it are removed, and never what they lead to, also where links are followed.
         """
         if self.follows_links and self._is_link(path):
             self.remove(path)
