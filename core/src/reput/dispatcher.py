@@ -113,6 +113,8 @@ class Dispatcher:
     """The hook that has not returned, while the state is `STALLED`."""
     asked: bool = False
     """Whether somebody asked for the suspension."""
+    is_leaving: bool = False
+    """Whether it is suspended to be taken away only, which is not remembered."""
     is_broken: bool = False
     """Whether it could not be opened, so that no hook of it may be called."""
     cut_to: int | None = None

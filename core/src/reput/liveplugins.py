@@ -116,8 +116,14 @@ class LivePlugins:
                 raise PluginOrderError(name, f"it is required by {', '.join(needing)}")
             was_running = each.state not in (SUSPENDED, STALLED, HALTED)
             if was_running:
+                # Whoever names it again has it running, also where a crash comes in between.
+                each.is_leaving = True
                 self.loop.suspend(name, "", asked=True)
-            self._wait_outside(each)
+            try:
+                self._wait_outside(each)
+            except PluginError:
+                each.is_leaving = False  # it stays, suspended
+                raise
             if was_running:
                 self.housekeeping.flush_plugin(each)
             wider, narrower = self.plugins, self.plugins.without(name)
@@ -239,8 +245,8 @@ class LivePlugins:
 
     def _record(self, each: Dispatcher) -> PluginRecord:
         return PluginRecord(
-            state=each.state,
-            asked=each.asked,
+            state=RUNNING if each.is_leaving and each.state == SUSPENDED else each.state,
+            asked=each.asked and not each.is_leaving,
             is_clean=each.asked or each.state in (RUNNING, RETRYING),
             cut_to=each.cut_to,
             last_error=each.last_error,

@@ -15,6 +15,7 @@ from reput.dispatcher import (
     Dispatcher,
     PluginState,
 )
+from reput.errors import CorruptFileError
 
 if TYPE_CHECKING:
     from reput.commitlog import CommitLog
@@ -35,7 +36,7 @@ def live_state(
     position = end if each.dispatch is None else each.position
     state, error = each.state, each.last_error
     if state == RUNNING:
-        error = None
+        error = loop.unread(each)
     if state in (RUNNING, RETRYING) and loop.halted is not None:
         state, error = HALTED, f"plugin {loop.halted!r} halted all dispatching"
     elif state == RUNNING and loop.is_waiting(each):
@@ -88,9 +89,12 @@ def _lag(log: CommitLog, position: int, end: int) -> tuple[int, bool]:
         return 0, True
     counted_end = position
     count = 0
-    for batch in log.scan(position):
-        count += len(batch)
-        counted_end = batch.end_offset
-        if counted_end - position >= _COUNTED_SIZE and counted_end < end:
-            return round(count * (end - position) / (counted_end - position)), False
+    try:
+        for batch in log.scan(position):
+            count += len(batch)
+            counted_end = batch.end_offset
+            if counted_end - position >= _COUNTED_SIZE and counted_end < end:
+                return round(count * (end - position) / (counted_end - position)), False
+    except (OSError, CorruptFileError):
+        return count, False  # that the log cannot be read is said elsewhere
     return count, True

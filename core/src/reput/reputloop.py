@@ -358,12 +358,8 @@ class ReputLoop:
         lane.read_failures += 1
         pause_ms = self.config.retry_pause_ms << min(lane.read_failures - 1, 30)
         pause = min(pause_ms, self.config.retry_max_pause_ms) / 1_000
-        text = "".join(traceback.format_exception_only(error)).strip()
         with self.lock:
             self._unread[lane] = error
-            for each in lane.dispatchers:
-                if each.state == RUNNING:
-                    each.last_error = f"the log cannot be read: {text}"
         logger.error(
             "log not read, tried again attempt=%d pause_s=%g",
             lane.read_failures,
@@ -379,9 +375,14 @@ class ReputLoop:
         lane.read_failures = 0
         with self.lock:
             self._unread.pop(lane, None)
-            for each in lane.dispatchers:
-                if each.state == RUNNING:
-                    each.last_error = None
+
+    def unread(self, each: Dispatcher) -> str | None:
+        """Why the log cannot be read for a plugin, which waits for that; None while it can."""
+        with self.lock:
+            error = None if each.lane is None else self._unread.get(each.lane)
+        if error is None:
+            return None
+        return "the log cannot be read: " + "".join(traceback.format_exception_only(error)).strip()
 
     def _reading_failure(self, names: set[str] | None) -> Exception | None:
         """Why the log cannot be read for one of these plugins, also when tried again and again."""

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
+from openstores import is_written, until
 
 import reput
 from reput.cli.exitcodes import ExitCode
@@ -116,6 +119,25 @@ def test_a_plugin_that_fails_ends_it_with_the_reason(run, plugin_store) -> None:
     assert outcome.code == ExitCode.UNAVAILABLE
     assert "'broken' is suspended: ValueError: this one cannot be taken" in outcome.err
     assert f"`reput resume {path} broken`" in outcome.err
+
+
+def test_a_plugin_has_all_of_the_log_when_its_files_are_on_disk(
+    run, plugin_store, monkeypatch
+) -> None:
+    path = plugin_store("first", dispatch={"stall_ms": 100, "close_timeout_ms": 200})
+    plugins, may_return = importlib.import_module("cli_test_plugins"), threading.Event()
+    hang = reput.hookimpl(lambda self: may_return.wait(60))
+    monkeypatch.setattr(plugins.NotesPlugin, "reput_flush", hang, raising=False)
+
+    hanging = run("backfill", path, "notes")
+    may_return.set()
+    until(lambda: not is_written(path))
+    again = run("backfill", path, "notes")
+
+    assert hanging.code == ExitCode.UNAVAILABLE
+    assert "known to be on disk only to 0" in hanging.err
+    assert again.code == ExitCode.OK
+    assert f"it has all of the log now, to physical offset {end_of(path)}" in again.out
 
 
 def test_a_plugin_that_was_suspended_is_not_resumed_behind_anybodys_back(run, plugin_store) -> None:

@@ -145,10 +145,16 @@ class _Work:
                     start = self._start(store, recorded)
                     end = store.log.max_physical_offset
                     reached = self._wait(store, start, end)
+                    derives = _derives(store, self.plugin)
                 except KeyboardInterrupt:
                     # Whoever is behind is no reason to wait any longer: this is the way to stop.
                     store.close(timeout=0)
                     raise
+            if derives:
+                # Seen is not kept: closing has flushed it, or had to leave it to the next opening.
+                reached = self._recorded_place()
+                if reached < end:
+                    raise _not_flushed(self.root, self.plugin, reached, end)
         except KeyboardInterrupt:
             is_interrupted, reached = True, self._recorded_place()
             with open_to_read(self.path, plugins=()) as store:
@@ -272,6 +278,15 @@ def _stopped(root: str, plugin: str, state: str, error: str | None) -> Failure:
     if state not in (SUSPENDED, HALTED):
         step = f"`reput plugins {root}` shows how the others are"
     text = f"plugin {plugin!r} is {state}{why}; {step}"
+    return Failure(text, ExitCode.UNAVAILABLE)
+
+
+def _not_flushed(root: str, plugin: str, reached: int, end: int) -> Failure:
+    text = (
+        f"plugin {plugin!r} was given all of the log, to physical offset {end}, but its files are "
+        f"known to be on disk only to {reached}: it did not return from its flush in time; `reput "
+        f"backfill {root} {plugin}` goes on from there"
+    )
     return Failure(text, ExitCode.UNAVAILABLE)
 
 
