@@ -144,4 +144,4 @@ def test_whenever_it_is_killed_each_message_comes_once_and_never_early(
         assert sorted(after.delivered()) == after.expected()
         after.close()
 
-    assert before.disk.check_each(check) > 5
+    assert before.disk.check_each(check, 20) > 5

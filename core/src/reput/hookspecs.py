@@ -69,7 +69,8 @@ def reput_recover(max_physical_offset: int, progress: int) -> int:  # type: igno
     dispatched or flushed there).
 
     Args:
-        max_physical_offset: end of the valid log.
+        max_physical_offset: end of the valid log; after a flush of the plugin has failed, how far
+            its files are sound, though the log goes on.
         progress: physical offset below which the plugin's files were complete and flushed, as far
             as the store knows; never beyond ``max_physical_offset``.
     """

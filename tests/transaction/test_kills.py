@@ -1,0 +1,91 @@
+"""Transactions when the process is killed between any two file operations of a flush or a close."""
+
+from __future__ import annotations
+
+import pytest
+
+import reput
+from reput.testing import KillPoints, ManualClock, QuickDisk
+from reput_transaction import TransactionConfig, TransactionPlugin
+
+HOUR = 3_600_000
+
+
+class Transactions:
+    """A store with transactions, whose worker is called by hand."""
+
+    def __init__(self, root, clock, disk=None):
+        self.clock = clock
+        self.asked = []
+        self.plugin = TransactionPlugin(TransactionConfig(snapshot_size=4_096))
+        self.store = reput.open(
+            root,
+            plugins=["consumequeue", self.plugin],
+            config={
+                "commitlog": {"file_size": 1 << 16, "preallocate": False},
+                "consumequeue": {"units_per_file": 64},
+            },
+            clock=clock,
+            disk=disk or QuickDisk(),
+            threads=False,
+        )
+        self.store.on_check(self._asked)
+
+    def _asked(self, half):
+        self.asked.append(half.body)
+
+    def begin(self, *names):
+        """One transaction that is not ended."""
+        return [self.store.prepare(reput.Message("orders", name.encode())) for name in names]
+
+    def settle(self):
+        for _ in range(20):
+            self.store.work()
+
+    def visible(self):
+        self.store.wait_dispatched()
+        return [message.body for message in self.store.read("orders", 0, 0, 1_000)]
+
+
+def fill(store):
+    """So much that a snapshot of the index is due."""
+    store.put(reput.Message("other", b"x" * 5_000))
+
+
+def a_flush(at):
+    """Behind ends of transactions of which some were flushed before."""
+    first = at.begin("committed", "rolled back", "open")
+    fill(at.store)
+    at.settle()
+    at.store.flush()
+    at.store.commit(first[0])
+    at.store.rollback(first[1])
+    second = at.begin("committed 2", "open 2")
+    at.store.commit(second[0])
+    fill(at.store)
+    at.clock.advance(4_000)
+    at.settle()
+
+
+@pytest.mark.parametrize("works_first", [True, False], ids=["work", "dispatch"])
+@pytest.mark.parametrize("step", ["flush", "close"])
+def test_whenever_it_is_killed_each_transaction_is_ended_once(tmp_path, step, works_first):
+    clock = ManualClock()
+    disk = KillPoints(tmp_path / "store", tmp_path / "killed")
+    before = Transactions(disk.root, clock, disk)
+    a_flush(before)
+    with disk.watching():
+        getattr(before.store, step)()
+    before.store.close()
+
+    def check(root, point):
+        after = Transactions(root, ManualClock(clock() + HOUR))
+        for _ in range(5 if works_first else 0):
+            after.plugin.reput_work(now=after.clock())
+        after.settle()
+        assert after.visible() == [b"committed", b"committed 2"]
+        assert sorted(set(after.asked)) == [b"open", b"open 2"]
+        assert sorted(half.body for half in after.store.dangling()) == [b"open", b"open 2"]
+        after.store.close()
+
+    assert disk.check_each(check) > 5
