@@ -28,6 +28,7 @@ __all__ = [
     "plain_text",
     "plain_texts",
     "shown",
+    "text_argument",
     "whole_number",
 ]
 
@@ -96,6 +97,17 @@ def whole_number(argument: str, value: Any) -> int:
         return plain_integer(argument, value)
     except MessageIllegalError:
         raise TypeError(f"{argument}: a whole number expected, found {shown(value)}") from None
+
+
+def text_argument(argument: str, value: Any) -> str:
+    """The argument of a call that must be a text.
+
+    Raises:
+        TypeError: it is none; the text names the argument and what was found.
+    """
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"{argument}: a text expected, found {shown(value)}")
 
 
 def plain_message(message: Any) -> Message:

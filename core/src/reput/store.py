@@ -25,7 +25,7 @@ from reput.errors import (
 from reput.forked import is_forked
 from reput.ids import parse_message_id
 from reput.message import Message, encode_property_text, waits_for_disk
-from reput.plain import listed_messages, plain_message
+from reput.plain import listed_messages, plain_message, whole_number
 from reput.results import BatchReceipt, Receipt
 from reput.retentionplanner import ReadOnlyCleaner
 from reput.storefacts import StoreFacts
@@ -295,7 +295,10 @@ class Store(StoreFacts):
             OffsetOutOfRangeError: the log holds no message there.
         """
         self._check_open()
-        offset = where if isinstance(where, int) else parse_message_id(where)[1]
+        if isinstance(where, str):
+            offset = parse_message_id(where)[1]
+        else:
+            offset = whole_number("where", where)
         message = self.log.read_message(offset)
         if message is None:
             low, high = self.log.min_physical_offset, self.log.max_physical_offset
@@ -309,6 +312,8 @@ class Store(StoreFacts):
     ) -> Iterator[DispatchBatch]:
         """Batches over the log, in the order of storing; see `reput.context.LogReader.scan`."""
         self._check_open()
+        start = None if start is None else whole_number("start", start)
+        end = None if end is None else whole_number("end", end)
         return self.log.scan(start, end, check_crc=check_crc)
 
     def losses(self) -> list[Loss]:

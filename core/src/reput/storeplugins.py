@@ -13,6 +13,7 @@ from reput.errors import (
     ReputError,
     StoreClosedError,
 )
+from reput.plain import text_argument
 from reput.pluginstates import live_state, recorded_state
 from reput.putinterest import PutInterest
 
@@ -168,7 +169,7 @@ class StorePlugins:
             PluginError: it is not active, another one requires it, or it hangs in a call.
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
         """
-        self._writing().remove(plugin)
+        self._writing().remove(text_argument("plugin", plugin))
 
     def suspend_plugin(self, plugin: str) -> None:
         """Give a plugin no messages until it is resumed, also after the store was closed.
@@ -177,7 +178,7 @@ class StorePlugins:
             PluginError: it is not active.
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
         """
-        self._writing().suspend(plugin)
+        self._writing().suspend(text_argument("plugin", plugin))
 
     def resume_plugin(self, plugin: str) -> None:
         """Open a plugin anew that was suspended, failed or halted everything; it catches up.
@@ -186,7 +187,7 @@ class StorePlugins:
             PluginError: it is not active, hangs in a call, or cannot be opened.
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
         """
-        self._writing().resume(plugin)
+        self._writing().resume(text_argument("plugin", plugin))
 
     def dead_letters(self, plugin: str) -> list[DeadLetter]:
         """Messages that a plugin failed on and that its policy ``"skip"`` passed over.
@@ -194,6 +195,7 @@ class StorePlugins:
         Raises:
             PluginError: it is not active.
         """
+        plugin = text_argument("plugin", plugin)
         if plugin not in self._plugins.plugins:
             raise PluginError(plugin, "the store does not use it")
         from reput.deadletters import DeadLetterFile

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from reput.errors import NoReaderError, PluginError
+from reput.plain import text_argument, whole_number
 from reput.results import QueryResult
 from reput.storeplugins import StorePlugins
 
@@ -49,6 +50,11 @@ class StoreQueries(StorePlugins):
             ValueError: a limit below 1, or ``compat`` together with an order or a place to go on.
         """
         self._check_open()
+        topic, key = text_argument("topic", topic), text_argument("key", key)
+        begin = None if begin is None else whole_number("begin", begin)
+        end = None if end is None else whole_number("end", end)
+        limit = None if limit is None else whole_number("limit", limit)
+        after = None if after is None else whole_number("after", after)
         if limit is not None and limit < 1:
             raise ValueError(f"limit must be 1 or more, not {limit}")
         if compat and (oldest_first or after is not None):

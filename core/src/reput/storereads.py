@@ -8,6 +8,7 @@ import attrs
 
 from reput.errors import NoReaderError, PluginError
 from reput.filters import MessageFilter
+from reput.plain import shown, text_argument, whole_number
 from reput.results import QueueInfo, ReadResult
 from reput.status import ReadStatus
 from reput.storequeries import StoreQueries
@@ -49,12 +50,28 @@ class StoreReads(StoreQueries):
             NoReaderError: no active plugin can read queues, or none compiles filters.
             MessageIllegalError: ``topic`` cannot be a topic's name.
             ValueError: ``filter`` is no condition.
+            TypeError: an argument of a wrong type.
         """
         self._check_open()
-        chosen = self.filter(filter, topic=topic) if isinstance(filter, str) else filter
+        if type(topic) is not str or type(queue_id) is not int or type(queue_offset) is not int:
+            topic = text_argument("topic", topic)
+            queue_id = whole_number("queue_id", queue_id)
+            queue_offset = whole_number("queue_offset", queue_offset)
+        if type(max_count) is not int or type(max_bytes) is not int:
+            max_count = whole_number("max_count", max_count)
+            max_bytes = whole_number("max_bytes", max_bytes)
+        chosen = None if filter is None else self._chosen(filter, topic)
         return self._read(
             self._readers, topic, queue_id, queue_offset, max_count, max_bytes, chosen
         )
+
+    def _chosen(self, given: Any, topic: str) -> MessageFilter:
+        if isinstance(given, str):
+            return self.filter(given, topic=topic)
+        if isinstance(given, MessageFilter):
+            return given
+        text = f"a condition in SQL92, or a MessageFilter expected, found {shown(given)}"
+        raise TypeError(f"filter: {text}")
 
     def read_beside(
         self,
@@ -110,6 +127,9 @@ class StoreReads(StoreQueries):
             ValueError: no such condition; the text says where it goes wrong.
         """
         self._check_open()
+        expression, kind = text_argument("expression", expression), text_argument("kind", kind)
+        if topic is not None:
+            topic = text_argument("topic", topic)
         for name, compile_filter in self._usable("reput_filter"):
             answer = compile_filter(expression=expression, kind=kind, topic=topic)
             if isinstance(answer, MessageFilter):
@@ -141,6 +161,9 @@ class StoreReads(StoreQueries):
         self._check_open()
         if boundary not in ("lower", "upper"):
             raise ValueError(f'boundary must be "lower" or "upper", not {boundary!r}')
+        topic = text_argument("topic", topic)
+        queue_id = whole_number("queue_id", queue_id)
+        timestamp = whole_number("timestamp", timestamp)
         for name, find in self._usable("reput_offset_by_time"):
             answer = find(topic=topic, queue_id=queue_id, timestamp=timestamp, boundary=boundary)
             if answer is not None:

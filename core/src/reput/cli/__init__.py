@@ -15,6 +15,10 @@ def main() -> None:
     import sys
     from importlib.util import find_spec
 
+    from reput.cli.streams import use_standard_streams
+
+    use_standard_streams()  # before the first file is opened
+
     # Looked for, not imported: rich takes longer than everything that --help needs.
     if any(find_spec(name) is None for name in ("click", "rich")):
         from reput.cli.exitcodes import ExitCode
@@ -26,7 +30,4 @@ def main() -> None:
         sys.exit(ExitCode.UNAVAILABLE)
     from reput.cli.root import reput
 
-    if hasattr(sys.stdout, "reconfigure"):
-        # What the terminal's encoding cannot show is shown as an escape, and never an error.
-        sys.stdout.reconfigure(errors="backslashreplace")
     reput(prog_name="reput")

@@ -21,7 +21,7 @@ class ExitCode(enum.IntEnum):
     LOCKED = 4
     """Another process writes the store, and does not do what was asked of it."""
     UNAVAILABLE = 5
-    """Something needed is missing or unusable: a plugin, an extra, an option, a permission."""
+    """Something needed is missing or unusable: a plugin, an option, a permission, the output."""
     REFUSED = 6
     """A message was refused or not written; the text says how many were stored before it."""
     INTERNAL = 70

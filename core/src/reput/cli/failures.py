@@ -10,6 +10,7 @@ import click
 
 from reput.cli.escape import escape_text
 from reput.cli.exitcodes import ExitCode
+from reput.cli.streams import STANDARD_OUTPUT
 
 __all__ = ["Failure", "failure_of", "warn"]
 
@@ -87,6 +88,8 @@ def _os_text(error: OSError) -> str:
 
 
 def _os_code(error: OSError) -> ExitCode:
+    if error.filename == STANDARD_OUTPUT:
+        return ExitCode.UNAVAILABLE  # full or closed: nothing was refused by the store
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return ExitCode.REFUSED
     if isinstance(error, FileNotFoundError | NotADirectoryError):

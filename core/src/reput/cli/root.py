@@ -57,6 +57,17 @@ class ReputGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the command line; ``--help`` and ``--version`` print here already."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except BrokenPipeError:
+            _abandon_stdout()
+            raise click.exceptions.Exit(ExitCode.OUTPUT_CLOSED) from None
+        except OSError as error:
+            _abandon_stdout()
+            raise failure_of(error) from error
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; every way in which it can end has its exit code."""
         try:
@@ -74,6 +85,10 @@ class ReputGroup(click.Group):
                 import traceback
 
                 traceback.print_exc()
+            try:
+                sys.stdout.flush()
+            except OSError:
+                _abandon_stdout()
             raise failure_of(error) from error
         return result
 
