@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 
 import reput
 from reput.progress import ProgressFile
@@ -35,7 +36,7 @@ def killed(root, into, config, plugins, fill, unflushed):
     return into
 
 
-def look_between(root, copies, plugins, work, check):
+def look_between(root, copies, plugins, work, check, most=None):
     """Let ``work`` change a store, and readers look at it in front of each operation and behind.
 
     One reader was opened before; others are opened on what each operation leaves, as if the writer
@@ -47,6 +48,7 @@ def look_between(root, copies, plugins, work, check):
         plugins: names, for the readers.
         work: changes the store, with the disk that it is given.
         check: called with a reader.
+        most: how many moments to open readers at, as for `KillPoints.check_each`.
 
     Returns:
         How many moments there were.
@@ -58,20 +60,23 @@ def look_between(root, copies, plugins, work, check):
         def look():
             try:
                 check(before)
-            except Exception as error:
-                errors.append(f"{disk.points[-1:]}: {type(error).__name__}: {error}")
+            except Exception:
+                number = len(disk.points)
+                errors.append(f"before operation {number}:\n{traceback.format_exc()}")
 
         disk = KillPoints(root, copies, note=look)
         with disk.watching():
             work(disk)
-        assert errors == []
+        if errors:
+            raise AssertionError(f"{len(errors)} times, first {errors[0]}")
 
     def look_anew(copy, point):
         with reput.open(copy, "r", plugins=plugins) as reader:
             check(reader)
             check(reader)  # now it has seen the files
 
-    return disk.check_each(look_anew)
+    disk.check_each(look_anew, most)
+    return len(disk.points)
 
 
 def vouched(root, plugin):

@@ -83,7 +83,8 @@ class Follower:
             found = files.pool.size(handle)
             if found == 0 and is_last:
                 return False  # it is being made
-            if found != size:
+            # A last one that is shorter is being cut: what it lacks counts as zero.
+            if found > size or (found < size and not is_last):
                 raise CorruptFileError(
                     handle.path,
                     found,

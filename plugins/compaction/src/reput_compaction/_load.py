@@ -137,6 +137,9 @@ def look_into(files: Files, pair: Pair, limit: int | None = None) -> None:
                 f"the unit leads to position {int(unit['position'])}, out of the file of records",
             )
     mark = files.read_units(pair, pair.count, pair.count + 1)
-    pair.is_closed = len(mark) == 0 or int(mark["position"][0]) == -1
+    if len(mark):
+        pair.is_closed = int(mark["position"][0]) == -1
+    else:  # no room for a mark, or a file that is shorter than it should be
+        pair.is_closed = pair.count >= files.sizes.unit_count_max
     files.note_extent(pair)
     pair.lacks_notes = pair.count > 0 and pair.end_offset == UNKNOWN

@@ -191,10 +191,12 @@ class Files:
         if count:
             unit = self.read_units(pair, count - 1, count)[0]
             size = int(unit["position"]) + int(unit["size"]) - pair.base
-        for handle, used, full in zip(
-            pair.handles, (size, count * UNIT_SIZE, count * NOTE_SIZE), self.all_sizes, strict=True
-        ):
-            self.pool.cut(handle, used, full)
+        used = (size, count * UNIT_SIZE, count * NOTE_SIZE)
+        cuts = list(zip(pair.handles, used, self.all_sizes, strict=True))
+        # The units first: whoever reads meanwhile, or after a crash in between, must not find one
+        # that leads to a record which is gone.
+        for handle, kept, full in (cuts[1], cuts[2], cuts[0]):
+            self.pool.cut(handle, kept, full)
         pair.is_closed = False
         pair.count, pair.size = count, size
         self.note_extent(pair)

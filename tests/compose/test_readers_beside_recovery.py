@@ -1,0 +1,100 @@
+"""All plugins in one store that was killed, and readers beside the writer that mends it."""
+
+from __future__ import annotations
+
+import pytest
+from besidewriters import check_queue, killed, look_between, open_still
+
+import reput
+from reput.testing import ManualClock
+
+pytest.importorskip("reput_consumequeue")
+pytest.importorskip("reput_index")
+pytest.importorskip("reput_filter")
+pytest.importorskip("reput_schedule")
+pytest.importorskip("reput_transaction")
+pytest.importorskip("reput_compaction")
+
+from reput_schedule import delayed
+
+PLUGINS = ["consumequeue", "index", "filter", "schedule", "transaction", "compaction"]
+CONFIG = {
+    "commitlog": {"file_size": 1 << 16, "preallocate": False},
+    "consumequeue": {"units_per_file": 4, "extend": True, "extend_file_size": 200},
+    "index": {"slots_per_file": 7, "items_per_file": 8},
+    "compaction": {"topics": ["kept"], "log_file_size": 1200, "queue_file_size": 200},
+}
+
+
+class Life:
+    """What was put into a store that is killed."""
+
+    def __init__(self):
+        self.ends = []
+        self.starts = []
+        self.waiting = 0
+        self.open = set()
+        self.values = []
+
+    def put(self, count):
+        def work(store):
+            for _ in range(count):
+                place = len(self.ends)
+                receipt = store.put(reput.Message("plain", b"%d" % place, keys="shared"))
+                self.ends.append(receipt.end_offset)
+                self.starts.append(receipt.physical_offset)
+                store.put(delayed(reput.Message("late", b"x"), delay_ms=60_000 + 1_000 * place))
+                store.put(delayed(reput.Message("late", b"x"), level=9))
+                self.waiting += 2
+                half = store.prepare(reput.Message("half", b"x"))
+                if place % 2:
+                    store.rollback(half)
+                else:
+                    self.open.add(half.record.physical_offset)
+                self.values.append(
+                    store.put(reput.Message("kept", b"v%d" % place, keys=f"k{place % 3}"))
+                )
+
+        return work
+
+    def check(self, reader):
+        check_queue(reader, "plain", 0, self.ends, lambda place: b"%d" % place)
+        found = reader.query("plain", "shared")
+        offsets = {message.physical_offset for message in found}
+        assert offsets <= set(self.starts)
+        assert offsets >= {each for each in self.starts if each < found.indexed_to}
+        assert 0 <= reader.scheduled().message_count <= self.waiting
+        assert {half.record.physical_offset for half in reader.dangling()} == self.open
+        for info in reader.queues():
+            assert info.min_queue_offset <= info.max_queue_offset
+        at = 0
+        while True:
+            answer = reader.read("kept", 0, at)
+            assert answer.holes == ()
+            for place, message in zip(answer.queue_offsets, answer, strict=True):
+                assert message.body == b"v%d" % place
+            if answer.next_queue_offset <= at:
+                break
+            at = answer.next_queue_offset
+        reader.report()
+
+
+@pytest.mark.parametrize("flushed", [3])
+def test_whatever_readers_ask_beside_a_writer_that_mends_is_right_or_not_there_yet(
+    tmp_path, flushed
+):
+    life = Life()
+    root = killed(
+        tmp_path / "store",
+        tmp_path / "killed",
+        CONFIG,
+        PLUGINS,
+        life.put(flushed),
+        life.put(6 - flushed),
+    )
+
+    def mend(disk):
+        with open_still(root, CONFIG, PLUGINS, disk, ManualClock()) as store:
+            store.wait_dispatched()
+
+    assert look_between(root, tmp_path / "copies", PLUGINS, mend, life.check, 15) > 50
