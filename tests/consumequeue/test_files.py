@@ -154,3 +154,37 @@ def test_a_crash_while_a_file_is_made_leaves_none_without_its_size(tmp_path):
     again = FileSet(Disk(), shared.pool, 5, writable=True, scratch=str(scratch))
     QueueFiles(files.directory, again).make(0)
     assert [f.stat().st_size for f in (tmp_path / "consumequeue" / "T" / "0").iterdir()] == [100]
+
+
+class _StoppingDisk(QuickDisk):
+    """A disk on which flushing is cut short by no error of the disk: Ctrl-C, for one."""
+
+    left = None
+
+    def flush(self, descriptor):
+        if self.left == 0:
+            raise KeyboardInterrupt
+        super().flush(descriptor)
+        if self.left is not None:
+            self.left -= 1
+
+
+def test_a_flush_goes_on_where_the_one_before_it_was_cut_short(tmp_path):
+    disk = _StoppingDisk()
+    shared = FileSet(disk, FilePool(disk, 4, write=True), 5, writable=True)
+    paths = [str(tmp_path / name) for name in "abcdef"]
+    for path in paths:
+        disk.close(disk.open(path, create=True))
+        shared.written(path)
+    shared.made(str(tmp_path), is_new=False)
+
+    disk.left = 4
+    with pytest.raises(KeyboardInterrupt):
+        shared.flush()
+
+    assert shared.dirty == set(paths[4:])
+    assert shared.new_directories == {str(tmp_path)}
+    disk.left = None
+    shared.flush()
+    assert not shared.dirty
+    assert not shared.new_directories
