@@ -73,6 +73,38 @@ def test_files_are_opened_changed_and_looked_at_through_the_disk(path):
     assert strangers == [], "go through reput.disk.Disk, or say here why not"
 
 
+BOUND_LATER = {
+    "core/src/reput/opening.py": "the directories above a store are made and flushed by it",
+    "core/src/reput/queuefloors.py": "for floors that are kept in no file",
+}
+
+
+def unbound_disks(path):
+    """Lines on which a disk is made that is not bound to a store at once."""
+    tree = ast.parse(path.read_text())
+    bound = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "at"
+        for inner in ast.walk(node.value)
+    }
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Disk" and node not in bound
+    ]
+
+
+def test_every_disk_is_bound_to_a_store():
+    sources = [*SOURCES, *(ROOT / "core/src/reput/cli").glob("*.py")]
+
+    found = {
+        str(path.relative_to(ROOT)): lines for path in sources if (lines := unbound_disks(path))
+    }
+
+    assert found.keys() == BOUND_LATER.keys(), "Disk().at(root), or say here why not"
+
+
 def test_the_door_itself_would_be_noticed():
     found = {name for door in DOORS for _, name in file_calls(door)}
 

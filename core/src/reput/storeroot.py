@@ -279,7 +279,7 @@ ANYWHERE: Final = _Anywhere(os.sep, follow_links=True)
 class _StoreEntry:
     """An `Entry` that keeps no descriptor and follows no link."""
 
-    __slots__ = ("_is_directory", "_is_file", "_is_link", "_root", "name", "path")
+    __slots__ = ("_is_directory", "_is_file", "_is_link", "_root", "_status", "name", "path")
 
     def __init__(self, root: StoreRoot, directory: str, entry: os.DirEntry[str]) -> None:
         self.name = entry.name
@@ -288,6 +288,11 @@ class _StoreEntry:
         self._is_link = entry.is_symlink()
         self._is_directory = entry.is_dir(follow_symlinks=False)
         self._is_file = entry.is_file(follow_symlinks=False)
+        self._status: os.stat_result | None = None
+        if self._is_file:
+            # At once, from the directory that is open: later there is the whole way to go again.
+            with contextlib.suppress(FileNotFoundError):
+                self._status = entry.stat(follow_symlinks=False)
 
     def __repr__(self) -> str:
         return f"<Entry {self.path!r}>"
@@ -305,6 +310,8 @@ class _StoreEntry:
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         self._refuse_link(follow_symlinks)
+        if self._status is not None:
+            return self._status
         with self._root.parent(self.path) as (directory, name):
             return os.stat(name, dir_fd=directory, follow_symlinks=False)
 

@@ -132,8 +132,9 @@ def read_counts(path: str | os.PathLike[str]) -> dict[tuple[str, int], Tally]:
         StoreNotFoundError: no counts there.
         CorruptFileError: the file is damaged; opening the store mends it.
     """
-    file = os.path.join(path, DIRECTORY, FILE_NAME)
-    disk = Disk()
+    root = os.path.abspath(path)
+    file = os.path.join(root, DIRECTORY, FILE_NAME)
+    disk = Disk().at(root)
     if not disk.exists(file):
         raise StoreNotFoundError(os.fspath(path), "no counts; open the store with the plugin audit")
     return decode_counts(disk.read_file(file), file).totals()
