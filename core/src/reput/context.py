@@ -110,6 +110,9 @@ class StoreContext:
     there what files say of such a queue before they are cut or removed."""
     store: StoreAccess = attrs.field(factory=lambda: cast(StoreAccess, NoStore()), repr=False)
     """To read queues and put messages, for plugins that act; see there when it may be used."""
+    note_loss: Callable[[Loss], None] = attrs.field(default=lambda loss: None, repr=False)
+    """Notes in the store's ledger what the plugin's files know and the log has lost, before they
+    are cut; a read-only store only remembers it. What is noted already is noted once."""
     wake: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
     """Has `reput_work` called soon; cheap, from any thread."""
 

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CUT", "FILLED", "SKIPPED", "Loss", "LossLedger"]
+__all__ = ["CUT", "FILLED", "GONE", "SKIPPED", "Loss", "LossLedger"]
 
 FILLED: Final = "filled"
 CUT: Final = "cut"
 SKIPPED: Final = "skipped"
+GONE: Final = "GONE"
+"""Reason of an entry whose bytes the log does not have: a queue knew of the messages."""
 _NAME: Final = "losses.jsonl"
 _PENDING: Final = "pending"
 
@@ -44,7 +46,8 @@ class Loss:
     end_offset: int
     """Physical offset of the next sound record, or the end of what was cut."""
     reason: str
-    """Name of a `reput.batch.FindingReason`; ``"cut"`` where what stood there was not looked at."""
+    """Name of a `reput.batch.FindingReason`; ``"cut"`` where what stood there was not looked at,
+    `GONE` where nothing stood there any more."""
     detail: str = ""
     """Found and expected, for people."""
     topic: str | None = None
@@ -58,6 +61,8 @@ class Loss:
     """Name of the copy in ``reput/lost+found``; empty where there is none."""
     timestamp: int = 0
     """When it was noticed, ms."""
+    queue_end_offset: int | None = None
+    """Queue offset behind the last message lost, where all of them are of one queue; else None."""
 
     @property
     def size(self) -> int:
@@ -161,7 +166,10 @@ class LossLedger:
     def note(self, loss: Loss) -> bool:
         """Note what is passed over and stays as it is; False where it is known already."""
         with self._lock:
-            if any(_covers(other, loss) for other in self._entries if other.action != CUT):
+            known = (other for other in self._entries if other.action != CUT)
+            if loss.reason != GONE and any(_covers(other, loss) for other in known):
+                return False
+            if any(_tells(other, loss) for other in self._entries):
                 return False
             self._save((*self._entries, self._dated(loss)), self._pending)
             return True
@@ -185,6 +193,18 @@ class LossLedger:
             lines = [_line(loss, is_pending=loss in pending) for loss in entries]
             self._disk.replace(self.path, "".join(lines).encode())
         self._entries, self._pending = entries, pending
+
+
+def _tells(loss: Loss, other: Loss) -> bool:
+    """Whether an entry says all that another one would."""
+    if attrs.evolve(loss, timestamp=0) == other:
+        return True  # of an opening that was interrupted before it cut
+    # The log's torn end and the queue that led to it know of the same message.
+    is_one = None not in (other.queue_offset, other.queue_end_offset)
+    is_one = is_one and other.queue_offset + 1 == other.queue_end_offset  # type: ignore[operator]
+    place = (loss.topic, loss.queue_id, loss.queue_offset)
+    same = place == (other.topic, other.queue_id, other.queue_offset)
+    return is_one and same and loss.action == other.action and _covers(loss, other)
 
 
 def _covers(loss: Loss, other: Loss) -> bool:
@@ -224,6 +244,7 @@ def _is_sound(loss: Loss) -> bool:
         and fits(loss.topic, str, optional=True)
         and fits(loss.queue_id, int, optional=True)
         and fits(loss.queue_offset, int, optional=True)
+        and fits(loss.queue_end_offset, int, optional=True)
         and 0 <= loss.start_offset <= loss.end_offset
         # It becomes a path: nothing may lead out of the directory of copies.
         and (not loss.kept or is_safe_name(loss.kept))

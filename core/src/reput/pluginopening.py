@@ -22,6 +22,7 @@ from reput.storeaccess import PluginStore, StoreBinding
 if TYPE_CHECKING:
     from reput.commitlog import CommitLog
     from reput.disk import Disk
+    from reput.losses import Loss
     from reput.plugincalls import PluginCalls
     from reput.pluginrecord import PluginRecord, PluginRecords
     from reput.pluginset import PluginSet
@@ -143,9 +144,14 @@ class PluginOpener:
             recovery="reput" if self.log.keeps_behind else "rocketmq",
             recorded=lambda: self._progress_file(name).recorded(),
             queue_floors=self.floors,
+            note_loss=self._note_loss,
             store=PluginStore(name, self.binding),
             wake=lambda: self.wake(name),
         )
+
+    def _note_loss(self, loss: Loss) -> None:
+        if self.log.ledger is not None:
+            self.log.ledger.note(loss)
 
 
 def _open(plugins: PluginSet, name: str, context: StoreContext, end: int, progress: int) -> object:

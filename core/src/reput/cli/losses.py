@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,7 @@ from reput.cli.opening import open_to_read
 from reput.cli.options import json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from reput.losses import Loss
     from reput.store import Store
@@ -32,15 +33,16 @@ def losses(path: str, as_json: bool) -> None:
     r"""List the ranges of the log at PATH that nobody can read any more, oldest loss first.
 
     "filled": records that say so stand there now, and the log goes on behind them. "cut": the log
-    ended there. "skipped": nothing was changed, and readers pass over it. Needs no plugin, and
-    changes nothing.
+    ended there. "skipped": nothing was changed, and readers pass over it. Changes nothing.
+    Messages that a queue leads to and that the log, whose end a crash has taken, has not any more
+    are listed as GONE, with the queue offsets that they had.
 
     This is what openings and reads have noted. What nobody has read yet, such as bytes that changed
     in a closed store, is not in it: `reput info PATH --scan` reads all of the log and lists that.
     """
     from reput.cli.output import print_json
 
-    with open_to_read(path, plugins=()) as store:
+    with _opened(path) as store:
         root, found, read = store.root, store.losses(), _read(store)
     if as_json:
         document = {"path": root, "size": lost_size(found), "read": read}
@@ -51,6 +53,19 @@ def losses(path: str, as_json: bool) -> None:
     else:
         click.echo(f"No loss is noted in the store at {root}.")
     click.echo(_what_was_read(root, read))
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[Store]:
+    """The store with its plugins, some of which know what the log has lost; else without any."""
+    from reput.errors import ConfigError, PluginError
+
+    with contextlib.ExitStack() as stack:
+        try:
+            store = stack.enter_context(open_to_read(path))
+        except (ConfigError, PluginError):
+            store = stack.enter_context(open_to_read(path, plugins=()))
+        yield store
 
 
 def _read(store: Store) -> dict[str, int]:
@@ -76,13 +91,22 @@ def _what_was_read(root: str, read: dict[str, int]) -> str:
 
 
 def lost_size(losses: Sequence[Loss]) -> int:
-    """Bytes of all losses together."""
-    return sum(loss.size for loss in losses)
+    """Bytes of all losses together; what several queues tell of the log's lost end counts once."""
+    from reput.losses import GONE
+
+    size, end = sum(loss.size for loss in losses if loss.reason != GONE), 0
+    gone = ((loss.start_offset, loss.end_offset) for loss in losses if loss.reason == GONE)
+    for start, stop in sorted(gone):
+        size += max(stop - max(start, end), 0)
+        end = max(end, stop)
+    return size
 
 
 def lost_queue(loss: Loss) -> str:
     """``orders/0@12`` of the first record lost, as far as it is known; else a dash."""
-    return first_lost(loss.topic, loss.queue_id, loss.queue_offset)
+    text = first_lost(loss.topic, loss.queue_id, loss.queue_offset)
+    # Half-open, as offsets are everywhere: behind the dots stands the first that is not lost.
+    return text if loss.queue_end_offset is None else f"{text}..{loss.queue_end_offset}"
 
 
 def first_lost(topic: str | None, queue_id: int | None, queue_offset: int | None) -> str:
@@ -107,6 +131,7 @@ def loss_document(root: str, loss: Loss) -> dict[str, Any]:
         "topic": loss.topic,
         "queue_id": loss.queue_id,
         "queue_offset": loss.queue_offset,
+        "queue_end_offset": loss.queue_end_offset,
         "action": loss.action,
         "kept": os.path.join(_kept_in(root), loss.kept) if loss.kept else None,
         "timestamp": loss.timestamp,

@@ -15,7 +15,7 @@ from reput_consumequeue.layout import PRE_BLANK_SIZE, UNIT_DTYPE, valid_count
 if TYPE_CHECKING:
     from reput_consumequeue._queue import ConsumeQueue
 
-__all__ = ["correct_min_offset", "extend", "recover", "truncate"]
+__all__ = ["correct_min_offset", "extend", "first_beyond", "recover", "truncate"]
 
 _CHUNK = 16_384  # units read at a time
 _FIRST_CHUNK = 204  # units read at first: one page, and most queues are short
@@ -103,6 +103,15 @@ def truncate(queue: ConsumeQueue, max_physical_offset: int) -> None:
     """Cut the units whose records end behind ``max_physical_offset``."""
     if queue.max_physical_offset <= max_physical_offset:
         return
+    low = first_beyond(queue, max_physical_offset)
+    queue.max_offset = low
+    queue.max_physical_offset = _end_of_record(queue, low - 1)
+    if queue.files.shared.writable:
+        queue.files.clear_from(low)
+
+
+def first_beyond(queue: ConsumeQueue, max_physical_offset: int) -> int:
+    """Queue offset of the first unit whose record ends behind ``max_physical_offset``."""
     low, high = queue.min_offset, queue.max_offset  # units below low stay, unit high goes
     while low < high:
         middle = (low + high) // 2
@@ -110,10 +119,7 @@ def truncate(queue: ConsumeQueue, max_physical_offset: int) -> None:
             low = middle + 1
         else:
             high = middle
-    queue.max_offset = low
-    queue.max_physical_offset = _end_of_record(queue, low - 1)
-    if queue.files.shared.writable:
-        queue.files.clear_from(low)
+    return low
 
 
 def _stays(place: tuple[int, int] | None, max_physical_offset: int) -> bool:

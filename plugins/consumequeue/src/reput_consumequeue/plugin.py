@@ -19,6 +19,7 @@ from reput_consumequeue._beside import Follower
 from reput_consumequeue._extend import ExtendSource
 from reput_consumequeue._extending import clear_orphans, extend_of, recover_extend, trim_extend
 from reput_consumequeue._files import FileSet, unit_file_size
+from reput_consumequeue._gone import note_gone
 from reput_consumequeue._names import check_name
 from reput_consumequeue._queue import ConsumeQueue
 from reput_consumequeue._read import read
@@ -181,6 +182,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         )
         for queue in self.queues.values():
             doubtful = queue.max_physical_offset > progress or queue.max_physical_offset < 0
+            note_gone(queue, self.context, max_physical_offset)
             truncate(queue, end)
             if doubtful and self.context.writable and not self.context.clean:
                 # Its writer may have been killed before units or names were on disk.
