@@ -161,28 +161,33 @@ class CommitLog(CommitLogReader):
             self._is_closed = True
 
     @contextlib.contextmanager
-    def lock_let_go(self) -> Iterator[None]:
-        """Let other threads have the lock that this thread holds, if it is inside of an append.
+    def lock_let_go(self, refusal: PutError) -> Iterator[None]:
+        """Let other threads have the lock, if this thread holds it inside of an append.
 
         For a signal handler that closes the store in the middle of a put, and so waits for threads
-        that may want the lock. Refuse appends first: the one under way must find the log as it was.
+        that may want the lock. That put, and all others, are refused from here on.
         """
-        depth, is_appending = 0, self._is_appending
+        depth = 0
         try:
             while True:
                 self._lock.release()
                 depth += 1
         except RuntimeError:
             pass  # it is not, or no longer, this thread's
-        if depth:
-            self._is_appending = False
+        if not depth:
+            yield
+            return
+        self._lock.acquire()  # once more, for a moment: nobody may append before all are refused
+        self.refuse(refusal)
+        self._is_appending = False
+        self._lock.release()
         try:
             yield
         finally:
+            self._map = None  # so that the append finds nothing to write to
+            self._is_closed = True
             for _ in range(depth):
                 self._lock.acquire()
-            if depth:
-                self._is_appending = is_appending
 
     @property
     def flushed_offset(self) -> int:

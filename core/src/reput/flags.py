@@ -1,4 +1,6 @@
-"""`Flag`: a `threading.Event` that an exception from a signal handler cannot leave unusable.
+"""What `threading` has and an exception from a signal handler can break: `Flag`, `start_thread`.
+
+`Flag` is a `threading.Event` that such an exception cannot leave unusable.
 
 CPython runs signal handlers on the main thread, between two byte codes: when a function begins,
 when a loop goes round, and when a call has returned (``Py_MakePendingCalls`` in its evaluation
@@ -11,10 +13,11 @@ between any two of them the flag is as good as before the first or after the las
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 
-__all__ = ["Flag"]
+__all__ = ["Flag", "start_thread"]
 
 
 class Flag:
@@ -68,3 +71,22 @@ class Flag:
             self._gate.release()
         except RuntimeError:
             pass
+
+
+def start_thread(thread: threading.Thread) -> None:
+    """Start ``thread``, which nobody joins, where a signal handler may come at any moment.
+
+    `threading.Thread.start` waits for the new thread by an event, and so can be left in the middle:
+    then the thread never runs. This is one call of C.
+
+    Raises:
+        RuntimeError: no thread can be started.
+    """
+    _thread.start_new_thread(_start, (thread,))
+
+
+def _start(thread: threading.Thread) -> None:
+    try:
+        thread.start()
+    except RuntimeError:
+        thread.run()  # there was room for one more thread and not for two: this one does it

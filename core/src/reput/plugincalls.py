@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 
 from reput.errors import StoreClosedError
+from reput.flags import start_thread
 from reput.forked import end_forked_thread
 from reput.heartbeat import set_heart
 
@@ -177,7 +178,7 @@ class PluginCalls:
                 daemon=True,
             )
             try:
-                thread.start()
+                start_thread(thread)
                 return
             except RuntimeError as error:
                 # A limit on processes, or an interpreter that is ending. What hangs now holds up

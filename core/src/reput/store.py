@@ -7,13 +7,13 @@ elsewhere. How a store is put together stands in `reput.opening`.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from reput.batchbody import expand_batch
 from reput.cleaning import Cleaner
 from reput.closerecord import CloseRecord
+from reput.closing import Closing
 from reput.columns import Columns, prepare_columns, prepare_messages
 from reput.errors import (
     FlushDiskTimeoutError,
@@ -105,7 +105,7 @@ class Store(StoreFacts):
         self._sync = config.flush == "sync"
         self._append = log.append
         self._prepare = log.encoder.prepare
-        self._close_lock = threading.Lock()
+        self._closing = Closing()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "writable" if self.writable else "read-only"
@@ -414,39 +414,54 @@ class Store(StoreFacts):
     def close(self, timeout: float | None = None) -> None:
         """Dispatch and flush everything, then give up files, threads and the lock.
 
-        A second call does nothing, and so does one in a forked child. Where something could
-        not be flushed or dispatched, the next opening recovers as after a crash.
+        A second call does nothing, and so does one in a forked child; one on another thread waits
+        for the first. Where something could not be flushed or dispatched, the next opening
+        recovers as after a crash. May be called from a signal handler, whatever its thread is
+        inside of: a put that is under way then is refused, and a close is gone on with.
 
         Args:
             timeout: seconds to wait for plugins that are behind, which catch up next time; the
                 option ``dispatch.close_timeout_ms`` when left out.
 
         Raises:
-            ServiceNotAvailableError: flushing failed; everything is closed all the same.
+            ServiceNotAvailableError: flushing failed; everything is closed all the same. Or another
+                thread is closing the store, and has not ended after ``timeout``.
         """
         if is_forked(self):
             return  # asked by way of a method that was bound before: `atexit`, an `ExitStack`
-        with self._close_lock:
-            if self._closed:
-                return
-            if self._live is not None:
-                self._live.workers.stop()  # in good order: what they put is dispatched and flushed
-            if isinstance(self._cleaner, Cleaner):
-                self._cleaner.stop()
-            self._closed = True
         refusal = ServiceNotAvailableError("store", None, None, "it is closed; open it again")
-        self.log.refuse(refusal)
+        seconds = self._rules.close_timeout_ms / 1_000 if timeout is None else timeout
+        # In a signal handler that came in the middle of a put, the threads that are waited for
+        # below may want the log.
+        with self.log.lock_let_go(refusal):
+            if not self._closing.run(lambda: self._close(refusal, timeout), seconds):
+                raise ServiceNotAvailableError(
+                    "store", None, None, f"another thread has not closed it after {seconds:g} s"
+                )
+
+    def _close(self, refusal: ServiceNotAvailableError, timeout: float | None) -> None:
+        if self._closed:  # by a call that an exception ended before the files were given up
+            self._release()
+            return
+        if self._live is not None:
+            self._live.workers.stop()  # in good order: what they put is dispatched and flushed
+        if isinstance(self._cleaner, Cleaner):
+            self._cleaner.stop()
+        self._closed = True
         try:
+            self.log.refuse(refusal)
             if self._live is not None:
                 self._finish(self._live, timeout)
         finally:
-            if self._live is not None:
-                self._live.housekeeping.end()
-            # No hook is called from here on: a thread that comes back late out of one plugin must
-            # not go on to another one that is closed.
-            self._calls.refuse()
-            self._close_plugins()
-            self._release()
+            try:
+                if self._live is not None:
+                    self._live.housekeeping.end()
+                # No hook is called from here on: a thread that comes back late out of one plugin
+                # must not go on to another one that is closed.
+                self._calls.refuse()
+                self._close_plugins()
+            finally:
+                self._release()
 
     def _finish(self, live: LivePlugins, timeout: float | None) -> None:
         loop, housekeeping = live.loop, live.housekeeping

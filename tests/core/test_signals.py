@@ -1,0 +1,298 @@
+"""A signal handler may raise, put or close wherever CPython runs it: nothing hangs or is torn."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+import threading
+
+import pytest
+from interrupts import Interrupts, interrupt, interrupted
+
+import reput
+from reput.errors import ServiceNotAvailableError, StoreClosedError
+from reput.plugin import Plugin
+from reput.testing import QuickDisk
+
+SOAK = os.environ.get("REPUT_SOAK") == "1"
+STEP = 1 if SOAK else 17
+"""Every so many places are tried where each costs a store."""
+SECONDS = 30
+
+
+class Witness(Plugin):
+    name = "witness"
+
+    def __init__(self):
+        self.seen = []
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        self.seen += batch.physical_offset.tolist()
+
+
+def message(body=b"x" * 100, **fields):
+    return reput.Message("T", body, **fields)
+
+
+def many(store):
+    return store.put_many([message(b"m" * 700) for _ in range(7)])
+
+
+def each(store):
+    # What no columns hold: messages that count as several, one by one.
+    return store.put_many([message(properties={"INNER_MULTI_DISPATCH": "%LMQ%a"}) for _ in "ab"])
+
+
+OPERATIONS = {
+    "put": lambda store: store.put(message()),
+    "put-roll": lambda store: store.put(message(b"r" * 2_500)),
+    "put_many": many,
+    "put_each": each,
+    "flush": lambda store: (store.put(message()), store.flush()),
+    "wait": lambda store: store.put(message()).wait(),
+    "wait_dispatched": lambda store: (store.put(message()), store.wait_dispatched()),
+}
+
+
+def open_small(path, plugins=(), *, flush="async", threads=True):
+    config = {"commitlog": {"file_size": 4 << 10, "flush": flush, "light_queues": True}}
+    return reput.open(path, plugins=plugins, config=config, disk=QuickDisk(), threads=threads)
+
+
+class OtherThread:
+    """Does what it is asked on a thread of its own; what hangs there fails."""
+
+    def __init__(self):
+        self._asked, self._answers = queue.SimpleQueue(), queue.SimpleQueue()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self):
+        while True:
+            work = self._asked.get()
+            try:
+                self._answers.put((work(), None))
+            except BaseException as error:
+                self._answers.put((None, error))
+
+    def do(self, work):
+        self._asked.put(work)
+        answer, error = self._answers.get(timeout=SECONDS)
+        if error is not None:
+            raise error
+        return answer
+
+
+@pytest.fixture(scope="module")
+def other():
+    return OtherThread()
+
+
+def records_of(store):
+    """``(physical offset, queue offset)`` of every message, which is sound."""
+    return [
+        (int(batch.physical_offset[row]), int(batch.queue_offset[row]))
+        for batch in store.scan(check_crc=True)
+        for row in range(len(batch))
+    ]
+
+
+def assert_whole(store, where):
+    """The log decodes to its end, and its queue offsets have neither gaps nor doubles."""
+    records = records_of(store)
+    assert [number for _, number in records] == list(range(len(records))), where
+    assert all(batch.finding is None for batch in store.scan(check_crc=True)), where
+    return records
+
+
+@pytest.mark.parametrize("flush", ["async", "sync"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_ctrl_c_anywhere_leaves_the_log_whole_and_every_lock_free(
+    tmp_path, other, operation, flush
+):
+    witness = Witness()
+    acknowledged = []
+    store = open_small(tmp_path, [witness], flush=flush)
+    for at in itertools.count(1, 4 * STEP if operation == "flush" and not SOAK else 1):
+        store.put(message())
+        before = len(records_of(store))
+
+        with interrupted(at) as interrupts:
+            OPERATIONS[operation](store)
+
+        assert len(records_of(store)) - before in (0, 1, 2, *range(3, 8)), interrupts.where
+        acknowledged.append(other.do(lambda: store.put(message())).physical_offset)
+        other.do(store.flush)
+        assert_whole(store, interrupts.where)
+        if interrupts.where is None:
+            break
+    assert other.do(lambda: store.wait_dispatched(SECONDS))
+    records = assert_whole(store, "the end")
+    other.do(store.close)
+
+    assert at > 10
+    assert set(acknowledged) <= {offset for offset, _ in records}
+    assert witness.seen == [offset for offset, _ in records]
+    with reput.open(tmp_path, "r", plugins=[Witness()]) as again:
+        assert again.clean
+        assert records_of(again) == records
+
+
+@pytest.mark.parametrize(
+    ("threads", "leaves"),
+    [(True, True), (True, False), (False, True)],
+    ids=["raises", "returns", "raises-no-threads"],
+)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_handler_that_closes_the_store_ends_wherever_it_comes(
+    tmp_path, other, operation, threads, leaves
+):
+    for at in itertools.count(1, STEP * (5 if operation == "flush" and not SOAK else 1)):
+        path = tmp_path / str(at)
+        store = open_small(path, [Witness()], threads=threads)
+        first = store.put(message())
+        outcome = []
+
+        def close(store=store):
+            store.close(timeout=5)
+            if leaves:
+                interrupt()
+
+        interrupts = Interrupts(at, close)
+        try:
+            with interrupts:
+                outcome.append(OPERATIONS[operation](store))
+        except (KeyboardInterrupt, ServiceNotAvailableError, StoreClosedError) as error:
+            outcome.append(error)
+        other.do(store.close)
+
+        with reput.open(path, "r", plugins=[Witness()]) as again:
+            records = assert_whole(again, interrupts.where)
+            assert records[0][0] == first.physical_offset
+            stored = [each for each in outcome if isinstance(each, reput.Receipt)]
+            assert all(each.physical_offset in dict(records) for each in stored), interrupts.where
+        reput.open(path, plugins=[Witness()], disk=QuickDisk()).close()
+        if interrupts.where is None:
+            break
+    assert at > 1
+
+
+@pytest.mark.parametrize("operation", ["put", "put-roll", "put_many", "put_each"])
+def test_a_handler_that_puts_is_refused_inside_of_a_put_and_heard_outside(
+    tmp_path, other, operation
+):
+    answers, errors = [], []
+
+    def put():
+        try:
+            answers.append(store.put(message(b"handler")))
+        except ServiceNotAvailableError as error:
+            errors.append(str(error))
+
+    store = open_small(tmp_path)
+    for at in itertools.count(1):
+        interrupts = Interrupts(at, put)
+        with interrupts:
+            OPERATIONS[operation](store)
+        assert_whole(store, interrupts.where)
+        other.do(lambda: store.put(message()))
+        if interrupts.where is None:
+            break
+    records = dict(records_of(store))
+    store.close()
+
+    assert errors
+    assert all("inside of another put" in text for text in errors)
+    assert answers
+    assert all(each.physical_offset in records for each in answers)
+
+
+def test_a_handler_that_closes_a_store_that_closes_ends(tmp_path, other):
+    for at in itertools.count(1, STEP):
+        path = tmp_path / str(at)
+        store = open_small(path, [Witness()])
+        store.put(message())
+
+        interrupts = Interrupts(at, store.close)
+        with interrupts:
+            store.close()
+
+        assert store.closed
+        with reput.open(path, plugins=[Witness()], disk=QuickDisk()) as again:
+            assert again.clean, interrupts.where
+        if interrupts.where is None:
+            break
+    assert at > 1
+
+
+def test_ctrl_c_anywhere_in_close_leaves_a_store_that_a_second_close_gives_up(tmp_path, other):
+    for at in itertools.count(1, STEP):
+        path = tmp_path / str(at)
+        store = open_small(path, [Witness()])
+        store.put(message())
+
+        with interrupted(at) as interrupts:
+            store.close()
+        other.do(store.close)
+
+        with reput.open(path, plugins=[Witness()], disk=QuickDisk()) as again:
+            assert_whole(again, interrupts.where)
+        if interrupts.where is None:
+            break
+    assert at > 1
+
+
+def test_several_threads_close_one_store_and_each_finds_it_closed(tmp_path):
+    closed = []
+
+    class Slow(Witness):
+        @reput.hookimpl
+        def reput_close(self):
+            started.wait(SECONDS)
+            closed.append(self.name)
+
+    def close():
+        store.close()
+        with reput.open(tmp_path, "r", plugins=[Witness()]) as again:
+            answers.put((again.clean, list(closed)))
+
+    started, answers = threading.Event(), queue.SimpleQueue()
+    store = open_small(tmp_path, [Slow()])
+    store.put(message())
+    threads = [threading.Thread(target=close, daemon=True) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    assert answers.empty()
+    started.set()
+    for thread in threads:
+        thread.join(SECONDS)
+
+    assert [answers.get(timeout=SECONDS) for _ in threads] == [(True, ["witness"])] * 5
+
+
+def test_a_put_beside_a_close_is_stored_or_refused(tmp_path):
+    stored, errors = [], []
+
+    def put():
+        try:
+            while True:
+                stored.append(store.put(message()).physical_offset)
+                begun.set()
+        except ServiceNotAvailableError as error:
+            errors.append(error)
+
+    begun = threading.Event()
+    store = open_small(tmp_path)
+    threads = [threading.Thread(target=put, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(SECONDS)
+    store.close()
+    for thread in threads:
+        thread.join(SECONDS)
+
+    assert len(errors) == 3
+    with reput.open(tmp_path, "r") as again:
+        assert again.clean
+        assert sorted(stored) == [offset for offset, _ in records_of(again)]
