@@ -37,7 +37,8 @@ class FileAllocator:
         # Reentrant: a signal handler that closes the store may come while a put makes a file.
         self._lock = threading.RLock()
         self._ready = False
-        self._wanted = Flag()
+        self._is_wanted = False
+        self._asked = Flag()
         self._stopping = False
         self._thread: threading.Thread | None = None
 
@@ -63,7 +64,8 @@ class FileAllocator:
     def prepare(self) -> None:
         """Begin to make a file in the background, unless one is ready or coming."""
         if not self._ready:
-            self._wanted.set()
+            self._is_wanted = True
+            self._asked.set()
 
     def take(self) -> str:
         """Path of a file of the full size, for the caller to rename; made now if none is ready.
@@ -74,13 +76,14 @@ class FileAllocator:
         with self._lock:
             if not self._ready:
                 self._make()
-            self._ready = False
+            # Until it is asked for again, which is after the rename, none is made under this name.
+            self._is_wanted = self._ready = False
         return self._path
 
     def close(self) -> None:
         """Wait for the thread and remove the file that nobody took."""
         self._stopping = True
-        self._wanted.set()
+        self._asked.set()
         if self._thread is not None:
             self._thread.join()
         with self._lock:
@@ -90,14 +93,14 @@ class FileAllocator:
 
     def _run(self) -> None:
         while True:
-            self._wanted.wait()
-            self._wanted.clear()
+            self._asked.wait()
+            self._asked.clear()
             if self._stopping:
                 return
             # Not waited for: who has the lock makes a file, or takes it and asks for another one.
             if self._lock.acquire(blocking=False):
                 try:
-                    if not self._ready:
+                    if self._is_wanted and not self._ready:
                         self._make_quietly()
                 finally:
                     self._lock.release()
