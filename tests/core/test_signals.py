@@ -100,10 +100,18 @@ def records_of(store):
 
 def assert_whole(store, where):
     """The log decodes to its end, and its queue offsets have neither gaps nor doubles."""
-    records = records_of(store)
+    records = []
+    for batch in store.scan(check_crc=True):
+        assert batch.finding is None, where
+        records += zip(batch.physical_offset.tolist(), batch.queue_offset.tolist(), strict=True)
     assert [number for _, number in records] == list(range(len(records))), where
-    assert all(batch.finding is None for batch in store.scan(check_crc=True)), where
     return records
+
+
+def places(operation):
+    """The places to try where a store serves for all: its log grows, and is read each time."""
+    steps = {"put": 1, "wait": 1, "wait_dispatched": 2, "flush": 60}
+    return itertools.count(1, 1 if SOAK else steps.get(operation, 7))
 
 
 @pytest.mark.parametrize("flush", ["async", "sync"])
@@ -114,7 +122,7 @@ def test_ctrl_c_anywhere_leaves_the_log_whole_and_every_lock_free(
     witness = Witness()
     acknowledged = []
     store = open_small(tmp_path, [witness], flush=flush)
-    for at in itertools.count(1, 4 * STEP if operation == "flush" and not SOAK else 1):
+    for at in places(operation):
         store.put(message())
         before = len(records_of(store))
 
@@ -131,7 +139,7 @@ def test_ctrl_c_anywhere_leaves_the_log_whole_and_every_lock_free(
     records = assert_whole(store, "the end")
     other.do(store.close)
 
-    assert at > 10
+    assert at > 1
     assert set(acknowledged) <= {offset for offset, _ in records}
     assert witness.seen == [offset for offset, _ in records]
     with reput.open(tmp_path, "r", plugins=[Witness()]) as again:
@@ -191,7 +199,7 @@ def test_a_handler_that_puts_is_refused_inside_of_a_put_and_heard_outside(
             errors.append(str(error))
 
     store = open_small(tmp_path)
-    for at in itertools.count(1):
+    for at in places(operation):
         interrupts = Interrupts(at, put)
         with interrupts:
             OPERATIONS[operation](store)
