@@ -16,7 +16,7 @@ import reput
 from reput.errors import PluginError, PluginOrderError
 from reput.pluginrecord import PluginRecords
 from reput.progress import Progress, ProgressFile
-from reput.testing import FaultyDisk, QuickDisk
+from reput.testing import FaultyDisk, KillPoints, QuickDisk
 
 CONFIG = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 5},
@@ -138,6 +138,38 @@ def test_a_plugin_that_is_removed_gets_nothing_and_goes_on_where_it_stopped(tmp_
         assert again.offsets == offsets + more
 
     assert json.loads((tmp_path / "reput" / "manifest.json").read_text())["plugins"] == ["notes"]
+
+
+@pytest.mark.parametrize("was_suspended", [True, False])
+def test_a_plugin_that_was_removed_is_at_a_later_opening_as_its_user_left_it(
+    tmp_path, was_suspended
+):
+    with open_with(tmp_path, NotesPlugin()) as store:
+        put(store, 10)
+        if was_suspended:
+            store.suspend_plugin("notes")
+        store.remove_plugin("notes")
+
+    with open_with(tmp_path, NotesPlugin()) as store:
+        assert state_of(store, "notes").state == ("suspended" if was_suspended else "running")
+
+
+def test_a_kill_while_a_plugin_is_removed_does_not_leave_it_suspended(tmp_path):
+    root = tmp_path / "store"
+    root.mkdir()
+    disk = KillPoints(root, tmp_path / "killed")
+    with open_with(root, NotesPlugin(), disk=disk, threads=False) as store:
+        put(store, 10)
+        store.wait_dispatched()
+        with disk.watching():
+            store.remove_plugin("notes")
+            store.add_plugin(NotesPlugin())
+
+    def check(left, point):
+        with open_with(left, NotesPlugin(), threads=False) as store:
+            assert state_of(store, "notes").state == "running"
+
+    assert disk.check_each(check) > 10
 
 
 def test_what_cannot_be_added_or_removed_leaves_the_store_as_it_was(tmp_path):
