@@ -1,0 +1,33 @@
+"""All first-party plugins in one store, whose processes are killed, with readers beside.
+
+Nothing acknowledged is lost, nothing comes twice, nothing early, whatever the processes were at:
+puts of every kind, deliveries, check-backs, compaction, retention, a rebuild or a backfill.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+pytest.importorskip("reput_compaction")
+pytest.importorskip("reput_consumequeue")
+pytest.importorskip("reput_filter")
+pytest.importorskip("reput_index")
+pytest.importorskip("reput_schedule")
+pytest.importorskip("reput_transaction")
+
+from mixedlives import KILLS_VARIABLE, MixedLives
+
+from reput.testing.powercuts import is_soak
+
+pytestmark = pytest.mark.proof
+
+
+def test_killed_mixes_lose_double_and_hurry_nothing(tmp_path):
+    kills = int(os.environ.get(KILLS_VARIABLE) or (2_000 if is_soak() else 4))
+    lives = MixedLives(tmp_path)
+
+    lives.run(kills)
+
+    assert lives.killed_count >= kills

@@ -1,0 +1,239 @@
+"""`MixedLives`: kills the processes of stores that have all first-party plugins, and judges.
+
+A failure prints the command that goes through the same life again, and keeps the store.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import mixedplan as plan
+import mixedwriter
+from mixedjudge import Judge, Tail, Violation
+from mixedrest import REST_MS, bring_to_rest, look_as_reader
+
+from reput.testing import copy_store
+from reput.testing.powercuts import command_for
+
+SEED_VARIABLE = "REPUT_KILL_SEED"
+KILLS_VARIABLE = "REPUT_KILLS"
+HANG_SECONDS = 60.0
+
+
+class Processes:
+    """The process that forks writers and readers; a context manager."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+
+    def __enter__(self) -> Processes:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        path = os.pathsep.join(filter(None, [os.path.dirname(mixedwriter.__file__), *sys.path]))
+        environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
+        with self._log.open("ab") as log, theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, mixedwriter.__file__, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[theirs.fileno()],
+                env=environment,
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+        self._process.wait(HANG_SECONDS)
+
+    def start(self, function: str, **arguments: Any) -> int:
+        """Fork a process that calls the function; its id."""
+        return int(self._ask((function, arguments)))
+
+    def end(self, pid: int) -> int:
+        """Wait until it is dead; its status."""
+        handle = os.pidfd_open(pid)
+        try:
+            if not select.select([handle], [], [], HANG_SECONDS)[0]:
+                os.kill(pid, signal.SIGABRT)  # what its threads do goes to the log
+                select.select([handle], [], [], HANG_SECONDS)
+                raise Violation(f"the process hangs:\n{self.said()}")
+            return int(self._ask(("reap", pid)))
+        finally:
+            os.close(handle)
+
+    def kill(self, pid: int) -> None:
+        """Kill it; it may be dead."""
+        os.kill(pid, signal.SIGKILL)
+        self.end(pid)
+
+    def said(self) -> str:
+        """What processes wrote to their standard error."""
+        return self._log.read_text(encoding="utf-8", errors="replace")[-8_000:]
+
+    def _ask(self, request: Any) -> bytes:
+        self._connection.send(pickle.dumps(request))
+        answer = self._connection.recv(64)
+        assert answer, f"the process that forks is gone:\n{self.said()}"
+        return answer
+
+
+class MixedLives:
+    """Lives of stores, one after the other."""
+
+    def __init__(self, directory: Path) -> None:
+        seed, _, life = os.environ.get(SEED_VARIABLE, "").partition("/")
+        self.seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
+        self.killed: dict[str, int] = {}
+        self.ended = 0
+        self.acked_count = 0
+        self.read_count = 0
+        self.delivered_count = 0
+        self._only_life = int(life) if life else None
+        self._directory = directory
+        self._seconds = 0.0
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.killed.items()))
+        return (
+            f"{self.killed_count} kills ({kinds}), {self.ended} ended, {self.acked_count} messages "
+            f"acknowledged, {self.delivered_count} delivered, {self.read_count} read beside, "
+            f"{self._seconds:.0f} s, seed {self.seed}"
+        )
+
+    @property
+    def killed_count(self) -> int:
+        """Processes killed by now."""
+        return sum(self.killed.values())
+
+    def run(self, kills: int) -> None:
+        """Kill as many.
+
+        Raises:
+            AssertionError: something is not as it must be; tells how to see it again.
+        """
+        started, number = time.monotonic(), 0
+        with Processes(self._directory / "processes.log") as processes:
+            while self.killed_count < kills:
+                life = number if self._only_life is None else self._only_life
+                self._live(processes, plan.Life(self.seed, life), kills)
+                number += 1
+                self._seconds = time.monotonic() - started
+        sys.stdout.write(f"\n{self}\n")
+
+    def _live(self, processes: Processes, life: plan.Life, kills: int) -> None:
+        home = self._directory / "life"
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        root, judge = home / "store 0", Judge()
+        for death in life.deaths():
+            judge.ahead_ms += death.jump_ms
+            try:
+                with self._readers(processes, death, root, home) as tails:
+                    status = self._die(processes, death, root, home, judge)
+                root, judge = self._look(death, root, judge, status, tails)
+            except Exception as error:
+                again = command_for(SEED_VARIABLE, f"{life.seed}/{life.number}")
+                raise AssertionError(
+                    f"{type(error).__name__}: {error}\n"
+                    f"life {life.number}, death {death.number} after {self.killed_count} kills: "
+                    f"{death}\n{dict(death.sections)}\n"
+                    f"the store as it was left: {root}\n{processes.said()}"
+                    f"the same life again, as far as threads allow:\n  {again}\n"
+                    f"and again and again: {KILLS_VARIABLE}=1000 {again}"
+                ) from error
+            if judge.is_blind or self.killed_count >= kills:
+                break
+        self.acked_count += sum(
+            told.place is not None or told.half is not None for told in judge.told.values()
+        )
+        self.delivered_count += len(judge.where)
+
+    # ------------------------------------------------------------------ deaths
+
+    def _die(
+        self, processes: Processes, death: plan.Death, root: Path, home: Path, judge: Judge
+    ) -> dict[str, Any]:
+        journal = home / f"journal {death.number}"
+        pid = processes.start(
+            "write",
+            root=os.fspath(root),
+            journal=os.fspath(journal),
+            death=death,
+            ahead_ms=judge.ahead_ms,
+        )
+        status = processes.end(pid)
+        end = judge.hear(Tail(journal).lines())
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            kind = f"{death.job} {end['phase']}"
+            self.killed[kind] = self.killed.get(kind, 0) + 1
+        elif status == 0:
+            self.ended += 1
+        else:
+            raise Violation(f"the process failed: {os.waitstatus_to_exitcode(status)}")
+        return end
+
+    @contextmanager
+    def _readers(
+        self, processes: Processes, death: plan.Death, root: Path, home: Path
+    ) -> Iterator[list[Tail]]:
+        """Processes that read beside."""
+        tails, pids = [], []
+        for number in range(death.seed % 3):
+            path = home / f"reader {death.number} {number}"
+            tails.append(Tail(path))
+            pids.append(
+                processes.start(
+                    "read",
+                    root=os.fspath(root),
+                    journal=os.fspath(path),
+                    seed=death.seed + number,
+                )
+            )
+        try:
+            yield tails
+        finally:
+            for pid in pids:
+                processes.kill(pid)
+
+    # ------------------------------------------------------------------ looking
+
+    def _look(
+        self, death: plan.Death, root: Path, judge: Judge, end: dict[str, Any], tails: list[Tail]
+    ) -> tuple[Path, Judge]:
+        """Judge what is left; the store and the knowledge to go on with."""
+        if not root.exists():
+            return root, judge
+        mended = root.with_name(f"store {death.number + 1}")
+        copy_store(root, mended)
+        look_as_reader(root, judge, end["floor"])
+        for tail in tails:
+            self.read_count += judge.check_reader(tail.lines())
+        after = judge.copy()
+        bring_to_rest(
+            mended,
+            after,
+            death.sections,
+            time.time_ns() // 1_000_000 + judge.ahead_ms,
+            random.Random(death.seed),
+            compares=death.compares,
+        )
+        after.ahead_ms += REST_MS
+        if death.goes_on_mended:
+            shutil.rmtree(root)
+            return mended, after
+        shutil.rmtree(mended)
+        return root, judge

@@ -1,0 +1,172 @@
+"""What the writers of a mixed life do: every kind of message, and what befalls their stores.
+
+A message's body begins with an id that says what is to become of it, so that whoever looks at the
+log knows without being told: ``death.thread.number-kind``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+PLUGINS: Final = ("compaction", "consumequeue", "filter", "index", "schedule", "transaction")
+
+PLAIN: Final = "plain"
+LEVEL: Final = "level"
+TIMED: Final = "timed"
+COMMITTED: Final = "commit"
+ROLLED_BACK: Final = "rollback"
+KEYED: Final = "keyed"
+TOPIC_OF: Final = {
+    PLAIN: "plain",
+    LEVEL: "late",
+    TIMED: "late",
+    COMMITTED: "paid",
+    ROLLED_BACK: "paid",
+    KEYED: "latest",
+}
+QUEUES: Final = 2
+KEYS: Final = 7
+"""Keys of a queue whose latest message is kept."""
+
+WRITE: Final = "write"
+REBUILD: Final = "rebuild"
+BACKFILL: Final = "backfill"
+
+OPENING: Final = "opening"
+WRITING: Final = "writing"
+CLOSING: Final = "closing"
+FULLY: Final = "fully"
+"""Phase of a process that is not killed."""
+
+FILE_SIZE: Final = 16_384
+LEVELS: Final = "0s 1s 2s"
+
+
+@attrs.frozen(kw_only=True)
+class Death:
+    """One process that works on the store, and its end."""
+
+    seed: int
+    number: int
+    job: str
+    plugin: str
+    """Which one is backfilled."""
+    phase: str
+    """In which it is killed: at an operation of its disk, or after some time."""
+    operation: int | None
+    seconds: float
+    threads: int
+    calls: int
+    """Calls of each producer before the store is closed."""
+    jump_ms: int
+    """How far the clock has gone since the death before."""
+    sections: Mapping[str, Mapping[str, Any]]
+    goes_on_mended: bool
+    compares: bool
+    """Whether the derived files are compared with those of a rebuild."""
+
+    def __str__(self) -> str:
+        when = f"operation {self.operation}" if self.operation else f"{self.seconds:.3f} s"
+        what = f"{self.job} of {self.plugin}" if self.job == BACKFILL else self.job
+        return f"{what}, killed at {when} into {self.phase}, {self.threads} producers"
+
+
+@attrs.frozen
+class Life:
+    """One store from its first byte on; everything follows from the seed and the number."""
+
+    seed: int
+    number: int
+
+    def sections(self, chance: random.Random) -> dict[str, dict[str, Any]]:
+        """Options that stay the same as long as the store lives."""
+        return {
+            "commitlog": {
+                "file_size": FILE_SIZE,
+                "preallocate": chance.random() < 0.5,
+                "record_crc": chance.random() < 0.2,
+                "flush_timeout_ms": 60_000,
+            },
+            "consumequeue": {
+                "units_per_file": chance.choice((7, 30)),
+                "extend": chance.random() < 0.5,
+                "extend_file_size": 1_024,
+            },
+            "index": {"slots_per_file": 50, "items_per_file": chance.choice((20, 60))},
+            "filter": {"bit_maps": chance.random() < 0.5},
+            "schedule": {
+                "delay_levels": LEVELS,
+                "precision_ms": chance.choice((10, 100, 1_000)),
+                "roll_window_slots": chance.choice((20, 172_800)),
+                "timer_log_file_size": 4_096,
+            },
+            "transaction": {
+                "timeout_ms": 200,
+                "check_interval_ms": 100,
+                "snapshot_size": 4_096,
+                "op_batch_interval_ms": chance.choice((0, 50, 3_000)),
+                "op_messages": chance.choice(("batched", "single")),
+            },
+            "compaction": {
+                "topics": ["latest"],
+                "log_file_size": 4_096,
+                "queue_file_size": 46 * chance.choice((4, 20)),
+                "interval_ms": chance.choice((20, 200)),
+                "roll_ms": chance.choice((0, 50)),
+                "offset_map_size": 1 << 16,
+            },
+        }
+
+    def deaths(self) -> Iterator[Death]:
+        """What happens to it."""
+        chance = random.Random(f"{self.seed}/{self.number}")
+        lasting = self.sections(chance)
+        for number in range(chance.randint(5, 12)):
+            changing = {
+                "flush": chance.choice(("async", "async", "sync")),
+                "read_horizon": chance.choice(("", "appended", "durable")),
+                "flush_interval_ms": chance.choice((1, 5, 500)),
+                "plugin_flush_interval_ms": chance.choice((1, 5, 20, 1_000)),
+            }
+            job = WRITE
+            if number and chance.random() < 0.2:
+                job = chance.choice((REBUILD, BACKFILL))
+            phase = chance.choices((OPENING, WRITING, CLOSING, FULLY), (25, 50, 20, 5))[0]
+            by_operation = chance.random() < 0.6
+            most = {OPENING: 120, WRITING: 1_500, CLOSING: 150, FULLY: 1}[phase]
+            longest = {OPENING: 0.05, WRITING: 0.4, CLOSING: 0.05, FULLY: 0.0}[phase]
+            yield Death(
+                seed=chance.getrandbits(48),
+                number=number,
+                job=job,
+                plugin=chance.choice(("consumequeue", "index", "schedule", "transaction")),
+                phase=phase,
+                operation=int(most ** chance.random()) if by_operation else None,
+                seconds=chance.random() * longest,
+                threads=chance.choice((1, 1, 2, 3)),
+                calls=chance.choice((4, 20)) if phase in (CLOSING, FULLY) else 60,
+                jump_ms=chance.choice((0, 0, 500, 1_500, 4_000)),
+                sections={**lasting, "commitlog": {**lasting["commitlog"], **changing}},
+                goes_on_mended=chance.random() < 0.25,
+                compares=chance.random() < 0.25,
+            )
+
+
+def id_of(body: bytes) -> str:
+    """The id that a body begins with."""
+    return body.split(b":", 1)[0].decode()
+
+
+def kind_of(name: str) -> str:
+    """Of which kind the message with that id is."""
+    return name.rsplit("-", 1)[1]
+
+
+def body_for(name: str, chance: random.Random) -> bytes:
+    """A body with that id."""
+    size = chance.randint(0, 120) if chance.random() < 0.95 else chance.randint(0, 3_000)
+    return f"{name}:".encode() + chance.randbytes(size)

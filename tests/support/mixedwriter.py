@@ -1,0 +1,332 @@
+"""The processes of a mixed life: ``python mixedwriter.py SOCKET`` forks them, and reaps them.
+
+A writer does all that the first-party plugins offer, at once, from several threads; it writes what
+it is about to do, and what came of it, to a journal, a line in one write each, which a kill leaves.
+A reader follows queues and asks for keys beside it, and writes down what it has seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import os
+import pickle
+import random
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import mixedplan as plan
+from mixedreader import Journal, read
+from mixedrest import check_back
+
+import reput
+import reput.rebuild.local
+from reput.errors import StoreNotFoundError
+from reput.progress import Progress, ProgressFile
+from reput.retention import RetentionConfig
+from reput.testing.mortaldisk import MortalDisk
+from reput_schedule import delayed
+from reput_transaction import TransactionEndedError
+
+START_SIZE = 1 << 18
+
+
+class Clock:
+    """The system's, and ahead of it; only ever ahead by more."""
+
+    def __init__(self, ahead_ms: int) -> None:
+        self.ahead_ms = ahead_ms
+
+    def __call__(self) -> int:
+        return time.time_ns() // 1_000_000 + self.ahead_ms
+
+
+# --------------------------------------------------------------------------- writers
+
+
+class Writer:
+    """One process that opens the store for writing."""
+
+    def __init__(self, root: str, journal: str, death: plan.Death, ahead_ms: int) -> None:
+        self.root = root
+        self.journal = Journal(journal)
+        self.death = death
+        self.clock = Clock(ahead_ms)
+        self.disk = MortalDisk(flushes=False, maps=death.operation is not None)
+        self.store: Any = None
+        self.parked: list[tuple[str, Any]] = []
+        """Timed messages that may be cancelled."""
+
+    def run(self) -> None:
+        {plan.WRITE: self.write, plan.REBUILD: self.rebuild, plan.BACKFILL: self.backfill}[
+            self.death.job
+        ]()
+
+    def enter(self, phase: str) -> None:
+        self.journal.note("phase", phase=phase, ahead_ms=self.clock.ahead_ms)
+        if phase == self.death.phase:
+            if self.death.operation is not None:
+                self.disk.die_at(self.death.operation)
+            else:
+                threading.Timer(self.death.seconds, _die).start()
+
+    def open(self) -> Any:
+        self.enter(plan.OPENING)
+        return reput.open(
+            self.root,
+            plugins=plan.PLUGINS,
+            config=self.death.sections,
+            disk=self.disk,
+            clock=self.clock,
+        )
+
+    def close(self) -> None:
+        self.enter(plan.CLOSING)
+        self.store.close()
+        self.journal.note("closed")
+
+    def write(self) -> None:
+        self.store = self.open()
+        self.store.on_check(check_back)
+        self.enter(plan.WRITING)
+        threads = [
+            threading.Thread(target=self.guarded, args=(self.produce, number))
+            for number in range(self.death.threads)
+        ]
+        threads.append(threading.Thread(target=self.guarded, args=(self.keep_house, 99)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.close()
+
+    def rebuild(self) -> None:
+        self.enter(plan.OPENING)
+        self.enter(plan.WRITING)
+        self.enter(plan.CLOSING)
+        with contextlib.suppress(StoreNotFoundError):  # none was made before the kill
+            reput.rebuild.local.rebuild(self.root, jobs=1, disk=self.disk)
+        self.journal.note("rebuilt")
+
+    def backfill(self) -> None:
+        """As ``reput backfill --from-start`` does it."""
+        path = os.path.join(self.root, "reput", "progress", self.death.plugin)
+        self.disk.make_directory(os.path.dirname(path))
+        file = ProgressFile(path, self.disk)
+        file.load()
+        file.save(Progress(0, -1, 1))
+        file.save(Progress(0))
+        self.store = self.open()
+        self.enter(plan.WRITING)
+        self.store.wait_dispatched()
+        self.close()
+
+    def guarded(self, function: Callable[[random.Random, int], None], number: int) -> None:
+        try:
+            function(random.Random(f"{self.death.seed}:{number}"), number)
+        except BaseException:
+            text = traceback.format_exc()
+            self.journal.note("error", text=text)
+            os._exit(3)
+
+    # ------------------------------------------------------------------ producers
+
+    def produce(self, chance: random.Random, thread: int) -> None:
+        kinds = (self.plain, self.many, self.level, self.timed, self.cancel, self.block)
+        more = (self.half, self.keyed, self.flush)
+        weights = (20, 5, 10, 14, 3, 6, 8, 20, 2)
+        number = 0
+        for _ in range(self.death.calls):
+            call = chance.choices((*kinds, *more), weights)[0]
+            names = [f"{self.death.number}.{thread}.{number + each}" for each in range(5)]
+            number += 5
+            call(chance, names)
+
+    def told(self, call: Callable[[], Any], kind: str, names: list[str], **facts: Any) -> Any:
+        self.journal.note("begin", names=names, kind=kind, **facts)
+        receipts = call()
+        if receipts is not None:
+            places = [[each.physical_offset, each.queue_offset] for each in receipts]
+            self.journal.note("done", names=names, places=places)
+        return receipts
+
+    def message(
+        self, chance: random.Random, name: str, kind: str, **options: Any
+    ) -> tuple[str, reput.Message]:
+        name = f"{name}-{kind}"
+        message = reput.Message(
+            plan.TOPIC_OF[kind],
+            options.pop("body", None) or plan.body_for(name, chance),
+            chance.randrange(plan.QUEUES),
+            tags=chance.choice((None, "TagA", "paid")),
+            keys=options.pop("keys", f"key-{name}"),
+            **options,
+        )
+        return name, message
+
+    def plain(self, chance: random.Random, names: list[str]) -> None:
+        name, message = self.message(chance, names[0], plan.PLAIN)
+        self.told(lambda: [self.store.put(message)], plan.PLAIN, [name])
+
+    def many(self, chance: random.Random, names: list[str]) -> None:
+        made = [self.message(chance, name, plan.PLAIN) for name in names]
+        known = [name for name, _ in made]
+        self.told(lambda: self.store.put_many([each for _, each in made]), plan.PLAIN, known)
+
+    def level(self, chance: random.Random, names: list[str]) -> None:
+        name, message = self.message(chance, names[0], plan.LEVEL)
+        level = chance.choice((1, 1, 2, 3))
+        late = delayed(message, level=level)
+        self.told(lambda: [self.store.put(late)], plan.LEVEL, [name], level=level)
+
+    def timed(self, chance: random.Random, names: list[str]) -> None:
+        name, message = self.message(chance, names[0], plan.TIMED)
+        due = self.clock() + chance.choice((0, 15, 60, 150, 400, 1_200, 2_500, 6_000))
+        late = delayed(message, deliver_at=due)
+        receipts = self.told(lambda: [self.store.put(late)], plan.TIMED, [name], due=due)
+        if due - self.clock() > 1_000:
+            self.parked.append((name, receipts[0]))
+
+    def cancel(self, chance: random.Random, names: list[str]) -> None:
+        if not self.parked:
+            return
+        try:
+            name, receipt = self.parked.pop(chance.randrange(len(self.parked)))
+        except (IndexError, ValueError):
+            return  # another producer was quicker
+        with contextlib.suppress(ValueError):  # it is due already
+            self.told(lambda: [self.store.cancel(receipt)], "cancel", [name])
+
+    def block(self, chance: random.Random, names: list[str]) -> None:
+        kind = chance.choice((plan.COMMITTED, plan.ROLLED_BACK))
+        made = [self.message(chance, name, kind) for name in names[: chance.randint(1, 3)]]
+        known = [name for name, _ in made]
+        self.journal.note("begin", names=known, kind=kind)
+        try:
+            with self.store.transaction(group="shop") as transaction:
+                for name, message in made:
+                    half = transaction.put(message)
+                    self.journal.note("half", names=[name], places=[half.physical_offset])
+                if kind == plan.ROLLED_BACK:
+                    raise _OutOfStockError
+        except (_OutOfStockError, TransactionEndedError):
+            pass  # the latter: a check was quicker
+        self.journal.note("ended", names=known)
+
+    def half(self, chance: random.Random, names: list[str]) -> None:
+        kind = chance.choice((plan.COMMITTED, plan.ROLLED_BACK))
+        name, message = self.message(chance, names[0], kind)
+        self.journal.note("begin", names=[name], kind=kind)
+        half = self.store.prepare(message, group="shop")
+        self.journal.note("half", names=[name], places=[half.physical_offset])
+        if chance.random() < 0.4:
+            return  # a check will tell
+        try:
+            self.store.commit(half) if kind == plan.COMMITTED else self.store.rollback(half)
+        except TransactionEndedError:
+            pass  # a check was quicker
+        self.journal.note("ended", names=[name])
+
+    def keyed(self, chance: random.Random, names: list[str]) -> None:
+        key = f"k{chance.randrange(plan.KEYS)}"
+        name, message = self.message(chance, names[0], plan.KEYED, keys=key)
+        self.told(lambda: [self.store.put(message)], plan.KEYED, [name])
+
+    def flush(self, chance: random.Random, names: list[str]) -> None:
+        self.store.flush()
+
+    # ------------------------------------------------------------------ beside the producers
+
+    def keep_house(self, chance: random.Random, thread: int) -> None:
+        jobs = (self.jump, self.clean, self.compact, self.renew, self.look, self.flush)
+        for _ in range(self.death.calls // 3):
+            job = chance.choices(jobs, (10, 8, 5, 4, 10, 4))[0]
+            job(chance, [])
+            threading.Event().wait(chance.random() * 0.01)  # producers have their turn
+
+    def jump(self, chance: random.Random, names: list[str]) -> None:
+        self.clock.ahead_ms += chance.choice((5, 100, 700))
+        self.journal.note("jump", ahead_ms=self.clock.ahead_ms)
+        self.store.work()
+
+    def clean(self, chance: random.Random, names: list[str]) -> None:
+        kept = chance.choice((4, 8))
+        self.journal.note("clean")
+        report = self.store.clean_log(config=RetentionConfig(max_bytes=kept * plan.FILE_SIZE))
+        self.journal.note("cleaned", min=report.min_physical_offset)
+
+    def compact(self, chance: random.Random, names: list[str]) -> None:
+        self.store.plugin_objects["compaction"].compact()
+
+    def renew(self, chance: random.Random, names: list[str]) -> None:
+        """Take a plugin away while others work, and add it."""
+        name = chance.choice(("index", "filter"))
+        self.store.remove_plugin(name)
+        self.store.add_plugin(name, dict(self.death.sections[name]))
+
+    def look(self, chance: random.Random, names: list[str]) -> None:
+        self.store.scheduled()
+        self.store.dangling()
+        for info in self.store.queues():
+            self.store.read(info.topic, info.queue_id, info.min_queue_offset)
+
+
+class _OutOfStockError(Exception):
+    pass
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write(root: str, journal: str, death: plan.Death, ahead_ms: int) -> None:
+    """The life of a writer."""
+    Writer(root, journal, death, ahead_ms).run()
+
+
+# --------------------------------------------------------------------------- the template
+
+
+def main() -> None:
+    """Fork processes until the other end hangs up."""
+    faulthandler.enable()
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    import reput_compaction  # noqa: F401
+    import reput_consumequeue  # noqa: F401
+    import reput_filter  # noqa: F401
+    import reput_index  # noqa: F401
+
+    gc.freeze()
+    functions: dict[str, Callable[..., None]] = {"write": write, "read": read}
+    while True:
+        data = connection.recv(START_SIZE)
+        if not data:
+            return
+        name, arguments = pickle.loads(data)
+        if name == "reap":
+            connection.send(b"%d" % os.waitpid(arguments, 0)[1])
+            continue
+        pid = os.fork()
+        if pid == 0:
+            connection.close()
+            status = 1
+            try:
+                functions[name](**arguments)
+                status = 0
+            except BaseException:
+                Journal(arguments["journal"]).note("error", text=traceback.format_exc())
+            finally:
+                sys.stderr.flush()
+                os._exit(status)
+        connection.send(b"%d" % pid)
+
+
+if __name__ == "__main__":
+    main()
