@@ -33,7 +33,7 @@ from reput.deadletters import DeadLetterFile
 from reput.disk import Disk, FilePool
 from reput.dispatcher import Dispatcher
 from reput.encode import Encoder
-from reput.errors import StoreNotFoundError
+from reput.errors import CorruptFileError, StoreNotFoundError
 from reput.flush import LogFlusher
 from reput.forked import guard, guard_disk
 from reput.housekeeping import Housekeeping
@@ -169,6 +169,8 @@ class _Opening:
         self.records = PluginRecords(root, disk)
         self.ledger = LossLedger(root, disk, clock or system_clock)
         self.calls = PluginCalls(root, now=disk.monotonic)
+        self.problems: list[str] = []
+        """What of the store cannot be used, in words; a writer refuses it instead."""
         self.floors = QueueFloors(root, disk, writable=writable)
 
     # ------------------------------------------------------------------ the steps
@@ -201,8 +203,10 @@ class _Opening:
         closed = CloseRecord.load(self.root, self.disk)
         clean = not self.abort.present or (closed is not None and self.abort.left_on_purpose)
 
-        manifest = Manifest.load(self.root, self.disk)
+        manifest = self._manifest()
         names, sections = decide(manifest, wanted, given, forget, self.writable)
+        if not self.writable and wanted is None:
+            names, sections = self._usable(names, sections)
         plugins = self.plugins = PluginSet(names, sections)
         config = build_config(CommitLogConfig, LOG_SECTION, sections.get(LOG_SECTION, {}))
         rules = build_config(DispatchConfig, DISPATCH_SECTION, sections.get(DISPATCH_SECTION, {}))
@@ -352,6 +356,7 @@ class _Opening:
             live=live,
             cleaner=cleaner,
             recovery=recovery,
+            problems=tuple(self.problems),
             pool=self.pool,
             lock=self.lock,
             abort=self.abort,
@@ -365,6 +370,30 @@ class _Opening:
             # Last: they put messages and read queues.
             live.workers.start()
         return store
+
+    def _manifest(self) -> Manifest | None:
+        """The manifest; who only reads can do without one that is damaged."""
+        try:
+            return Manifest.load(self.root, self.disk)
+        except (CorruptFileError, OSError) as error:
+            if self.writable:
+                raise
+            self.problems.append(f"the store's plugins and options are not known: {error}")
+            return None
+
+    def _usable(
+        self, names: list[str | Plugin], sections: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[list[str | Plugin], Mapping[str, Mapping[str, Any]]]:
+        """Without the plugins that are not installed: who only reads lets no files fall behind."""
+        known = {found.name for found in installed()}
+        missing = [name for name in names if isinstance(name, str) and name not in known]
+        for name in missing:
+            self.problems.append(
+                f"the store's plugin {name!r} is not installed, so what it keeps is not shown "
+                f"(a first-party one comes with: pip install reput-{name})"
+            )
+        kept = {name: options for name, options in sections.items() if name not in missing}
+        return [name for name in names if name not in missing], kept
 
     def _make_log(self, directory: str, config: CommitLogConfig, known_file_size: int) -> CommitLog:
         encoder = Encoder(

@@ -74,6 +74,7 @@ class Store(StoreFacts):
         live: LivePlugins | None,
         cleaner: Cleaner | ReadOnlyCleaner,
         recovery: Recovery,
+        problems: Sequence[str],
         pool: FilePool,
         lock: StoreLock | None,
         abort: AbortFile,
@@ -91,6 +92,8 @@ class Store(StoreFacts):
         """Options of the commit log."""
         self.recovery = recovery
         """What opening found at the end of the log."""
+        self.problems = tuple(problems)
+        """What of the store cannot be used, in words; always empty in one that is writable."""
         self.retention = cleaner.planner.config
         """Options that say how long messages are kept."""
         self._cleaner = cleaner

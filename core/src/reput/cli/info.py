@@ -159,6 +159,7 @@ def _document(facts: _Facts) -> dict[str, Any]:
     return {
         "path": store.root,
         "written_by": traces.written_by,
+        "problems": list(store.problems),
         "clean": store.clean,
         "abort_file": traces.abort,
         "writer_pid": traces.writer_pid,

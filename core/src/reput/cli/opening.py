@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput.cli.exitcodes import ExitCode
-from reput.cli.failures import Failure
+from reput.cli.failures import Failure, warn
 from reput.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def open_to_read(path: str, *, plugins: Iterable[str] | None = None) -> Iterator
             follow_links=follows_links(),
         )
     with store:
+        for problem in store.problems:
+            warn(problem)
         yield store
 
 

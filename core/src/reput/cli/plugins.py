@@ -57,7 +57,10 @@ def _show_store(path: str, *, plan: bool, as_json: bool) -> None:
         if as_json:
             documents = pluginstates.plugin_documents(store, pluginstates.states_of(store))
             steps = pluginstates.plan_documents(store)
-            print_json({"path": store.root, "plugins": documents, "plan": steps})
+            problems = list(store.problems)
+            print_json(
+                {"path": store.root, "problems": problems, "plugins": documents, "plan": steps}
+            )
         elif not store.plan():
             click.echo(f"The store at {store.root} uses no plugins.")
         elif plan:

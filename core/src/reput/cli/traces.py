@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from reput.checkpoint import Checkpoint
 from reput.disk import Disk, Entry
-from reput.manifest import Manifest
+from reput.manifest import OWN_DIRECTORY
 
 __all__ = ["Traces", "traces_of"]
 
@@ -59,7 +59,7 @@ def traces_of(root: str, disk: Disk) -> Traces:
 
 
 def _writer(root: str, names: set[str], checkpoint: Checkpoint | None, disk: Disk) -> str:
-    if disk.exists(Manifest.path(root)):
+    if OWN_DIRECTORY in names:  # the manifest in it may be gone, or not readable
         return "reput"
     later = checkpoint is not None and (checkpoint.replica_offset or checkpoint.confirm_offset)
     return "rocketmq 5" if later or not names.isdisjoint(_FIVE) else "rocketmq"
