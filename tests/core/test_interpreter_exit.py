@@ -1,0 +1,50 @@
+"""An interpreter that ends with a store open loses nothing that was put."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import reput
+
+OPEN = """
+import atexit, sys, threading
+import reput
+config = {"commitlog": {"file_size": 1 << 20}}
+store = reput.open(sys.argv[1], plugins=[], config=config)
+print(store.put(reput.Message("T", b"x")).physical_offset, flush=True)
+"""
+WAYS = {
+    "no-close": "",
+    "atexit": "atexit.register(store.close)",
+    "daemon-thread-that-puts": """
+begun = threading.Event()
+def put():
+    while True:
+        sys.stdout.write(f"{store.put(reput.Message('T', b'x')).physical_offset}\\n")
+        begun.set()
+threading.Thread(target=put, daemon=True).start()
+begun.wait()
+""",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_interpreter_that_ends_with_a_store_open_ends_and_loses_nothing(tmp_path, way):
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN + WAYS[way], str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stderr
+    # The last line may be cut where a thread was ended in the middle of it.
+    acknowledged = {int(line) for line in done.stdout.splitlines(keepends=True) if line[-1] == "\n"}
+    with reput.open(tmp_path) as store:
+        found = {offset for batch in store.scan() for offset in batch.physical_offset.tolist()}
+        assert store.clean == (way == "atexit")
+    assert acknowledged
+    assert acknowledged <= found
