@@ -47,6 +47,10 @@ def _measure(asked: argparse.Namespace) -> int:
     if not cases:
         print("no such case; --list shows them", file=sys.stderr)
         return 2
+    if asked.smoke:
+        from benchmarks.smoke import smoke
+
+        return smoke(cases, asked.directory)
     options = Options(
         directory=asked.directory,
         rounds=asked.rounds or (1 if asked.quick else 3),
@@ -109,6 +113,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--quick", action="store_true", help="a tenth of the work, once: a smoke run"
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="run each case once on next to nothing, no figures"
     )
     parser.add_argument(
         "--rounds", type=int, default=0, metavar="N", help="repeats of all (3; quick: 1)"

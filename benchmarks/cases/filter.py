@@ -91,7 +91,7 @@ def read_filtered(trial: Trial, *, by: str) -> None:
     """Read all queues; one message in a hundred is wanted."""
     import reput_filter
 
-    count = _whole(trial.count(_READ_COUNT))
+    count = _whole(trial.count(_READ_COUNT, least=20_000))
     wanted: MessageFilter | None
     with _filled(trial, count, bit_maps=by == "bit-map") as store:
         if by == "tags":
