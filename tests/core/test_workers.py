@@ -346,3 +346,14 @@ def test_methods_that_cannot_be_asked_for_cost_nobody_the_store(tmp_path):
         store.put(reput.Message("T", b"a"))
         with pytest.raises(AttributeError, match="neither the store"):
             store.greet()
+
+
+def test_a_worker_that_has_a_thread_is_given_no_second_one(tmp_path):
+    with open_with(tmp_path, Echo()) as store:
+        workers = store._live.workers
+        before = [thread for thread in threading.enumerate() if "reput-work" in thread.name]
+
+        workers.start()  # as one that `look_after` overtook on the thread that flushes plugins
+
+        after = [thread for thread in threading.enumerate() if "reput-work" in thread.name]
+    assert after == before != []

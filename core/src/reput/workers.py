@@ -75,6 +75,7 @@ class Workers:
         self._threads = threads
         self._workers: dict[str, Worker] = {}
         self._is_running = False
+        self._starting = threading.RLock()
         loop.after_tell = self.wake_all
 
     # ------------------------------------------------------------------ who there is
@@ -201,15 +202,22 @@ class Workers:
                 self._start(worker)
 
     def _start(self, worker: Worker) -> None:
-        # Set before it runs: by this the call knows that it is made on a thread of ours.
-        worker.thread = threading.Thread(
-            target=self._run, args=(worker,), name=f"reput-work-{worker.name}", daemon=True
-        )
-        try:
-            worker.thread.start()
-        except RuntimeError as error:  # a limit on processes; `look_after` tries again
-            worker.thread = None
-            logger.warning("no thread for work, tried again name=%s error=%s", worker.name, error)
+        # `start` and `look_after` are on different threads: with two threads for one worker, what
+        # is due would be delivered by both.
+        with self._starting:
+            if worker.thread is not None:
+                return
+            # Set before it runs: by this the call knows that it is made on a thread of ours.
+            worker.thread = threading.Thread(
+                target=self._run, args=(worker,), name=f"reput-work-{worker.name}", daemon=True
+            )
+            try:
+                worker.thread.start()
+            except RuntimeError as error:  # a limit on processes; `look_after` tries again
+                worker.thread = None
+                logger.warning(
+                    "no thread for work, tried again name=%s error=%s", worker.name, error
+                )
 
     def _run(self, worker: Worker) -> None:
         while not worker.is_leaving:
