@@ -88,7 +88,7 @@ def bring_to_rest(
         if judge.is_blind:
             return
         judge.check_queues(store)
-        judge.check_scheduled(store)
+        judge.check_scheduled(store, now)
         _pass_time(store, clock)
         judge.take(store)
         judge.check_states(store)
