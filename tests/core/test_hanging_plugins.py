@@ -186,7 +186,7 @@ def test_the_last_one_to_come_back_tells():
     gates[1].set()
     until(lambda: told)
 
-    assert calls.begin("any", "reput_work") is None
+    assert not calls.begin(calls.ready("any", "reput_work"))
     with pytest.raises(reput.errors.StoreClosedError):
         calls.start("any", "reput_flush", lambda: None)
 

@@ -298,7 +298,8 @@ def test_a_flush_that_advances_is_waited_for_however_long_it_takes(tmp_path):
 def test_a_call_hangs_when_it_has_not_advanced_for_so_long():
     now = [100.0]
     calls = PluginCalls(now=lambda: now[0])
-    call = calls.begin("any", "reput_flush")
+    call = calls.ready("any", "reput_flush")
+    assert calls.begin(call)
 
     for _ in range(10):
         now[0] += 0.9

@@ -13,6 +13,7 @@ from interrupts import Interrupts, interrupt, interrupted
 import reput
 from reput.errors import ServiceNotAvailableError, StoreClosedError
 from reput.plugin import Plugin
+from reput.plugincalls import PluginCalls
 from reput.testing import QuickDisk
 
 SOAK = os.environ.get("REPUT_SOAK") == "1"
@@ -246,6 +247,24 @@ def test_ctrl_c_anywhere_in_close_leaves_a_store_that_a_second_close_gives_up(tm
 
         with reput.open(path, plugins=[Witness()], disk=QuickDisk()) as again:
             assert_whole(again, interrupts.where)
+        if interrupts.where is None:
+            break
+    assert at > 1
+
+
+@pytest.mark.parametrize("threads", [True, False], ids=["thread", "no-thread"])
+def test_ctrl_c_anywhere_in_a_call_of_a_plugin_leaves_nobody_inside(threads):
+    for at in itertools.count(1):
+        calls, told = PluginCalls(threads=threads), []
+
+        with interrupted(at) as interrupts:
+            calls.start("any", "reput_flush", lambda: None).wait(SECONDS)
+        for call in calls.running():  # made by its thread all the same, or is about to be
+            assert call.wait(SECONDS), interrupts.where
+        calls.refuse()
+        calls.after_last(lambda told=told: told.append("last"))
+
+        assert told == ["last"], interrupts.where
         if interrupts.where is None:
             break
     assert at > 1

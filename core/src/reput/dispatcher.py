@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +11,7 @@ import attrs
 if TYPE_CHECKING:
     from reput.batch import DispatchBatch
     from reput.lane import Lane
+    from reput.plugincalls import Call
 
 __all__ = [
     "HALTED",
@@ -100,8 +100,8 @@ class Dispatcher:
     dispatch: Callable[..., Any] | None
     """Its hook; None for a plugin that derives nothing."""
     requires: frozenset[str] = frozenset()
-    enriching: threading.Lock = attrs.field(factory=threading.Lock)
-    """Held while a lane is inside of its `reput_enrich`."""
+    enriching: Call | None = None
+    """The last call of its `reput_enrich`; while it is not done, no other is made."""
     lane: Lane | None = None
     """The thread that drives it."""
     last_record_offset: int = -1

@@ -240,6 +240,21 @@ class Housekeeping:
         self, targets: dict[str, _Target], patience: float | None, *, in_any_state: bool = False
     ) -> dict[str, str]:
         """Flush plugins until each is on disk as far as its target says; why one is not."""
+        asked: list[Call] = []
+        try:
+            return self._bring_all(targets, patience, asked, in_any_state)
+        finally:
+            for call in asked:
+                self._calls.leave(call)
+
+    def _bring_all(
+        self,
+        targets: dict[str, _Target],
+        patience: float | None,
+        asked: list[Call],
+        in_any_state: bool,
+    ) -> dict[str, str]:
+        me = threading.get_ident()
         missed: dict[str, str] = {}
         failures: list[OSError] = []
         deadline = None if patience is None else time.monotonic() + patience
@@ -248,20 +263,22 @@ class Housekeeping:
             with self._lock:
                 self._check_open()
                 self._settle()
-                waiting, entered = {}, []
+                waiting = {}
                 for name, target in list(left.items()):
                     failure = self._why_not_saved(name, target)
                     if failure is not None:
                         failures.append(failure)
                     elif not self._is_met(target) and self._is_alive(target, missed, in_any_state):
                         if name not in self._begun:
-                            entered.append((self._enter(target), name))
+                            self._enter(target, asked)
                         waiting[name] = self._begun[name]
                         continue
                     del left[name]
-            for call, name in entered:
-                # Not under the lock: without threads the plugin runs in here.
-                self._calls.make(call, self._flush_hooks.get(name, _nothing))
+            for name, call in waiting.items():
+                # Those entered above, or by the flush that this one, of a signal handler, has
+                # interrupted. Not under the lock: without threads the plugin runs in here.
+                if call.asker == me and not (call.is_given or call.thread or call.is_done):
+                    self._calls.make(call, self._flush_hooks.get(name, _nothing))
             for name, call in waiting.items():
                 if call.is_made_here:
                     missed[name] = f"this very thread is inside of {call.hook}"
@@ -311,15 +328,16 @@ class Housekeeping:
             f"{call.idle_seconds:.1f} s"
         )
 
-    def _enter(self, target: _Target) -> Call:
+    def _enter(self, target: _Target, asked: list[Call]) -> None:
         name = target.plugin.name
-        call = self._calls.enter(name, "reput_flush")
-        if call is None:
+        call = self._calls.ready(name, "reput_flush")
+        call.asker = threading.get_ident()
+        call.facts = _Flush(target, self._begun_count + 1)
+        asked.append(call)  # from here on it is left in any case
+        if not self._calls.enter(call):
             raise StoreClosedError(self._root)
         self._begun_count += 1
-        call.facts = _Flush(target, self._begun_count)
         self._begun[name] = call
-        return call
 
     def _settle(self) -> None:
         """Record what the flushes have brought to disk that returned by now."""
@@ -328,7 +346,11 @@ class Housekeeping:
                 continue
             flush: _Flush = call.facts
             each = flush.target.plugin
+            if call.error is not None:
+                self._failed.add(name)  # first: Ctrl-C in here must not make a success of it
             self._begun.pop(name, None)
+            if not call.thread:
+                continue  # given up before it was made
             self._loop.returned(name, call.hook)
             if call.error is not None:
                 self._flush_failed(each, call.error)
@@ -359,7 +381,6 @@ class Housekeeping:
         # Not tried again: the system may have dropped the pages that it could not write, and a
         # second flush would report success without them. The files count as far as the progress
         # that was recorded, and are written anew from there.
-        self._failed.add(each.name)
         file = self._progress_files.get(each.name)
         if file is not None:  # else it derives nothing, and has no place to go back to
             progress = file.load()

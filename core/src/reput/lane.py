@@ -15,8 +15,8 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from reput.decode import Decoder, End
 from reput.flags import Flag
@@ -164,57 +164,26 @@ class Lane:
         for each, enrich in self.loop.enrichers:
             # Two lanes may read at once, and a hook is never called twice at once. A plugin that
             # hangs in there is marked as such by the watch, and then nobody waits for it.
-            while not each.enriching.acquire(timeout=0.1):
-                if not self.loop.is_usable(each):
+            while (call := self._make(each, "reput_enrich", enrich, batch)) is None:
+                if each.enriching is None or not self.loop.is_usable(each):
                     break
-            else:
-                try:
-                    if not self._begin(each, "reput_enrich"):
-                        continue
-                    columns = enrich(batch=batch)
-                    if columns:
-                        batch = batch.with_columns(columns)
-                except BaseException as error:
-                    if is_users_interrupt(error):
-                        raise
-                    self.loop.failed_outside(each, error)
-                finally:
-                    self._end()
-                    each.enriching.release()
+                if self.loop.stopping:
+                    return None
+                each.enriching.wait(0.1)
+            if call is None:
+                continue
+            if call.error is not None:
+                self.loop.failed_outside(each, call.error)
+            elif call.result:
+                batch = batch.with_columns(call.result)
             if self.loop.halted:
                 return None
         return batch
 
     def _dispatch(self, each: Dispatcher, batch: DispatchBatch, start: int) -> None:
-        if not self._begin(each, "reput_dispatch", start):
-            return
-        error = self._call_dispatch(each, batch)
-        if error is None:
-            return
-        if self.loop.failed(each, error):
-            self._skip(each, batch, error)
-
-    def _call_dispatch(self, each: Dispatcher, batch: DispatchBatch) -> BaseException | None:
-        """Make the call that `_begin` announced; what it raised."""
-        assert each.dispatch is not None
-        started, used = time.perf_counter(), time.thread_time()
-        try:
-            each.dispatch(batch=batch)
-        except BaseException as error:
-            self._end()
-            if is_users_interrupt(error):
-                raise
-            return error
-        finally:
-            self._stop_if_forked()
-        seconds, used = time.perf_counter() - started, time.thread_time() - used
-        with self.loop.lock:
-            call, self.call = self.call, None
-            each.passed(batch, seconds, used)
-        if call is not None:
-            # Behind the new place: who waits for the plugin to be outside takes that for granted.
-            self.loop.calls.end(call)
-        return None
+        call = self._make(each, "reput_dispatch", each.dispatch, batch, start)
+        if call is not None and call.error is not None and self.loop.failed(each, call.error):
+            self._skip(each, batch, call.error)
 
     def _size_slices(self, seconds: float) -> None:
         if seconds > _SLICE_SECONDS:
@@ -233,9 +202,10 @@ class Lane:
             if len(part) == 1 and len(batch) == 1:
                 found: BaseException | None = error
             else:
-                if not self._begin(each, "reput_dispatch", part.start_offset):
+                call = self._make(each, "reput_dispatch", each.dispatch, part, part.start_offset)
+                if call is None:
                     return
-                found = self._call_dispatch(each, part)
+                found = call.error
             if found is None:
                 continue
             if len(part) > 1:
@@ -245,40 +215,72 @@ class Lane:
 
     def _arrive(self, batch: DispatchBatch) -> None:
         for each, arrive in self.loop.arrivers:
-            if not self._begin(each, "reput_arrive"):
-                continue
-            try:
-                arrive(batch=batch)
-            except BaseException as error:
-                if is_users_interrupt(error):
-                    raise
-                self.loop.failed_outside(each, error)
-            finally:
-                self._end()
+            call = self._make(each, "reput_arrive", arrive, batch)
+            if call is not None and call.error is not None:
+                self.loop.failed_outside(each, call.error)
 
     # ------------------------------------------------------------------ inside of plugins
 
-    def _begin(self, each: Dispatcher, hook: str, start: int | None = None) -> bool:
-        """Announce a call; False where it must not be made (any more)."""
-        with self.loop.lock:
-            if start is None:
-                if not self.loop.is_usable(each):
-                    return False
-            elif each.lane is not self or each.position != start or not self.loop.is_ready(each):
-                return False
-            self.call = self.loop.calls.begin(each.name, hook)
-            return self.call is not None
+    def _make(
+        self,
+        each: Dispatcher,
+        name: str,
+        hook: Callable[..., Any] | None,
+        batch: DispatchBatch,
+        start: int | None = None,
+    ) -> Call | None:
+        """Call a hook with a batch, and take note of it where the plugin was given messages.
 
-    def _end(self) -> None:
-        self._stop_if_forked()
-        with self.loop.lock:
-            call, self.call = self.call, None
-        if call is not None:
-            self.loop.calls.end(call)
-            self.loop.returned(call.plugin, call.hook)
+        Args:
+            each: the plugin.
+            name: the hook's.
+            hook: None for a plugin that has it not.
+            batch: what the hook is given.
+            start: where the plugin must stand, for `reput_dispatch`.
 
-    def _stop_if_forked(self) -> None:
-        end_forked_thread(self.loop.process)
+        Returns:
+            The call that was made, with its result or error; None where it must not be made.
+        """
+        assert hook is not None
+        calls, passed = self.loop.calls, False
+        call = calls.ready(each.name, name)
+        try:
+            with self.loop.lock:
+                if not self._may_make(each, name, start) or not calls.begin(call):
+                    return None
+                self.call = call
+                if name == "reput_enrich":
+                    each.enriching = call
+            started, used = time.perf_counter(), time.thread_time()
+            try:
+                call.result = hook(batch=batch)
+            except BaseException as error:
+                if is_users_interrupt(error):
+                    raise
+                call.error = error
+            finally:
+                end_forked_thread(self.loop.process)
+            if start is not None and call.error is None:
+                seconds, used = time.perf_counter() - started, time.thread_time() - used
+                with self.loop.lock:
+                    # Before the call ends: who waits for the plugin to be outside takes it for
+                    # granted that the new place is known.
+                    self.call = None
+                    each.passed(batch, seconds, used)
+                    passed = True
+        finally:
+            call.is_done = True
+            self.call = None
+            calls.end(call)
+            if call.thread and not passed:
+                self.loop.returned(each.name, name)
+        return call
+
+    def _may_make(self, each: Dispatcher, name: str, start: int | None) -> bool:
+        if start is not None:
+            return each.lane is self and each.position == start and self.loop.is_ready(each)
+        other = each.enriching if name == "reput_enrich" else None
+        return self.loop.is_usable(each) and (other is None or other.is_done)
 
     # ------------------------------------------------------------------ running
 

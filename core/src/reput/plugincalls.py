@@ -14,18 +14,20 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from reput.errors import StoreClosedError
 from reput.flags import start_thread
 from reput.forked import end_forked_thread
-from reput.heartbeat import set_heart
+from reput.heartbeat import heart_of_thread, set_heart
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["Call", "PluginCalls", "is_users_interrupt"]
+
+_LONGEST_WAIT: Final = 1.0  # seconds; then a waiter looks for itself
 
 
 @attrs.define(eq=False)
@@ -45,7 +47,11 @@ class Call:
     facts: Any = None
     """What the caller wants to remember with it."""
     is_done: bool = False
-    """Whether it has returned or raised."""
+    """Whether it has returned or raised, or nobody makes it any more."""
+    is_given: bool = False
+    """Whether a thread of its own was started for it."""
+    asker: int = 0
+    """The thread that entered it, for `PluginCalls.make`."""
     thread: int = 0
     """The thread that makes it; 0 as long as none does."""
     outer_heart: Callable[[], None] | None = None
@@ -54,11 +60,6 @@ class Call:
     def beat(self) -> None:
         """Take note that the call advances."""
         self.advanced = self.calls.now()
-
-    def begin(self) -> None:
-        """Take note that this thread makes the call from here on."""
-        self.thread = threading.get_ident()
-        self.outer_heart = set_heart(self.beat)
 
     @property
     def is_made_here(self) -> bool:
@@ -103,7 +104,8 @@ class PluginCalls:
     """Whether `start` makes calls on threads of their own; else where they are asked for."""
     now: Callable[[], float] = time.monotonic
     """Seconds that pass."""
-    _running: list[Call] = attrs.field(factory=list)
+    # Oldest first. One that is done may be left in here, where a signal handler has raised.
+    _entered: dict[Call, None] = attrs.field(factory=dict)
     # No Condition: between its Python frames a signal handler may raise, or come in and close the
     # store, and then its lock is held for good.
     _lock: threading.RLock = attrs.field(factory=threading.RLock)
@@ -112,29 +114,58 @@ class PluginCalls:
     _is_refusing: bool = False
     _after_last: Callable[[], None] | None = None
 
+    # A signal handler may raise wherever a function begins or a call has returned (`reput.flags`).
+    # So a call is made ready first, which enters nothing; a ``try`` begins; it is entered and made;
+    # and ``finally`` begins with ``call.is_done = True``: an assignment, before which no handler
+    # comes. What `end` does beyond that is clearing up.
+
     # ------------------------------------------------------------------ on this thread
 
-    def begin(self, plugin: str, hook: str) -> Call | None:
-        """Enter a call that this thread is about to make; None once `refuse` was called."""
-        call = self.enter(plugin, hook)
-        if call is not None:
-            call.begin()
-        return call
+    def ready(self, plugin: str, hook: str) -> Call:
+        """A call that may be made; nobody knows of it yet."""
+        started = self.now()
+        return Call(plugin, hook, self, started, started)
+
+    def begin(self, call: Call) -> bool:
+        """Enter a call that this thread makes from here on.
+
+        Returns:
+            False once `refuse` was called: it must not be made.
+        """
+        # All of it before it is entered: a handler asks by it whether it can wait for the call.
+        call.outer_heart = heart_of_thread()
+        call.thread = threading.get_ident()
+        if not self.enter(call):
+            return False
+        set_heart(call.beat)
+        return True
 
     def end(self, call: Call) -> None:
-        """Take note that a call has returned, on the thread that made it."""
-        set_heart(call.outer_heart)
-        with self._lock:
-            self._running = [other for other in self._running if other is not call]
-            call.is_done = True
-            after = None
-            if not self._running:
-                after, self._after_last = self._after_last, None
-            bells, self._bells = self._bells, []
-        for bell in bells:
-            bell.release()
-        if after is not None:
-            after()
+        """Clear up after a call that was begun on this thread, or perhaps was not."""
+        call.is_done = True
+        if call.thread:
+            set_heart(call.outer_heart)
+        self._clear(call)
+
+    def _clear(self, call: Call) -> None:
+        self._entered.pop(call, None)
+        # Each side writes before it looks: this one that the call is done, the others who waits.
+        if self._bells or self._after_last is not None:
+            self._ring()
+
+    def _ring(self) -> None:
+        """Wake those who wait for a call, and do what is to be done after the last one."""
+        after, bells = None, []
+        try:
+            with self._lock:
+                if self._after_last is not None and not self.running():
+                    after, self._after_last = self._after_last, None
+                bells, self._bells = self._bells, []
+        finally:
+            for bell in bells:
+                bell.release()
+            if after is not None:
+                after()
 
     # ------------------------------------------------------------------ on a thread of its own
 
@@ -152,24 +183,41 @@ class PluginCalls:
         Raises:
             StoreClosedError: no call is made any more.
         """
-        call = self.enter(plugin, hook, is_last=is_last)
-        if call is None:
-            raise StoreClosedError(self.root)
-        self.make(call, function)
-        return call
+        call = self.ready(plugin, hook)
+        call.asker = threading.get_ident()
+        try:
+            if not self.enter(call, is_last=is_last):
+                raise StoreClosedError(self.root)
+            self.make(call, function)
+            return call
+        finally:
+            self.leave(call)
 
-    def enter(self, plugin: str, hook: str, *, is_last: bool = False) -> Call | None:
-        """Enter a call that `make` is about to make; None once `refuse` was called."""
+    def enter(self, call: Call, *, is_last: bool = False) -> bool:
+        """Enter a call that `make` is about to make; who enters it calls `leave` in ``finally``.
+
+        Returns:
+            False once `refuse` was called: it must not be made.
+        """
         with self._lock:
             if self._is_refusing and not is_last:
-                return None
-            started = self.now()
-            call = Call(plugin, hook, self, started, started)
-            self._running.append(call)
-            return call
+                return False
+            self._entered[call] = None
+            return True
+
+    def leave(self, call: Call) -> None:
+        """Give up a call where an exception came before it was made; else it goes on."""
+        with self._lock:
+            if call.is_given or call.thread:
+                return
+            call.is_done = True
+        self._clear(call)
 
     def make(self, call: Call, function: Callable[[], Any]) -> None:
-        """Make a call that was entered, on a thread of its own where there can be one."""
+        """Make a call that was entered, on a thread of its own where there can be one.
+
+        Does nothing where it was made already, or given up.
+        """
         if self.threads:
             thread = threading.Thread(
                 target=self._run_alone,
@@ -179,6 +227,7 @@ class PluginCalls:
             )
             try:
                 start_thread(thread)
+                call.is_given = True
                 return
             except RuntimeError as error:
                 # A limit on processes, or an interpreter that is ending. What hangs now holds up
@@ -203,22 +252,30 @@ class PluginCalls:
         self._run(call, made_here)
 
     def _run(self, call: Call, function: Callable[[], Any]) -> None:
-        call.begin()
+        me, outer, mine = threading.get_ident(), heart_of_thread(), False
         try:
+            with self._lock:
+                # It was given up, or a signal handler on the thread that asked for it has made it.
+                if call.thread or call.is_done:
+                    return
+                call.outer_heart, call.thread, mine = outer, me, True
+            set_heart(call.beat)
             call.result = function()
         except BaseException as error:  # the plugin's own, SystemExit and all
             call.error = error
             if is_users_interrupt(error):
                 raise
         finally:
-            self.end(call)
+            if mine:
+                call.is_done = True
+                self.end(call)
 
     # ------------------------------------------------------------------ who is inside
 
     def running(self, plugin: str | None = None) -> list[Call]:
         """Calls of a plugin, or of all, that have not returned, the oldest first."""
-        with self._lock:
-            return [call for call in self._running if plugin is None or call.plugin == plugin]
+        calls = [call for call in self._entered.copy() if not call.is_done]
+        return calls if plugin is None else [call for call in calls if call.plugin == plugin]
 
     def wait_any(self, calls: Collection[Call], seconds: float | None) -> bool:
         """Return whether one of ``calls`` is done, at the latest after ``seconds``."""
@@ -227,14 +284,15 @@ class PluginCalls:
             bell = threading.Lock()
             bell.acquire()
             with self._lock:
-                if any(call.is_done for call in calls):
-                    return True
-                self._bells.append(bell)
-            left = -1.0 if deadline is None else deadline - time.monotonic()
-            if (deadline is not None and left <= 0) or not bell.acquire(timeout=left):
+                self._bells = [*self._bells, bell]
+            if any(call.is_done for call in calls):
+                return True
+            left = _LONGEST_WAIT if deadline is None else deadline - time.monotonic()
+            if left <= 0 or not bell.acquire(timeout=min(left, _LONGEST_WAIT)):
                 with self._lock:
                     self._bells = [other for other in self._bells if other is not bell]
-                return any(call.is_done for call in calls)
+                if left <= _LONGEST_WAIT and deadline is not None:
+                    return any(call.is_done for call in calls)
 
     def wait_outside(self, plugin: str, seconds: float) -> bool:
         """Wait until nobody is inside of a plugin.
@@ -260,11 +318,11 @@ class PluginCalls:
             The calls that it waits for.
         """
         with self._lock:
-            if self._running:
-                self._after_last = callback
-                return list(self._running)
-        callback()
-        return []
+            self._after_last = callback  # first: a call that ends from here on sees it
+            running = self.running()
+        if not running:
+            self._ring()
+        return running
 
 
 def texts_of(calls: Iterable[Call]) -> str:

@@ -145,11 +145,12 @@ class Workers:
         return self._loop.is_usable(each) and not self._loop.is_waiting(each)
 
     def _call(self, worker: Worker) -> None:
-        call = self._loop.calls.begin(worker.name, "reput_work")
-        if call is None:
-            return  # the store is closed
-        worker.call = call
+        calls = self._loop.calls
+        call = calls.ready(worker.name, "reput_work")
         try:
+            if not calls.begin(call):
+                return  # the store is closed
+            worker.call = call
             try:
                 answer = worker.function(now=self._clock())
             finally:
@@ -164,8 +165,9 @@ class Workers:
         else:
             worker.due, worker.attempts, worker.retry_at = answer, 0, 0.0
         finally:
+            call.is_done = True
             worker.call = None
-            self._loop.calls.end(call)
+            calls.end(call)
         if worker.dispatcher is not None:
             self._loop.returned(worker.name, call.hook)
 
