@@ -172,10 +172,14 @@ class Lane:
                 each.enriching.wait(0.1)
             if call is None:
                 continue
-            if call.error is not None:
-                self.loop.failed_outside(each, call.error)
-            elif call.result:
-                batch = batch.with_columns(call.result)
+            error = call.error
+            if error is None and call.result:
+                try:
+                    batch = batch.with_columns(call.result)
+                except Exception as not_columns:
+                    error = not_columns
+            if error is not None:
+                self.loop.failed_outside(each, error)
             if self.loop.halted:
                 return None
         return batch
