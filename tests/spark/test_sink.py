@@ -422,4 +422,5 @@ def test_a_disk_that_fails_anywhere_loses_no_row_and_puts_none_twice(tmp_path, f
         sink_of(tmp_path).commit(segments_of(tmp_path, 1, attempt=8), 1)
 
     assert bodies_of(tmp_path) == expected(0, 1)
-    assert failed == disk.failed or fault > 30  # what is done at the end may fail unseen
+    # What is done ahead of need (the next file), or at the end, may fail unseen.
+    assert failed == disk.failed or fault > 20

@@ -372,7 +372,7 @@ def test_a_file_may_be_numbered_again_for_another_place(tmp_path):
     place = {("T0", 0): 7}
     for base, following in ((0, {}), (3 * FILE_SIZE, place)):
         (each,) = number(
-            [task], directory, base, following, FILE_SIZE, record_crc=False, disk=Disk()
+            [task], plan.root, directory, base, following, FILE_SIZE, record_crc=False, disk=Disk()
         )
         number_file(each, lambda size: None)
     again = (tmp_path / "store" / "reput" / "spark" / plan.staging / each.segment.name).read_bytes()

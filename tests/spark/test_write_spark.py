@@ -85,10 +85,10 @@ def test_a_store_that_somebody_makes_while_tasks_write_is_not_overwritten(
 
     intent_at = driver.staged_intent
 
-    def with_another(root, staging):
+    def with_another(root, staging, disk):
         with reput.open(root, plugins=(), config={"commitlog": {"file_size": FILE_SIZE}}) as store:
             store.put(reput.Message("T", b"mine"))
-        return intent_at(root, staging)
+        return intent_at(root, staging, disk)
 
     monkeypatch.setattr(driver, "staged_intent", with_another)
     frame = spark.sql("SELECT 'T' topic, 'x' body")

@@ -6,11 +6,14 @@ how whoever catches Spark's own error can tell ours.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import attrs
 
-from reput.errors import ReputError
+from reput.errors import ReputError, UnsafePathError
 
-__all__ = ["SparkReputError", "code_of"]
+__all__ = ["SparkReputError", "code_of", "with_code"]
 
 
 @attrs.define(eq=False, slots=False)
@@ -18,12 +21,26 @@ class SparkReputError(ReputError):
     """An option, a path or a log that cannot be used; the text begins with ``[REPUT_…]``."""
 
     code: str
-    """``OPTION``, ``NO_LOG``, ``DAMAGED``, ``DATA_LOSS``, ``JAVA``, ``JOB``, ``LOCKED`` or ``ROW``
-    (one that no message can be)."""
+    """``OPTION``, ``NO_LOG``, ``DAMAGED``, ``DATA_LOSS``, ``JAVA``, ``JOB``, ``LOCKED``, ``ROW``
+    (one that no message can be) or ``UNSAFE`` (a link in the store that leads elsewhere)."""
     reason: str
 
     def __str__(self) -> str:
         return f"[REPUT_{self.code}] {self.reason}"
+
+
+@contextlib.contextmanager
+def with_code() -> Iterator[None]:
+    """Give errors of the core a code, where Spark, or whoever called it, gets them.
+
+    Raises:
+        SparkReputError: in the place of an `UnsafePathError`.
+    """
+    try:
+        yield
+    except UnsafePathError as error:
+        reason = f"{error}" + ("; with Spark, by the option follow_links" if error.advice else "")
+        raise SparkReputError("UNSAFE", reason) from error
 
 
 def code_of(error: BaseException) -> str | None:

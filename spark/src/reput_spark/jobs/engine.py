@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from reput.errors import CorruptFileError, ReputError
-from reput_spark.errors import SparkReputError, code_of
+from reput_spark.errors import SparkReputError, code_of, with_code
 from reput_spark.jobs.watching import watched
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ class TaskReader(DataSourceReader):
         """Do one task."""
         assert isinstance(partition, TaskPartition)
         try:
-            result = self.work(partition.task, lambda size: None)
+            with with_code():
+                result = self.work(partition.task, lambda size: None)
         except SparkReputError:
             raise
         except ReputError as error:

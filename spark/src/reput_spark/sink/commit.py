@@ -79,6 +79,7 @@ class StoreSink:
 
     options: SinkOptions
     disk: Disk = attrs.field(factory=Disk)
+    """Bound to nothing: for what is above the store, too."""
     threads: bool = True
     """As of `reput.open`."""
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -87,6 +88,10 @@ class StoreSink:
     """Seconds; for how long the lock is waited for."""
     wait: Callable[[float], object] = time.sleep
     """Waits so many seconds, until the lock is looked at again."""
+    _disk: Disk = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._disk = self.disk.at(self.options.path, follow_links=self.options.follow_links)
 
     # ------------------------------------------------------------------ what Spark calls
 
@@ -95,6 +100,7 @@ class StoreSink:
 
         Raises:
             SparkReputError: the store stays open elsewhere, or refuses the rows.
+        UnsafePathError: a link below the store's directory, where none is followed.
         """
         if not segments:
             return  # not even an empty task
@@ -104,10 +110,10 @@ class StoreSink:
             self._sweep(directory, last.batch_id)
             return
         filled = tuple(each for each in segments if each.row_count)
-        if not filled and not self.disk.exists(os.path.join(directory, "intent.json")):
+        if not filled and not self._disk.exists(os.path.join(directory, "intent.json")):
             return
         with self._opened() as store:
-            manifest = Manifest.load(self.options.path, self.disk)
+            manifest = Manifest.load(self.options.path, self._disk)
             plugins = () if manifest is None else manifest.plugins
             check_store(self.options, store.config.file_size, plugins)
             self._commit(store, directory, filled, batch_id)
@@ -124,14 +130,14 @@ class StoreSink:
             above = os.path.dirname(directory)
             with contextlib.suppress(OSError):  # somebody's work is in it
                 for empty in (directory, above, os.path.dirname(above)):
-                    self.disk.remove_directory(empty)
+                    self._disk.remove_directory(empty)
 
     # ------------------------------------------------------------------ with the lock
 
     def _opened(self) -> reput.Store:
         """The store, as soon as nobody else has it open."""
         give_up = self.clock() + self.options.lock_timeout
-        is_new = Manifest.load(self.options.path, self.disk) is None
+        is_new = Manifest.load(self.options.path, self._disk) is None
         config: dict[str, dict[str, Any]] = {}
         if is_new and self.options.file_size is not None:
             config[LOG_SECTION] = {"file_size": self.options.file_size}
@@ -142,6 +148,7 @@ class StoreSink:
                     plugins=self.options.plugins if is_new else None,
                     config=config,
                     disk=self.disk,
+                    follow_links=self.options.follow_links,
                     threads=self.threads,
                 )
             except StoreLockedError as error:
@@ -181,8 +188,8 @@ class StoreSink:
     ) -> Intent:
         ordered = tuple(sorted(segments, key=lambda each: (each.partition, each.name)))
         for each in ordered:
-            if not self.disk.exists(os.path.join(directory, each.name)):
-                next(read_segment(self.options.path, each, self.disk))  # says what is wrong
+            if not self._disk.exists(os.path.join(directory, each.name)):
+                next(read_segment(self.options.path, each, self._disk))  # says what is wrong
         intent = Intent(batch_id, store.log.max_physical_offset, self.now(), ordered)
         store.flush()
         self._save(directory, "intent.json", intent)
@@ -227,7 +234,7 @@ class StoreSink:
 
     def _batches(self, intent: Intent) -> Iterator[pa.RecordBatch]:
         for segment in intent.segments:
-            yield from read_segment(self.options.path, segment, self.disk)
+            yield from read_segment(self.options.path, segment, self._disk)
 
     def _end(self, store: reput.Store, directory: str, intent: Intent) -> None:
         store.flush()
@@ -243,18 +250,18 @@ class StoreSink:
 
     def _sweep(self, directory: str, batch_id: int) -> None:
         """Remove segments of batches up to that one; who still writes some does so in vain."""
-        for entry in self.disk.list(directory):
+        for entry in self._disk.list(directory):
             found = batch_of_name(entry.name)
             if found is not None and found <= batch_id:
                 self._remove(entry.path)
 
     def _remove(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            self.disk.remove(path)
+            self._disk.remove(path)
 
     def _save(self, directory: str, name: str, value: Intent | Committed) -> None:
         text = json.dumps({"format": _FORMAT, **attrs.asdict(value)}, indent=1)
-        self.disk.replace(os.path.join(directory, name), text.encode())
+        self._disk.replace(os.path.join(directory, name), text.encode())
 
     def _load_committed(self, directory: str) -> Committed | None:
         return self._load(os.path.join(directory, "committed.json"), lambda data: Committed(**data))
@@ -267,10 +274,10 @@ class StoreSink:
         return self._load(os.path.join(directory, "intent.json"), made)
 
     def _load(self, path: str, make: Callable[[dict[str, Any]], _T]) -> _T | None:
-        if not self.disk.exists(path):
+        if not self._disk.exists(path):
             return None
         try:
-            data = json.loads(self.disk.read_file(path))
+            data = json.loads(self._disk.read_file(path))
             if data.pop("format") != _FORMAT:
                 raise ValueError(f"another format than {_FORMAT}")
             return make(data)

@@ -23,6 +23,7 @@ SINK_OPTIONS: Final = {
     "lock_timeout": "seconds to wait for whoever has the store open (60)",
     "plugins": "names of a new store's plugins, commas between them; the usual ones when left out",
     "file_size": "bytes of a log file, for a new store (1073741824)",
+    "follow_links": "`true`: follow symbolic links below the directory, as for `reput.open`",
 }
 """Every option of a stream into a store, and what it means."""
 _SPARKS: Final = ("checkpointlocation", "queryname")
@@ -39,6 +40,8 @@ class SinkOptions:
     lock_timeout: float = LOCK_TIMEOUT
     plugins: tuple[str, ...] | None = None
     file_size: int | None = None
+    follow_links: bool = False
+    """As for `reput.open`."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -64,6 +67,7 @@ class SinkOptions:
             lock_timeout=_seconds(given),
             plugins=_words(given.get("plugins")),
             file_size=_size(given),
+            follow_links=_flag("follow_links", given),
         )
 
 
@@ -126,6 +130,13 @@ def _seconds(given: Mapping[str, str]) -> float:
     if not 0 <= value < 1e9:
         raise _refuse("lock_timeout", text, "seconds, 0 or more,")
     return value
+
+
+def _flag(name: str, given: Mapping[str, str]) -> bool:
+    text = given.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise _refuse(name, text, "true or false")
+    return text == "true"
 
 
 def _words(text: str | None) -> tuple[str, ...] | None:

@@ -127,7 +127,9 @@ def write_segment(
 
     Raises:
         SparkReputError: a row that the store would refuse; nothing is left of the attempt.
+        UnsafePathError: a link below the store's directory, where none is followed.
     """
+    outer, disk = disk, disk.at(options.path, follow_links=options.follow_links)
     key = options.txn_app_id or task.query_id
     directory = directory_of(options.path, key)
     batch_id = _UNKNOWN_BATCH if task.batch_id is None else task.batch_id
@@ -142,6 +144,8 @@ def write_segment(
                 continue
             check(batch, row_count, task)
             if file is None:
+                # With those above the store, which are not its own.
+                outer.make_directory(options.path, durable=True)
                 disk.make_directory(directory, durable=True)
                 file = stack.enter_context(_DiskFile(disk, path))
                 writer = pa.ipc.new_stream(file, batch.schema)
@@ -200,7 +204,7 @@ class _DiskFile(io.RawIOBase):
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk, self._path, self._kept = disk, path, False
         self.position = 0
-        self._descriptor = disk.open(path, create=True)
+        self._descriptor = disk.create_fresh(path)
 
     def writable(self) -> bool:
         return True

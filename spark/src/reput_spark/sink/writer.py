@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from reput.disk import Disk
 from reput.errors import ReputError
-from reput_spark.errors import SparkReputError
+from reput_spark.errors import SparkReputError, with_code
 from reput_spark.schema import plain_arrow_schema
 from reput_spark.sink.commit import StoreSink
 from reput_spark.sink.options import SinkOptions
@@ -42,7 +42,8 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SegmentMessage:
         """Keep the rows of one task."""
-        return SegmentMessage(write_segment(iterator, self.options, _task_facts(), Disk()))
+        with with_code():
+            return SegmentMessage(write_segment(iterator, self.options, _task_facts(), Disk()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Put the rows of a batch."""
@@ -54,7 +55,8 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
                     f"batch {batchId}: of {len(messages)} tasks {len(segments)} have said what "
                     "they wrote. The batch comes again when the query is started again",
                 )
-            StoreSink(self.options).commit(segments, batchId)
+            with with_code():
+                StoreSink(self.options).commit(segments, batchId)
         except SparkReputError:
             raise
         except ReputError as error:  # Spark keeps the text alone, and not whose error it is
@@ -62,7 +64,8 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Remove what is left of a batch."""
-        StoreSink(self.options).abort(_segments(messages), batchId)
+        with with_code():
+            StoreSink(self.options).abort(_segments(messages), batchId)
 
 
 def _segments(messages: Sequence[WriterCommitMessage | None]) -> list[Segment]:

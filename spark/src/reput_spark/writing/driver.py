@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import reput
 from reput.disk import Disk
-from reput.errors import CorruptFileError, ReputError
+from reput.errors import CorruptFileError, ReputError, UnsafePathError
 from reput.rebuild.engine import LocalEngine
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.intents import Intent
@@ -45,6 +45,7 @@ def commit_write(plan: WritePlan, tasks: Iterable[TaskWritten]) -> None:
 
     Raises:
         SparkReputError: the store cannot be written any more.
+        UnsafePathError: a link below the store's directory, where none is followed.
     """
     written = list(tasks)
     if plan.options.staged is not None:
@@ -59,7 +60,7 @@ def commit_write(plan: WritePlan, tasks: Iterable[TaskWritten]) -> None:
 
 def abort_write(plan: WritePlan) -> None:
     """Leave nothing of a write that failed, unless part of it is published."""
-    disk = Disk()
+    disk = _disk_of(plan)
     if take_back(plan.root, plan.staging, disk):
         forget(plan.root, plan.staging, disk, with_root=plan.made_root)
 
@@ -84,15 +85,21 @@ def publish_write(
     Raises:
         SparkReputError: the store cannot be written any more, a staged file is gone or was changed,
             or the disk failed.
+        UnsafePathError: a link below the store's directory, where none is followed.
     """
+    follow_links = options.follow_links
     try:
-        done = publish(root, intent, engine, overwrite=overwrite, told=told)
+        done = publish(
+            root, intent, engine, overwrite=overwrite, follow_links=follow_links, told=told
+        )
+    except UnsafePathError:
+        raise
     except (CorruptFileError, OSError) as error:
         code = "DAMAGED" if isinstance(error, CorruptFileError) else "JOB"
         raise SparkReputError(code, f"{root}: {error}") from error
     if options.dispatch:
         try:
-            with reput.open(root, "w") as store:
+            with reput.open(root, "w", follow_links=follow_links) as store:
                 store.wait_dispatched()
         except (ReputError, OSError) as error:
             # All is in the log, and whoever opens the store next goes on. To fail here would make
@@ -103,12 +110,16 @@ def publish_write(
 
 def _leave_to_others(plan: WritePlan, written: Sequence[TaskWritten]) -> None:
     path = os.path.join(path_of(plan.root, plan.staging), _PLAN)
-    intent_of(plan, written).save_to(path, Disk())
+    intent_of(plan, written).save_to(path, _disk_of(plan))
 
 
-def staged_intent(root: str, staging: str) -> Intent:
+def _disk_of(plan: WritePlan) -> Disk:
+    return Disk().at(plan.root, follow_links=plan.options.follow_links)
+
+
+def staged_intent(root: str, staging: str, disk: Disk) -> Intent:
     """What a write has staged for somebody else to publish."""
-    return Intent.load_from(os.path.join(path_of(root, staging), _PLAN), Disk())
+    return Intent.load_from(os.path.join(path_of(root, staging), _PLAN), disk)
 
 
 def size_of(intent: Intent) -> int:

@@ -36,9 +36,11 @@ def write(
         options: of a write: ``file_size=1 << 28``, ``write_id="2026-01-31"``, …
 
     Raises:
-        SparkReputError: an option, a store or a row that cannot be; a task that failed.
+        SparkReputError: an option, a store or a row that cannot be; a task that failed; with the
+            code ``UNSAFE``, a link below the store's directory, where none is followed.
     """
     from reput.disk import Disk
+    from reput_spark.errors import with_code
     from reput_spark.jobs.engine import SparkEngine
     from reput_spark.logs.localpaths import local_path
     from reput_spark.reading.options import texts_of
@@ -47,28 +49,30 @@ def write(
     from reput_spark.writing.settling import take_back
     from reput_spark.writing.staging import forget
 
-    root, disk = local_path(os.fspath(path)), Disk()
+    root = local_path(os.fspath(path))
     given = texts_of(options)
     checked = WriteOptions.parse({**given, "path": root})
+    disk = Disk().at(root, follow_links=checked.follow_links)
     made_root = not disk.exists(root)
     staging = _stage(df, root, mode, given)
-    intent = staged_intent(root, staging)
-    size = size_of(intent)
-    told = progress or (lambda done, total: None)
-    engine = engine_for(size, SparkEngine(df.sparkSession))
-    try:
-        return publish_write(
-            root,
-            intent,
-            engine,
-            checked,
-            lambda done: told(done, size),
-            overwrite=mode.lower() == "overwrite",
-        )
-    except BaseException:
-        if take_back(root, staging, disk):
-            forget(root, staging, disk, with_root=made_root)
-        raise
+    with with_code():
+        intent = staged_intent(root, staging, disk)
+        size = size_of(intent)
+        told = progress or (lambda done, total: None)
+        engine = engine_for(size, SparkEngine(df.sparkSession))
+        try:
+            return publish_write(
+                root,
+                intent,
+                engine,
+                checked,
+                lambda done: told(done, size),
+                overwrite=mode.lower() == "overwrite",
+            )
+        except BaseException:
+            if take_back(root, staging, disk):
+                forget(root, staging, disk, with_root=made_root)
+            raise
 
 
 def _stage(df: DataFrame, root: str, mode: str, options: dict[str, str]) -> str:

@@ -51,6 +51,10 @@ class NumberTask:
     """One file to be numbered; plain values."""
 
     path: str
+    root: str
+    """The store's directory."""
+    follow_links: bool
+    """As for `reput.open`."""
     base_offset: int
     """Where it will begin in the log."""
     first: npt.NDArray[np.int64]
@@ -72,6 +76,7 @@ class NumberTask:
 
 def number(
     written: Iterable[TaskWritten],
+    root: str,
     directory: str,
     base_offset: int,
     next_offsets: Mapping[tuple[str, int], int],
@@ -84,12 +89,13 @@ def number(
 
     Args:
         written: what the tasks have written, or what is left of it to be published.
+        root: the store's directory.
         directory: the staging directory.
         base_offset: where the first file begins.
         next_offsets: next queue offsets of the store; other queues begin at 0.
         file_size: bytes of a file.
         record_crc: whether records end with a checksum over all of their bytes.
-        disk: file operations.
+        disk: file operations; the files are numbered with links followed where it follows them.
     """
     following = dict(next_offsets)
     tasks: list[NumberTask] = []
@@ -102,7 +108,19 @@ def number(
             following[topic, queue_id] = begin + total
         for path, segment in zip(paths, each.segments, strict=True):
             base = base_offset + len(tasks) * file_size
-            tasks.append(NumberTask(path, base, first, segment, file_size, True, record_crc))
+            tasks.append(
+                NumberTask(
+                    path,
+                    root,
+                    disk.follows_links,
+                    base,
+                    first,
+                    segment,
+                    file_size,
+                    closes=True,
+                    record_crc=record_crc,
+                )
+            )
     if tasks:  # the store goes on in the last one
         tasks[-1] = attrs.evolve(tasks[-1], closes=False)
     return tasks
@@ -126,8 +144,10 @@ def number_file(task: NumberTask, report: Callable[[int], None], disk: Disk | No
 
     Raises:
         CorruptFileError: the file is not the one that a task has written.
+        UnsafePathError: a link, where none is followed.
     """
-    disk, segment = disk or Disk(), task.segment
+    disk = (disk or Disk()).at(task.root, follow_links=task.follow_links)
+    segment = task.segment
     log = disk.open(task.path, write=True)
     try:
         if disk.size(log) < segment.used_size:

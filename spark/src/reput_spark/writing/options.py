@@ -26,6 +26,7 @@ WRITE_OPTIONS: Final = {
     "write_id": "a name for this write: where one of that name is published, nothing is written",
     "dispatch": "`false`: leave queues and indexes to who opens the store next",
     "jobs": "processes of the driver that number the files (as its cores, where that is worth it)",
+    "follow_links": "`true`: follow symbolic links below the directory, as for `reput.open`",
 }
 """Every option of a write, and what it means."""
 STAGED: Final = "staged"
@@ -45,6 +46,8 @@ class WriteOptions:
     write_id: str | None = None
     dispatch: bool = True
     jobs: int | None = None
+    follow_links: bool = False
+    """As for `reput.open`."""
     staged: str | None = None
     """Name of the staging directory, where somebody else is to publish what is in it."""
 
@@ -75,6 +78,7 @@ class WriteOptions:
             write_id=_name("write_id", given),
             dispatch=_flag("dispatch", given, "true"),
             jobs=_number("jobs", given, 1),
+            follow_links=_flag("follow_links", given, "false"),
             staged=given[STAGED].partition("/")[0] if STAGED in given else None,
         )
 

@@ -57,6 +57,7 @@ class Placing:
         directory, disk = path_of(self.root, intent.staging), self.disk
         tasks = number(
             rest.tasks,
+            self.root,
             directory,
             self.place.next_base,
             self.place.next_offsets,

@@ -12,7 +12,7 @@ import reput
 from reput.clock import system_clock
 from reput.config import CommitLogConfig
 from reput.disk import Disk
-from reput.errors import ReputError
+from reput.errors import ReputError, UnsafePathError
 from reput.ids import pack_host
 from reput.manifest import Manifest
 from reput.plugin import build_config
@@ -86,9 +86,10 @@ def plan_write(
 
     Raises:
         SparkReputError: a path, an option or a store that cannot be written.
+        UnsafePathError: a link below the store's directory, where none is followed.
     """
-    disk = disk or Disk()
-    root = local_path(options.path)
+    root, outer = local_path(options.path), disk or Disk()
+    disk = outer.at(root, follow_links=options.follow_links)
     made_root = not disk.exists(root)
     is_new = is_vacant(root, disk)
     if overwrite:
@@ -112,6 +113,7 @@ def plan_write(
         is_done=options.write_id in load_writes(root, disk),
         interests={} if options.raw else _understood(facts["interests"]),
     )
+    outer.make_directory(root, durable=True)  # with those above it, which are not the store's
     make(root, staging, disk)
     return plan
 
@@ -134,7 +136,7 @@ def _of_store(root: str, options: WriteOptions, disk: Disk) -> dict[str, Any]:
             refuse_damaged(store)
             config, last = store.config, store.recovery.last_store_timestamp
         interests = _interests(Manifest.load(root, disk))
-    except SparkReputError:
+    except (SparkReputError, UnsafePathError):
         raise
     except (ReputError, OSError) as error:
         raise SparkReputError("DAMAGED", f"{root}: {error}") from error

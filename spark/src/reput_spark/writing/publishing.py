@@ -72,6 +72,7 @@ def publish(
     *,
     overwrite: bool = False,
     disk: Disk | None = None,
+    follow_links: bool = False,
     clock: Callable[[], int] = system_clock,
     told: Callable[[int], None] = lambda size: None,
 ) -> Published:
@@ -83,6 +84,7 @@ def publish(
         engine: numbers the files, which all of its tasks must see under the same paths.
         overwrite: whether there must be no store yet.
         disk: file operations; the system's when left out.
+        follow_links: as for `reput.open`.
         clock: now, in ms.
         told: called with the bytes of the files that are numbered.
 
@@ -90,14 +92,16 @@ def publish(
         SparkReputError: the store is open or damaged, somebody has made it meanwhile, a write
             before this one cannot be finished, or a task failed. Unless files have their names
             already, nothing of the write is in the log.
+        UnsafePathError: a link below the store's directory, where none is followed.
     """
-    disk = disk or Disk()
+    outer = disk or Disk()
+    disk = outer.at(root, follow_links=follow_links)
     finished: list[str] = []
     taken_back: list[str] = []
     while True:
         if overwrite:
             refuse_overwriting(root, intent.name, disk)
-        with standing(root, intent.file_size, disk) as place:
+        with standing(root, intent.file_size, disk, outer) as place:
             placing = Placing(root, place, engine, disk, clock)
             earlier = Intent.load(root, disk)
             if earlier is not None:

@@ -74,8 +74,10 @@ def write_task(
 
     Raises:
         SparkReputError: a row that cannot be stored, or no staging directory to write to.
+        UnsafePathError: a link below the store's directory, where none is followed.
     """
-    writer = SegmentWriter(plan, partition, disk)
+    bound = disk.at(plan.root, follow_links=plan.options.follow_links)
+    writer = SegmentWriter(plan, partition, bound)
     try:
         for batch in batches:
             if not plan.is_done:  # else they are taken all the same: Spark waits for that
@@ -213,8 +215,8 @@ class SegmentWriter:
             self._end_file()
         if self._open is None:
             path = os.path.join(self._directory, self._next_name())
-            log = self._disk.open(path, create=True)
-            self._open = log, self._disk.open(path + SIDECAR_SUFFIX, create=True)
+            log = self._disk.create_fresh(path)
+            self._open = log, self._disk.create_fresh(path + SIDECAR_SUFFIX)
         return self._used
 
     def _next_name(self) -> str:

@@ -57,12 +57,20 @@ def settle(intent: Intent, placing: Placing) -> bool:
     return True
 
 
-def take_back(root: str, staging: str, disk: Disk | None = None) -> bool:
+def take_back(
+    root: str, staging: str, disk: Disk | None = None, *, follow_links: bool = False
+) -> bool:
     """Undo a write of which nothing is in the log; whether nothing of it is left.
 
     What was published stays, and so does what is to follow it: the next write sees to that.
+
+    Args:
+        root: the store's directory.
+        staging: name of the write's staging directory.
+        disk: file operations; the system's when left out.
+        follow_links: as for `reput.open`.
     """
-    disk = disk or Disk()
+    disk = (disk or Disk()).at(root, follow_links=follow_links)
     if _is_under_way(root, staging, disk):
         lock = StoreLock(os.path.join(root, "lock"), root, disk)
         try:

@@ -66,7 +66,7 @@ def path_of(root: str, name: str) -> str:
 
 
 def make(root: str, name: str, disk: Disk) -> str:
-    """Make a staging directory; its path."""
+    """Make a staging directory in a store's directory that is there; its path."""
     path = path_of(root, name)
     disk.make_directory(path, durable=True)
     return path
@@ -104,8 +104,13 @@ def _remove_all(directory: str, disk: Disk) -> None:
     """Remove a directory of files as far as that goes; what is left is swept some day.
 
     Somebody else may clear up, too; an attempt that nobody waits for may make a file meanwhile, and
-    a file that one still has open keeps a name on NFS. Nobody fails for that.
+    a file that one still has open keeps a name on NFS. Nobody fails for that. A link in its place
+    is removed, and nothing of what it leads to.
     """
+    if disk.follows_links and _is_link(directory, disk):
+        with contextlib.suppress(OSError):
+            disk.remove(directory)
+        return
     for entry in disk.list(directory):
         with contextlib.suppress(OSError):
             disk.remove(entry.path)
@@ -138,4 +143,9 @@ def sweep(
 
 
 def _files(directory: str, disk: Disk) -> list[str]:
-    return [entry.path for entry in disk.list(directory)]
+    return [entry.path for entry in disk.list(directory) if not entry.is_symlink()]
+
+
+def _is_link(path: str, disk: Disk) -> bool:
+    directory, name = os.path.split(path)
+    return any(entry.name == name and entry.is_symlink() for entry in disk.list(directory))

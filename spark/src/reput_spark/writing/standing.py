@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +17,7 @@ import attrs
 import reput
 from reput.closerecord import CloseRecord
 from reput.disk import FilePool
-from reput.errors import ReputError, StoreLockedError
+from reput.errors import ReputError, StoreLockedError, UnsafePathError
 from reput.manifest import OWN_DIRECTORY
 from reput.mappedfile import MappedFileQueue
 from reput.storeconfig import LOG_SECTION
@@ -29,7 +28,7 @@ from reput_spark.writing.plan import refuse_damaged, refuse_foreign, refuse_open
 from reput_spark.writing.staging import is_vacant
 
 if TYPE_CHECKING:
-    from reput.disk import Disk
+    from reput.disk import Disk, Entry
 
 __all__ = ["Standing", "log_directory", "standing"]
 
@@ -68,17 +67,24 @@ def log_directory(root: str) -> str:
 
 
 @contextlib.contextmanager
-def standing(root: str, file_size: int, disk: Disk) -> Iterator[Standing]:
+def standing(root: str, file_size: int, disk: Disk, outer: Disk) -> Iterator[Standing]:
     """Look at a store, or at the place where one is to be, and hold its lock.
+
+    Args:
+        root: the store's directory.
+        file_size: bytes of a log file.
+        disk: file operations, bound to the store.
+        outer: the same, bound to nothing: a new store changes the directory above it, too.
 
     Raises:
         SparkReputError: somebody writes it, it is damaged, or its files have another size.
+        UnsafePathError: a link below the store's directory, where none is followed.
     """
     lock = StoreLock(os.path.join(root, "lock"), root, disk)
     pool = FilePool(disk, _FILES_OPEN)
     try:
         for _ in range(_TRIES):
-            end, offsets, is_new = _brought_to_end(root, file_size, disk)
+            end, offsets, is_new = _brought_to_end(root, file_size, disk, outer)
             _acquire(lock, root)
             closed = CloseRecord.load(root, disk)
             if closed is not None and closed.end_offset == end:  # else somebody was quicker
@@ -97,7 +103,7 @@ def standing(root: str, file_size: int, disk: Disk) -> Iterator[Standing]:
 
 
 def _brought_to_end(
-    root: str, file_size: int, disk: Disk
+    root: str, file_size: int, disk: Disk, outer: Disk
 ) -> tuple[int, dict[tuple[str, int], int], bool]:
     """Bring a store to its end, and close it, or make an empty one where nothing is.
 
@@ -112,10 +118,11 @@ def _brought_to_end(
         if not is_new:
             with reput.open(root, "r", plugins=(), disk=disk) as store:
                 refuse_damaged(store)
-        with reput.open(root, "w", config=given, disk=disk) as store:
+        follow_links = disk.follows_links
+        with reput.open(root, "w", config=given, disk=outer, follow_links=follow_links) as store:
             found = store.config.file_size
             end, offsets = store.log.max_physical_offset, dict(store.log.queue_offsets)
-    except SparkReputError:
+    except (SparkReputError, UnsafePathError):
         raise
     except StoreLockedError as error:
         raise SparkReputError("LOCKED", str(error)) from error
@@ -142,13 +149,19 @@ def _removed_if_it_fails(root: str, disk: Disk) -> Iterator[None]:
             made = [each for each in disk.list(root) if each.name != OWN_DIRECTORY]
             made += [each for each in disk.list(own) if each.name != "spark"]
             # As long as its log's directory is there it is a store, an empty one.
-            made.sort(key=lambda entry: (entry.is_dir(), entry.path == log_directory(root)))
+            # A link is no directory: it is removed itself, and not what it leads to.
+            made.sort(key=lambda entry: (_is_directory(entry), entry.path == log_directory(root)))
             for entry in made:
-                if entry.is_dir():
-                    shutil.rmtree(entry.path, ignore_errors=True)
+                if _is_directory(entry):
+                    with contextlib.suppress(OSError):
+                        disk.remove_tree(entry.path)
                 else:
                     disk.remove(entry.path)
         raise
+
+
+def _is_directory(entry: Entry) -> bool:
+    return entry.is_dir(follow_symlinks=False)
 
 
 def _acquire(lock: StoreLock, root: str) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from reput.arrow import check_schema
 from reput.clock import system_clock
 from reput.disk import Disk
-from reput_spark.errors import SparkReputError
+from reput_spark.errors import SparkReputError, with_code
 from reput_spark.writing.driver import abort_write, commit_write
 from reput_spark.writing.options import WriteOptions
 from reput_spark.writing.parts import OTHER_COLUMNS
@@ -45,15 +45,19 @@ class LogWriter(DataSourceArrowWriter):
 
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
-        return TaskMessage(write_task(self.plan, partition, iterator, Disk()))
+        bound = Disk().at(self.plan.root, follow_links=self.plan.options.follow_links)
+        with with_code():
+            return TaskMessage(write_task(self.plan, partition, iterator, bound))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what all tasks have written."""
-        commit_write(self.plan, map(_task_of, messages))
+        with with_code():
+            commit_write(self.plan, map(_task_of, messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave nothing; also called behind a `commit` that failed."""
-        abort_write(self.plan)
+        with with_code():
+            abort_write(self.plan)
 
 
 def _task_of(message: WriterCommitMessage | None) -> TaskWritten:
@@ -74,4 +78,5 @@ def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> 
         check_schema(to_arrow_schema(schema), OTHER_COLUMNS)
     except ValueError as error:
         raise SparkReputError("OPTION", str(error)) from None
-    return LogWriter(plan_write(options, overwrite=overwrite, clock=system_clock))
+    with with_code():
+        return LogWriter(plan_write(options, overwrite=overwrite, clock=system_clock))
