@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import shutil
 
 import pytest
@@ -30,6 +31,7 @@ from reput.layout import (
     SIZE_AND_MAGIC,
     TRANSACTION_ROLLBACK,
 )
+from reput.testing import QuickDisk, copy_store
 from reput.testing.powercuts import is_soak
 
 UNFINISHED = SIZE_AND_MAGIC.pack(0, MAGIC_V1)
@@ -434,6 +436,48 @@ def _check_again(root, recovered, count, count_written):
             # Not that of a message that was there once; nor behind one that never was.
             written = len(range(queue_id, count_written, 3))
             assert highest.get(queue_id, -1) < receipt.queue_offset <= written
+
+
+class _Killed(BaseException):
+    pass
+
+
+class _HeadLast(mmap.mmap):
+    """A map whose process dies in a long copy, when all but the copy's head is written."""
+
+    dies = False
+
+    def __setitem__(self, where, data):
+        if not self.dies or len(data) < 200:
+            super().__setitem__(where, data)
+            return
+        super().__setitem__(slice(where.start + 64, where.stop), data[64:])
+        raise _Killed
+
+
+class _HeadLastDisk(QuickDisk):
+    def map(self, descriptor, size):
+        return _HeadLast(descriptor, size)
+
+
+def test_a_put_many_that_a_kill_interrupts_in_its_copy_is_not_there_at_all(tmp_path, monkeypatch):
+    root = tmp_path / "store"
+    store = open_store(root, disk=_HeadLastDisk())
+    before = store.put(reput.Message("T", b"before"))
+    store.flush()
+    monkeypatch.setattr(_HeadLast, "dies", True)
+    with pytest.raises(_Killed):
+        store.put_many([reput.Message("T", b"%d" % n) for n in range(5)])
+    copy_store(root, tmp_path / "left")
+    monkeypatch.setattr(_HeadLast, "dies", False)
+    store.close()
+
+    with open_store(tmp_path / "left") as opened:
+        found = offsets(opened)
+        end = opened.log.max_physical_offset
+
+    assert found == [before.physical_offset]
+    assert end == before.end_offset
 
 
 def test_a_hole_may_be_as_small_as_a_record(tmp_path):

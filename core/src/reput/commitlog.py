@@ -397,7 +397,10 @@ class CommitLog(CommitLogReader):
         size = len(rest)
         target = self._map
         # As in `append`: nothing is called from here on but the last line, which ends before any
-        # signal handler runs.
+        # signal handler runs. The first magic comes first: a copy that a kill interrupts may lack
+        # its head (C libraries write the unaligned part last), and where a record has no magic the
+        # next opening takes the sound ones after it for acknowledged.
+        target[position + 4 : position + 8] = rest[:4]
         target[position + 4 : position + 4 + size] = rest
         target[position : position + 4] = word
         self._end_offset = offset + 4 + size
