@@ -32,8 +32,10 @@ from reput.testing import KillPoints, QuickDisk, copy_store
 
 pytestmark = pytest.mark.proof
 
-MOST = 2
-"""Moments of each story that are tried where time is short."""
+EVERY = 9
+"""At each so many-th operation a reader looks and a copy is made, where time is short."""
+MOST = 1
+"""Copies of each story that are tried then."""
 JUMPS_MS = (0, 700, 60_000)
 """How far the clock has gone when the store is opened again: what waits is not due, partly, all."""
 
@@ -68,7 +70,7 @@ def shop(tmp_path):
     root = tmp_path / "store"
     root.mkdir()
     beside = Beside(root)
-    disk = KillPoints(root, tmp_path / "killed", beside=beside.look)
+    disk = KillPoints(root, tmp_path / "killed", beside=beside.look, every=EVERY)
     shop = Shop(root, disk)
     shop.live()
     yield shop

@@ -141,3 +141,20 @@ def test_each_point_has_its_note_and_its_copy_goes_when_it_was_checked(tmp_path)
 
     assert seen == [(number, True) for number in range(count)]
     assert list((tmp_path / "killed").iterdir()) == []
+
+
+def test_where_time_is_short_only_some_operations_have_a_copy(tmp_path, monkeypatch):
+    monkeypatch.delenv("REPUT_SOAK", raising=False)
+    disk = KillPoints(tmp_path / "store", tmp_path / "killed", every=3)
+    disk.root.mkdir()
+
+    with disk.watching():
+        disk.replace(str(disk.root / "note"), b"text")
+        disk.replace(str(disk.root / "other"), b"text")
+
+    assert [point.number for point in disk.points] == [0, 3, 6]
+    assert [point.operation for point in disk.points] == [
+        "create note.new",
+        "create other.new",
+        "end",
+    ]

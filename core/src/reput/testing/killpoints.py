@@ -68,6 +68,8 @@ class KillPoints(QuickDisk):
         root: the store's directory.
         copies: where the copies go.
         note: called at each point; a good note is what was acknowledged by then.
+        every: copy only in front of each so many-th operation, where time is short; of each with
+            ``REPUT_SOAK=1``, and when one point is asked for.
         beside: called at each point with the operation that is to come; what it raises comes out
             of `watching`, not out of the operation.
 
@@ -81,12 +83,15 @@ class KillPoints(QuickDisk):
         copies: str | os.PathLike[str],
         note: Callable[[], Any] | None = None,
         beside: Callable[[str], object] | None = None,
+        every: int = 1,
     ) -> None:
         self.root = Path(root)
         self.points: list[KillPoint] = []
         self._copies = Path(copies)
         self._note = note
         self._beside = beside
+        self._every = 1 if is_soak() or POINT_VARIABLE in os.environ else every
+        self._number = 0
         self._beside_error: BaseException | None = None
         self._is_watching = False
         self._is_changed = False  # since the last point
@@ -126,9 +131,9 @@ class KillPoints(QuickDisk):
         Raises:
             AssertionError: ``check`` has failed; the text says at which point.
         """
-        chosen = set(range(len(self.points)))
+        chosen = {point.number for point in self.points}
         if most is not None and not is_soak():
-            chosen = set(spread(len(self.points) - 1, most))
+            chosen = {self.points[at].number for at in spread(len(self.points) - 1, most)}
         wanted = os.environ.get(POINT_VARIABLE)
         if wanted is not None:
             chosen = {int(wanted)}
@@ -139,7 +144,7 @@ class KillPoints(QuickDisk):
                 except Exception as error:
                     raise AssertionError(
                         f"{type(error).__name__}: {error}\nkilled at point {point.number} of "
-                        f"{len(self.points)}, in front of: {point.operation}; to see it again:\n  "
+                        f"{self._number}, in front of: {point.operation}; to see it again:\n  "
                         f"{command_for(POINT_VARIABLE, str(point.number))}"
                     ) from error
             shutil.rmtree(point.root, ignore_errors=True)
@@ -149,7 +154,9 @@ class KillPoints(QuickDisk):
         if not self._is_changed:
             return
         self._is_changed = False
-        number = len(self.points)
+        number, self._number = self._number, self._number + 1
+        if number % self._every and operation != "end":
+            return
         target = self._copies / f"{number}"
         copy_store(self.root, target)
         note = None if self._note is None else self._note()
