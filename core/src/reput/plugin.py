@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
@@ -11,6 +11,7 @@ from reput.errors import ConfigError, known_names
 
 if TYPE_CHECKING:
     from reput.putinterest import PutInterest
+    from reput.rebuild.compare import Compared, Comparison, Difference
 
 __all__ = ["NoConfig", "Plugin", "build_config"]
 
@@ -47,6 +48,22 @@ class Plugin:
 
         Asked when the store is opened. Columns (`reput.Columns`) of which no row is of interest to
         any plugin are stored without being taken apart into messages, at several times the rate.
+        """
+        return None
+
+    def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared | None:
+        """Say which differences between bytes are differences in what follows from the log.
+
+        Asked when files that are there were compared with those built anew, and some differ. The
+        plugin's hooks are not called before it.
+
+        Args:
+            comparison: what was compared.
+            differences: of each file that differs the first one.
+
+        Returns:
+            What differs after all, and what could not be compared; None: everything follows from
+            the log, so that all of ``differences`` count.
         """
         return None
 

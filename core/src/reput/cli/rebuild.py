@@ -44,7 +44,8 @@ def rebuild(
     arrive.
 
     With --check the new files are only compared with those that are there; exit code 1 says that
-    some differ.
+    some differ. What does not follow from the log, such as units of messages that it has lost with
+    its head, is not compared, and said.
     """
     from reput.cli.opening import follows_links
     from reput.cli.progress import Progress
@@ -96,7 +97,7 @@ def print_built(root: str, built: list[Rebuilt]) -> None:
         seconds = max(each.seconds, 1e-9)
         how = f"{each.split_count} splits" if each.split_count > 1 else "in one piece"
         if each.differences is not None:
-            how += ", differs" if each.differences else ", the same"
+            how += f", {_outcome(each)}"
         rows.append(
             [
                 each.plugin,
@@ -119,3 +120,11 @@ def print_built(root: str, built: list[Rebuilt]) -> None:
     for each in built:
         for found in each.differences or ():
             click.echo(f"{escape_text(found.path)}, byte {found.position}: {found.reason}")
+        for what in each.not_compared:
+            click.echo(f"{each.plugin}, not compared: {escape_text(what)}")
+
+
+def _outcome(compared: Rebuilt) -> str:
+    if compared.differences:
+        return "differs"
+    return "the same in what can be compared" if compared.not_compared else "the same"

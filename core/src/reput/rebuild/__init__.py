@@ -8,11 +8,15 @@ is what a user calls.
 
 from __future__ import annotations
 
+from reput.rebuild.compare import Compared, Comparison, Difference
 from reput.rebuild.shards import NotSplittableError, ShardBuilder, ShardScan
 from reput.rebuild.splits import SPLIT_SIZE, Split, plan_splits, read_split
 
 __all__ = [
     "SPLIT_SIZE",
+    "Compared",
+    "Comparison",
+    "Difference",
     "NotSplittableError",
     "ShardBuilder",
     "ShardScan",

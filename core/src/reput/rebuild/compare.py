@@ -10,9 +10,10 @@ import attrs
 import numpy as np
 
 if TYPE_CHECKING:
+    from reput.context import LogReader
     from reput.disk import Disk
 
-__all__ = ["Difference", "compare"]
+__all__ = ["Compared", "Comparison", "Difference", "compare"]
 
 _CHUNK: Final = 1 << 22
 _HEAD: Final = 40  # bytes by which files are recognised
@@ -27,6 +28,32 @@ class Difference:
     position: int
     """File position of the first byte that differs; 0 where one of the files is missing."""
     reason: str
+
+
+@attrs.frozen
+class Comparison:
+    """What is compared with what; given to the plugin whose files they are."""
+
+    root: str
+    """The store's directory."""
+    built: str
+    """Where the files were built, at their paths below a store's root."""
+    log: LogReader
+    """The log that they were built from. It may have lost its head."""
+    disk: Disk
+    plugins: frozenset[str]
+    """Plugins that the store names, with their options. None of a store that RocketMQ alone has
+    written: what its options were is not known."""
+
+
+@attrs.frozen
+class Compared:
+    """What a plugin says of differences between bytes."""
+
+    differences: tuple[Difference, ...]
+    """Those that are differences in what follows from the log."""
+    not_compared: tuple[str, ...] = ()
+    """What of the files does not follow from the log, each with the reason."""
 
 
 def compare(

@@ -30,7 +30,7 @@ from reput.errors import (
 from reput.manifest import OWN_DIRECTORY, Manifest
 from reput.pluginset import PluginSet
 from reput.queuefloors import QueueFloors
-from reput.rebuild.compare import Difference, compare
+from reput.rebuild.compare import Comparison, Difference, compare
 from reput.rebuild.publish import publish, staging_directory
 from reput.rebuild.shards import NotSplittableError
 from reput.rebuild.splits import SPLIT_SIZE, plan_splits
@@ -75,6 +75,8 @@ class Rebuilt:
     """Why it was built in one piece, where it could not be otherwise."""
     differences: tuple[Difference, ...] | None = None
     """Where the files that are there are others, when that was all that was asked; else None."""
+    not_compared: tuple[str, ...] = ()
+    """What of the files that are there does not follow from the log, each with the reason."""
 
 
 def run_rebuild(
@@ -183,7 +185,8 @@ class _Rebuild:
                 built = self._build(log, targets, is_sound=is_sound)
                 _check_names(built)
                 if self.check:
-                    return [self._compared(each) for each in built]
+                    named = frozenset(manifest.plugins if manifest is not None else ())
+                    return [self._compared(each, log, named) for each in built]
                 for each in built:
                     plugin = each.facts.plugin
                     publish(self.root, plugin, each.directory, each.names, log, last, self.disk)
@@ -259,10 +262,18 @@ class _Rebuild:
             if path not in kept and self.disk.exists(path) and not self.disk.list(path):
                 self.disk.remove_directory(path)
 
-    def _compared(self, built: _Built) -> Rebuilt:
+    def _compared(self, built: _Built, log: CommitLogReader, named: frozenset[str]) -> Rebuilt:
         plugin = self.plugins.plugins[built.facts.plugin]
-        found = compare(self.root, built.directory, built.names, self.disk, plugin.named_by_clock)
-        return attrs.evolve(built.facts, differences=tuple(found))
+        found = tuple(
+            compare(self.root, built.directory, built.names, self.disk, plugin.named_by_clock)
+        )
+        comparison = Comparison(self.root, built.directory, log, self.disk, named)
+        weighed = plugin.weigh(comparison, found) if found else None
+        if weighed is None:
+            return attrs.evolve(built.facts, differences=found)
+        return attrs.evolve(
+            built.facts, differences=weighed.differences, not_compared=weighed.not_compared
+        )
 
     # ------------------------------------------------------------------ rounds
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from reput.batch import DispatchBatch
     from reput.context import StoreContext
     from reput.filters import MessageFilter
+    from reput.rebuild import Compared, Comparison, Difference
 
 logger = logging.getLogger(__name__)
 
@@ -230,6 +231,12 @@ class ConsumeQueuePlugin(reput.Plugin):
             context.queue_floors.known,
             context.log.min_physical_offset,
         )
+
+    def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared | None:
+        """See `reput.Plugin.weigh`: units are compared, as far as they follow from the log."""
+        from reput_consumequeue._compare import weigh
+
+        return weigh(comparison, differences)
 
     # ------------------------------------------------------------------ dispatching
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
@@ -27,6 +27,7 @@ from reput_index.layout import DIRECTORY, ITEMS_PER_FILE, SLOTS_PER_FILE
 if TYPE_CHECKING:
     from reput.batch import DispatchBatch
     from reput.context import StoreContext
+    from reput.rebuild import Compared, Comparison, Difference
     from reput_index._keys import Keys
 
 logger = logging.getLogger(__name__)
@@ -110,6 +111,13 @@ class IndexPlugin(reput.Plugin):
         index = attrs.evolve(self._files(context), writable=True)
         index.follow(index.directory)
         return IndexBuilder(index.geometry, context.disk)
+
+    def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared | None:
+        """See `reput.Plugin.weigh`: of a log without its head, items are compared, not bytes."""
+        from reput_index._compare import weigh
+
+        geometry = Geometry(self.config.slots_per_file, self.config.items_per_file)
+        return weigh(comparison, differences, geometry)
 
     # ------------------------------------------------------------------ dispatching
 

@@ -1,0 +1,273 @@
+"""Compares queues with the log, as far as their units follow from it.
+
+Three things do not. Units of messages that the log has lost with its head, or the blank ones that
+stand for them. Deliver times of delayed messages, where nobody says how long the levels delay. Bit
+maps of extend units: which filters were registered when a message came is written nowhere, and
+where an extend unit begins depends on the bit maps in front of it. Everything else is compared, and
+where a unit leads to an extend unit, what that says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from reput.gather import fixed_rows
+from reput.rebuild import Compared, Comparison, Difference
+from reput_consumequeue._files import unit_file_size
+from reput_consumequeue.extendlayout import (
+    EXTEND_DIRECTORY,
+    EXTEND_DTYPE,
+    EXTEND_HEAD_SIZE,
+    is_address,
+    positions_of,
+)
+from reput_consumequeue.layout import DIRECTORY, PRE_BLANK_SIZE, UNIT_DTYPE, UNIT_SIZE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.disk import Disk
+
+    Units = npt.NDArray[np.void]
+    Rows = npt.NDArray[np.bool_]
+
+__all__ = ["weigh"]
+
+_DELAY_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+_DELAY_PLUGIN: Final = "schedule"
+_TAGS_AT: Final = UNIT_DTYPE.fields["tags_code"][1]  # type: ignore[index]
+_BYTES: Final = "bytes are not those that follow from the log"
+_EXTEND: Final = "it leads to no extend unit that says what follows from the log"
+_TOO_MUCH: Final = "nothing in the log leads to this unit"
+
+
+def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared:
+    """Compare the queues that differ unit by unit; see `reput.Plugin.weigh`."""
+    queues: dict[tuple[str, str], list[Difference]] = {}
+    counted: list[Difference] = []
+    for each in differences:
+        steps = each.path.split("/")
+        if len(steps) == 4 and len(steps[3]) == 20 and steps[3].isdigit():
+            queues.setdefault((steps[1], steps[2]), []).append(each)
+        else:
+            counted.append(each)  # no file of a queue
+    skipped: Counter[str] = Counter()
+    for (topic, queue_id), own in sorted(queues.items()):
+        queue = _Queue(comparison, topic, queue_id, skipped)
+        found = list(queue.differences())
+        if not queue.leads_to_extend:
+            # Files that no unit leads to; none at all is right for units without addresses.
+            strays = (each for each in own if each.path.startswith(f"{EXTEND_DIRECTORY}/"))
+            found += [each for each in strays if comparison.disk.exists(_path(comparison, each))]
+        counted += found
+    low = comparison.log.min_physical_offset
+    reasons = {
+        "gone": f"units below physical offset {low}, where the log begins: it has lost its head",
+        "times": f"deliver times in units of {_DELAY_TOPIC}: the store does not name the plugin "
+        f"{_DELAY_PLUGIN}, so how long its levels delay is not known",
+        "maps": "bit maps of extend units: what was registered when the messages came is not known",
+    }
+    told = tuple(f"{skipped[kind]} {reason}" for kind, reason in reasons.items() if skipped[kind])
+    return Compared(tuple(sorted(counted, key=lambda each: each.path)), told)
+
+
+def _path(comparison: Comparison, difference: Difference) -> str:
+    return os.path.join(comparison.root, difference.path)
+
+
+@attrs.define(eq=False)
+class _Queue:
+    """One queue, in the store and as it was built."""
+
+    comparison: Comparison
+    topic: str
+    queue_id: str
+    skipped: Counter[str]
+    """What was not compared, by kind; added to."""
+    leads_to_extend: bool = False
+    """Whether any of its units does, those that are not compared too."""
+    _extend_end: int = 0
+    """Byte behind the extend unit that was looked at last."""
+    _last_offset: int = -1
+    """Physical offset of the unit that led there: hole units repeat the one behind them."""
+    _last_position: int = -1
+
+    def differences(self) -> Iterator[Difference]:
+        """Of each file the first difference that counts."""
+        root, built = self.comparison.root, self.comparison.built
+        found, wanted = self._files(root), self._files(built)
+        first = self._first(wanted)
+        for base in sorted({*found, *wanted}):
+            size = max(found.get(base, 0), wanted.get(base, 0))
+            size -= size % UNIT_SIZE
+            own, other = self._units(root, base, size), self._units(built, base, size)
+            skipped = min(max(first - base // UNIT_SIZE, 0), len(own))
+            place = self._in_gone(own[:skipped])
+            if place is not None:
+                yield Difference(self._name(base), place, _TOO_MUCH)
+                continue
+            own, other = own[skipped:], other[skipped:]
+            if base not in found:
+                if other.view(np.uint8).any():
+                    yield Difference(self._name(base), 0, "the file is missing")
+                continue
+            differs = self._in_units(own, other)
+            if differs is not None:
+                place, reason = differs
+                yield Difference(self._name(base), skipped * UNIT_SIZE + place, reason)
+
+    def _first(self, wanted: dict[int, int]) -> int:
+        """The first unit that follows from the log; the first of all where the log is whole."""
+        if self.comparison.log.min_physical_offset <= 0:
+            return 0
+        end = 0
+        for base in sorted(wanted):
+            units = self._units(self.comparison.built, base, wanted[base])
+            there = np.flatnonzero(self._is_there(units))
+            if len(there):
+                return base // UNIT_SIZE + int(there[0])
+            used = np.flatnonzero(units["size"])
+            end = base // UNIT_SIZE + (int(used[-1]) + 1 if len(used) else 0)
+        # The log has none of its messages any more. Where it goes on is all that is known.
+        return end if wanted else np.iinfo(np.int64).max
+
+    def _is_there(self, units: Units) -> Rows:
+        """Which units are of messages that the log should have."""
+        rows: Rows = (units["size"] > 0) & (units["size"] != PRE_BLANK_SIZE)
+        rows &= units["physical_offset"] >= self.comparison.log.min_physical_offset
+        return rows
+
+    def _in_gone(self, units: Units) -> int | None:
+        """Look at units below the first that follows from the log: none may say that it does."""
+        self.skipped["gone"] += int(np.count_nonzero(units["size"]))
+        self.leads_to_extend |= bool(is_address(units["tags_code"].astype(np.int64)).any())
+        wrong = np.flatnonzero(self._is_there(units))
+        return int(wrong[0]) * UNIT_SIZE if len(wrong) else None
+
+    def _in_units(self, own: Units, other: Units) -> tuple[int, str] | None:
+        """The first byte that differs from what follows from the log, and how."""
+        differs = (own["physical_offset"] != other["physical_offset"]) | (
+            own["size"] != other["size"]
+        )
+        if differs.any():
+            return _first_byte(own, other, int(differs.argmax())), _BYTES
+        wrong = self._wrong_tags(own, other)
+        if not wrong.any():
+            return None
+        row = int(wrong.argmax())
+        if is_address(own["tags_code"][row : row + 1].astype(np.int64))[0]:
+            return row * UNIT_SIZE + _TAGS_AT, _EXTEND
+        return _first_byte(own, other, row), _BYTES
+
+    def _wrong_tags(self, own: Units, other: Units) -> Rows:
+        """Which tags codes do not say what follows from the log."""
+        codes, built = (units["tags_code"].astype(np.int64) for units in (own, other))
+        wrong: Rows = np.zeros(len(own), np.bool_)
+        rows = np.flatnonzero(is_address(codes) & (own["size"] > 0))
+        if len(rows) or is_address(built).any():
+            heads = self._heads(self.comparison.root, codes)
+            built_heads = self._heads(self.comparison.built, built)
+            self.leads_to_extend |= bool(len(rows))
+            wrong = self._wrong_extend(own, rows, heads, built, built_heads)
+            codes = np.where(is_address(codes), heads["tags_code"], codes)
+            built = np.where(is_address(built), built_heads["tags_code"], built)
+        differs = codes != built
+        if self.topic == _DELAY_TOPIC and _DELAY_PLUGIN not in self.comparison.plugins:
+            self.skipped["times"] += int(np.count_nonzero(differs))
+            differs = np.zeros(len(own), np.bool_)
+        wrong |= differs
+        return wrong
+
+    def _wrong_extend(
+        self,
+        own: Units,
+        rows: npt.NDArray[np.intp],
+        heads: Units,
+        built: npt.NDArray[np.int64],
+        built_heads: Units,
+    ) -> Rows:
+        """Which units lead to what is no extend unit of theirs."""
+        log = self.comparison.log
+        wrong: Rows = np.zeros(len(own), np.bool_)
+        addressed = is_address(built)
+        for row in rows.tolist():
+            head = heads[row]
+            offset = int(own["physical_offset"][row])
+            position = int(positions_of(own["tags_code"][row : row + 1].astype(np.int64))[0])
+            size, map_size = int(head["size"]), int(head["bit_map_size"])
+            timestamp = (
+                int(built_heads["store_timestamp"][row])
+                if addressed[row]
+                else log.store_timestamp_at(offset)
+            )
+            # Extend units stand in the order of the units that lead to them.
+            is_placed = position >= self._extend_end or (
+                (offset, position) == (self._last_offset, self._last_position)
+            )
+            wrong[row] = not (
+                is_placed
+                and size == EXTEND_HEAD_SIZE + map_size
+                and int(head["store_timestamp"]) == timestamp
+            )
+            if not wrong[row]:
+                self._extend_end = position + size
+                self._last_offset, self._last_position = offset, position
+            self.skipped["maps"] += map_size > 0
+        return wrong
+
+    def _heads(self, root: str, codes: npt.NDArray[np.int64]) -> Units:
+        """``(n,)`` heads of extend units; zero where a unit leads to none."""
+        heads = np.zeros(len(codes), EXTEND_DTYPE)
+        files = self._files(root, EXTEND_DIRECTORY)
+        rows = np.flatnonzero(is_address(codes))
+        positions = positions_of(codes[rows])
+        for base, size in files.items():
+            inside = (positions >= base) & (positions <= base + size - EXTEND_HEAD_SIZE)
+            if inside.any():
+                data = self._read(root, base, size, EXTEND_DIRECTORY)
+                window = np.frombuffer(data.ljust(size, b"\0"), np.uint8)
+                heads[rows[inside]] = fixed_rows(window, positions[inside] - base, EXTEND_DTYPE)
+        return heads
+
+    # ------------------------------------------------------------------ files
+
+    def _name(self, base: int, kind: str = DIRECTORY) -> str:
+        return f"{kind}/{self.topic}/{self.queue_id}/{base:020d}"
+
+    def _files(self, root: str, kind: str = DIRECTORY) -> dict[int, int]:
+        """Sizes of the queue's files, by the byte at which each begins."""
+        entries = self._disk.list(os.path.join(root, kind, self.topic, self.queue_id))
+        sizes = ((entry, unit_file_size(entry)) for entry in entries)
+        return {int(entry.name): size for entry, size in sizes if size is not None}
+
+    def _units(self, root: str, base: int, size: int) -> Units:
+        """What a file holds; what it has not counts as zero."""
+        data = self._read(root, base, size).ljust(size, b"\0")
+        return np.frombuffer(data, UNIT_DTYPE, size // UNIT_SIZE)
+
+    def _read(self, root: str, base: int, size: int, kind: str = DIRECTORY) -> bytes:
+        try:
+            descriptor = self._disk.open(os.path.join(root, self._name(base, kind)))
+        except FileNotFoundError:
+            return b""
+        try:
+            return self._disk.read(descriptor, size, 0)
+        finally:
+            self._disk.close(descriptor)
+
+    @property
+    def _disk(self) -> Disk:
+        return self.comparison.disk
+
+
+def _first_byte(own: Units, other: Units, row: int) -> int:
+    """The first byte in which two units differ, counted from the first of all."""
+    pair = (np.frombuffer(units[row : row + 1].tobytes(), np.uint8) for units in (own, other))
+    left, right = pair
+    return row * UNIT_SIZE + int((left != right).argmax())
