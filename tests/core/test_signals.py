@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import queue
@@ -11,9 +12,10 @@ import pytest
 from interrupts import Interrupts, interrupt, interrupted
 
 import reput
-from reput.errors import ServiceNotAvailableError, StoreClosedError
+from reput.errors import ReputError, ServiceNotAvailableError
 from reput.plugin import Plugin
 from reput.plugincalls import PluginCalls
+from reput.retention import RetentionConfig
 from reput.testing import QuickDisk
 
 SOAK = os.environ.get("REPUT_SOAK") == "1"
@@ -109,6 +111,13 @@ def assert_whole(store, where):
     return records
 
 
+def assert_sound_from_its_head(store, where):
+    """The log decodes to its end, and its last message is there."""
+    batches = list(store.scan(check_crc=True))
+    assert all(batch.finding is None for batch in batches), where
+    assert batches[-1].queue_offset[-1] == 2, where
+
+
 def places(operation):
     """The places to try where a store serves for all: its log grows, and is read each time."""
     steps = {"put": 1, "wait": 1, "wait_dispatched": 2, "flush": 60}
@@ -172,7 +181,7 @@ def test_a_handler_that_closes_the_store_ends_wherever_it_comes(
         try:
             with interrupts:
                 outcome.append(OPERATIONS[operation](store))
-        except (KeyboardInterrupt, ServiceNotAvailableError, StoreClosedError) as error:
+        except (KeyboardInterrupt, ReputError) as error:
             outcome.append(error)
         other.do(store.close)
 
@@ -215,6 +224,37 @@ def test_a_handler_that_puts_is_refused_inside_of_a_put_and_heard_outside(
     assert all("inside of another put" in text for text in errors)
     assert answers
     assert all(each.physical_offset in records for each in answers)
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["raises", "returns"])
+def test_a_handler_that_closes_the_store_inside_of_clean_log_ends(tmp_path, other, leaves):
+    for at in itertools.count(1, 1 if SOAK else 97):
+        path, left = tmp_path / str(at), []
+        store = open_small(path, [Witness()], threads=False)
+        for _ in range(3):
+            store.put(message(b"r" * 2_500))
+        store.wait_dispatched()
+
+        def close(store=store, path=path, left=left):
+            store.close(timeout=5)
+            left.append(sorted(os.listdir(path / "commitlog")))
+            if leaves:
+                interrupt()
+
+        interrupts = Interrupts(at, close)
+        # Which file it does not find any more depends on where it was interrupted.
+        with contextlib.suppress(KeyboardInterrupt, OSError, ReputError):
+            with interrupts:
+                store.clean_log(config=RetentionConfig(reserved_ms=1))
+        other.do(store.close)
+
+        if leaves:
+            assert left in ([], [sorted(os.listdir(path / "commitlog"))]), interrupts.where
+        with reput.open(path, plugins=[Witness()], disk=QuickDisk()) as again:
+            assert_sound_from_its_head(again, interrupts.where)
+        if interrupts.where is None:
+            break
+    assert at > 1
 
 
 def test_a_handler_that_closes_a_store_that_closes_ends(tmp_path, other):

@@ -80,7 +80,8 @@ class Cleaner:
     _looked_at: int = attrs.field(init=False, default=0)
     _used_percent: int = attrs.field(init=False, default=0)
     _warned_of: frozenset[str] = attrs.field(init=False, default=frozenset())
-    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    # One that may be taken again: a signal handler may close the store in the middle of a removal.
+    _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
 
     @property
     def config(self) -> RetentionConfig:

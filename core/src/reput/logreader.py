@@ -155,7 +155,7 @@ class CommitLogReader:
         self._last_timestamp = 0
         self._damage = b""
         """What stood at the end when it was set, if that was damage: no record while it stays."""
-        self._follow_lock = threading.Lock()
+        self._follow_lock = threading.RLock()
 
     # ------------------------------------------------------------------ extent
 

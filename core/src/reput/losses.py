@@ -79,7 +79,7 @@ class LossLedger:
         """Whether what is noted is written; else it is only remembered."""
         self._disk = disk
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may come in again
         self._entries: tuple[Loss, ...] = ()  # replaced whole, so that readers need no lock
         self._pending: frozenset[Loss] = frozenset()
 

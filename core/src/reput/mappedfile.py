@@ -100,7 +100,7 @@ class MappedFileQueue:
         self._bases: tuple[int, ...] = ()  # replaced whole, so that readers need no lock
         self._adding = -1
         """Base of the file that `add` gave its name last."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may come in again
 
     # ------------------------------------------------------------------ which files there are
 

@@ -34,6 +34,7 @@ from reput.disk import Disk, FilePool
 from reput.dispatcher import Dispatcher
 from reput.encode import Encoder
 from reput.errors import CorruptFileError, StoreNotFoundError
+from reput.exiting import close_at_exit
 from reput.flush import LogFlusher
 from reput.forked import guard, guard_disk
 from reput.housekeeping import Housekeeping
@@ -369,6 +370,7 @@ class _Opening:
         if live is not None:
             # Last: they put messages and read queues.
             live.workers.start()
+            close_at_exit(store)
         return store
 
     def _manifest(self) -> Manifest | None:

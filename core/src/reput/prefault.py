@@ -45,7 +45,7 @@ class Prefaulter:
     """Keeps the pages ahead of one writer present, on a thread of its own."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may come in again
         """Held while a map is used."""
         self._asked = Flag()
         self._wish: tuple[mmap.mmap, int, int] | None = None

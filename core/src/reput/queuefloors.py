@@ -45,7 +45,7 @@ class QueueFloors:
         self._path = os.path.join(root, OWN_DIRECTORY, _NAME) if root else ""
         self._disk = disk or Disk()
         self._writable = writable
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may come in again
         self._floors: dict[tuple[str, int], int] | None = None if root else {}
 
     @classmethod

@@ -22,6 +22,7 @@ from reput.errors import (
     PluginFlushError,
     ServiceNotAvailableError,
 )
+from reput.exiting import do_not_close_at_exit
 from reput.forked import is_forked
 from reput.ids import parse_message_id
 from reput.message import Message, encode_property_text, waits_for_disk
@@ -420,7 +421,8 @@ class Store(StoreFacts):
         A second call does nothing, and so does one in a forked child; one on another thread waits
         for the first. Where something could not be flushed or dispatched, the next opening
         recovers as after a crash. May be called from a signal handler, whatever its thread is
-        inside of: a put that is under way then is refused, and a close is gone on with.
+        inside of: a put that is under way then is refused, and a close is gone on with. A store
+        that is still open when the interpreter ends is closed then (`atexit`).
 
         Args:
             timeout: seconds to wait for plugins that are behind, which catch up next time; the
@@ -441,6 +443,7 @@ class Store(StoreFacts):
                 raise ServiceNotAvailableError(
                     "store", None, None, f"another thread has not closed it after {seconds:g} s"
                 )
+        do_not_close_at_exit(self)
 
     def _close(self, refusal: ServiceNotAvailableError, timeout: float | None) -> None:
         if self._closed:  # by a call that an exception ended before the files were given up

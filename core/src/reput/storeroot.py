@@ -82,7 +82,7 @@ class StoreRoot:
         self._outer = outer
         self._prefix = path if path.endswith(os.sep) else path + os.sep
         self._descriptor = -1
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may come in again
 
     def __reduce__(self) -> tuple[object, ...]:
         return _root_of, (self.path, self.follow_links, self._outer)
