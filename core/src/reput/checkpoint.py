@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
@@ -33,6 +33,8 @@ _LEFT_ON_PURPOSE: Final = b"closed by reput; queues not kept"
 class Checkpoint:
     """Times until which things were flushed, ms; 0 where unknown."""
 
+    SIZE_MIN: ClassVar[int] = 24
+    """Bytes of a file that says something; RocketMQ 4.8 wrote three values."""
     log_timestamp: int = 0
     """Store time of the last message known to be flushed in the log."""
     queues_timestamp: int = 0
@@ -48,7 +50,7 @@ class Checkpoint:
         if not disk.exists(path):
             return cls()
         data = disk.read_file(path, CHECKPOINT_SIZE)
-        if len(data) < 24:
+        if len(data) < cls.SIZE_MIN:
             return cls()
         return cls(*_FIELDS.unpack(data[: _FIELDS.size].ljust(_FIELDS.size, b"\0")))
 

@@ -77,6 +77,8 @@ class LossLedger:
         self.path = os.path.join(root, OWN_DIRECTORY, _NAME)
         self.writable = False
         """Whether what is noted is written; else it is only remembered."""
+        self.damaged_count = 0
+        """Lines of the file that could not be read."""
         self._disk = disk
         self._clock = clock
         self._lock = threading.RLock()  # a signal handler may come in again
@@ -111,6 +113,7 @@ class LossLedger:
             if is_pending:
                 pending.add(loss)
         self._entries, self._pending = tuple(entries), frozenset(pending)
+        self.damaged_count = damaged
         if damaged:
             self._set_aside(damaged)
 

@@ -104,11 +104,16 @@ class MappedFileQueue:
 
     # ------------------------------------------------------------------ which files there are
 
-    def load(self, *, writable: bool) -> None:
+    def load(self, *, writable: bool, damaged: Callable[[str], None] | None = None) -> None:
         """Read the directory.
 
         An empty last file, which a crash may leave, is removed (or passed over in a read-only
         store). Names that are no offsets are passed over with a warning.
+
+        Args:
+            writable: whether the caller may change the files.
+            damaged: told, in words, of each file that is cut short or missing, which then reads as
+                so many bytes fewer; None refuses them.
 
         Raises:
             CorruptFileError: a file of another size than the rest, a gap between two files, or a
@@ -122,29 +127,37 @@ class MappedFileQueue:
             if writable:
                 self._disk.remove(path)
         if found and self.file_size <= 0:
-            self.file_size = found[0][1]
+            # One that was cut short does not say what the others should have.
+            self.file_size = found[0][1] if damaged is None else max(size for _, size in found)
         for index, (base, size) in enumerate(found):
             if size != self.file_size:
-                raise CorruptFileError(
+                fault = CorruptFileError(
                     self.path(base),
                     size,
                     f"the file has {size} bytes where {self.file_size} are expected; put back the "
                     "whole file, or move it away if it is not part of the store",
                 )
+                if damaged is None:
+                    raise fault
+                damaged(str(fault))
             if index and base != found[index - 1][0] + self.file_size:
                 missing = found[index - 1][0] + self.file_size
-                raise CorruptFileError(
+                fault = CorruptFileError(
                     self.path(base),
                     0,
                     f"the file before it is missing: {file_name(missing)}; put it back, "
                     "or move the files before the gap away",
                 )
+                if damaged is None:
+                    raise fault
+                damaged(str(fault))
         self._bases = tuple(base for base, _ in found)
 
     def refresh(self) -> None:
         """Notice files that another process added at the end or removed at the head."""
         found = _sized_files(self._disk, self.directory)
-        self._bases = tuple(base for base, size in found if size == self.file_size)
+        known = frozenset(self._bases)
+        self._bases = tuple(base for base, size in found if size == self.file_size or base in known)
 
     @property
     def bases(self) -> tuple[int, ...]:

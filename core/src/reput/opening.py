@@ -20,7 +20,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from reput.allocate import FileAllocator
 from reput.checkpoint import AbortFile, Checkpoint
@@ -141,6 +141,9 @@ def open_store(
         raise
 
 
+_Note = TypeVar("_Note")
+
+
 class _Opening:
     """One opening under way; knows what to undo when it fails."""
 
@@ -167,12 +170,15 @@ class _Opening:
         self.changed = False
         self.plugins: PluginSet | None = None
         self.loop: ReputLoop | None = None
-        self.records = PluginRecords(root, disk)
-        self.ledger = LossLedger(root, disk, clock or system_clock)
-        self.calls = PluginCalls(root, now=disk.monotonic)
         self.problems: list[str] = []
         """What of the store cannot be used, in words; a writer refuses it instead."""
-        self.floors = QueueFloors(root, disk, writable=writable)
+        self.passes_over = None if writable else self._pass_over
+        self.records = PluginRecords(root, disk, self.passes_over)
+        self.ledger = LossLedger(root, disk, clock or system_clock)
+        self.calls = PluginCalls(root, now=disk.monotonic)
+        self.floors = QueueFloors(
+            root, disk, writable=writable, damaged=None if writable else self._tell
+        )
 
     # ------------------------------------------------------------------ the steps
 
@@ -201,8 +207,10 @@ class _Opening:
             raise StoreNotFoundError(
                 self.root, 'no store: a directory that holds "commitlog" is expected'
             )
-        closed = CloseRecord.load(self.root, self.disk)
-        clean = not self.abort.present or (closed is not None and self.abort.left_on_purpose)
+        closed = self._noted(lambda: CloseRecord.load(self.root, self.disk), None)
+        clean = not self.abort.present or (
+            closed is not None and self._noted(lambda: self.abort.left_on_purpose, False)
+        )
 
         manifest = self._manifest()
         names, sections = decide(manifest, wanted, given, forget, self.writable)
@@ -216,20 +224,22 @@ class _Opening:
         if manifest is not None:
             known_file_size = manifest.config.get(LOG_SECTION, {}).get("file_size", 0)
         log = self.log = self._make_log(log_directory, config, known_file_size)
-        log.files.load(writable=self.writable)
+        log.files.load(writable=self.writable, damaged=None if self.writable else self._tell)
         config = with_file_size(config, log.files, given)
         log.check_names()
         remembered = {**sections.get(LOG_SECTION, {}), "file_size": config.file_size}
         sections = {**sections, LOG_SECTION: remembered}
 
         checkpoint_path = os.path.join(self.root, "checkpoint")
-        checkpoint = Checkpoint.load(checkpoint_path, self.disk)
+        checkpoint = self._noted(lambda: Checkpoint.load(checkpoint_path, self.disk), Checkpoint())
         if self.writable:
             self._begin_changes(manifest, plugins, sections)
         files = self._progress_files(plugins)
         log.keeps_behind = config.recovery == "reput"
         log.ledger = self.ledger
-        self.ledger.load(writable=self.writable)
+        self._noted(lambda: self.ledger.load(writable=self.writable), None)
+        if not self.writable:
+            self._look_for_damaged_notes(checkpoint_path, files)
         lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
         recovery = find_end(
             log,
@@ -373,9 +383,46 @@ class _Opening:
             close_at_exit(store)
         return store
 
+    def _noted(self, load: Callable[[], _Note], instead: _Note) -> _Note:
+        """What ``load`` reads; for a reader, ``instead`` where that file cannot be read."""
+        try:
+            return load()
+        except OSError as error:
+            if self.writable:
+                raise
+            self._pass_over(error)
+            return instead
+
+    def _pass_over(self, error: OSError) -> None:
+        """Tell of a file that cannot be read, and that a reader can do without."""
+        self._tell(f"{error.filename}: cannot be read, and is passed over: {error.strerror}")
+
+    def _look_for_damaged_notes(self, checkpoint: str, files: Mapping[str, ProgressFile]) -> None:
+        """Tell a reader of files that say nothing any more; a writer makes them again."""
+        for path, is_sound in [
+            (checkpoint, lambda: len(self.disk.read_file(checkpoint)) >= Checkpoint.SIZE_MIN),
+            *(
+                (file.path, lambda file=file: file.load() is not None or self._is_told(file.path))
+                for file in files.values()
+            ),
+            (self.ledger.path, lambda: not self.ledger.damaged_count),
+        ]:
+            if self.disk.exists(path) and not self._noted(is_sound, True):
+                self._tell(f"{path}: damaged, and what it says is passed over")
+
+    def _is_told(self, path: str) -> bool:
+        return any(path in problem for problem in self.problems)
+
+    def _tell(self, problem: str) -> None:
+        if problem not in self.problems:  # some files are read more than once
+            self.problems.append(problem)
+
     def _manifest(self) -> Manifest | None:
         """The manifest; who only reads can do without one that is damaged."""
         try:
+            if not self.writable:
+                # A directory that cannot be looked into shows no file at all.
+                self.disk.list(os.path.join(self.root, OWN_DIRECTORY))
             return Manifest.load(self.root, self.disk)
         except (CorruptFileError, OSError) as error:
             if self.writable:
@@ -439,13 +486,13 @@ class _Opening:
     def _flushed_places(self, files: Mapping[str, ProgressFile]) -> list[Progress]:
         """Places below which the log was flushed, as a writer of ours has noted them."""
         own = os.path.join(self.root, OWN_DIRECTORY)
-        log_file = ProgressFile(os.path.join(own, FLUSHED), self.disk)
+        log_file = ProgressFile(os.path.join(own, FLUSHED), self.disk, self.passes_over)
         return [place for file in (log_file, *files.values()) for place in file.load_all()]
 
     def _progress_files(self, plugins: PluginSet) -> dict[str, ProgressFile]:
         directory = os.path.join(self.root, OWN_DIRECTORY, "progress")
         return {
-            name: ProgressFile(os.path.join(directory, name), self.disk)
+            name: ProgressFile(os.path.join(directory, name), self.disk, self.passes_over)
             for name, _ in plugins.implementing("reput_dispatch")
         }
 
@@ -468,6 +515,8 @@ class _Opening:
                 progress = known_progress(opener.log, file, clean, recovery, manifest)
             opened = opener.open(plugins, name, file, progress, clean=clean, record=record)
             dispatchers[name] = opener.dispatcher(plugins, name, opened, record)
+            if opened.error is not None and not self.writable:
+                self._tell(f"the plugin {name!r} cannot be used: {dispatchers[name].last_error}")
         return dispatchers
 
     def _write_dead_letter(self, plugin: str, batch: DispatchBatch, error: BaseException) -> None:

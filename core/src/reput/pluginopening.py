@@ -130,7 +130,8 @@ class PluginOpener:
         return each
 
     def _progress_file(self, name: str) -> ProgressFile:
-        return ProgressFile(os.path.join(self.root, OWN_DIRECTORY, "progress", name), self.disk)
+        path = os.path.join(self.root, OWN_DIRECTORY, "progress", name)
+        return ProgressFile(path, self.disk, self.records.unreadable)
 
     def _context(self, name: str, *, clean: bool) -> StoreContext:
         return StoreContext(

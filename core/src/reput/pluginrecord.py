@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -52,6 +53,8 @@ class PluginRecords:
 
     root: str
     disk: Disk
+    unreadable: Callable[[OSError], None] | None = None
+    """Told of a file that cannot be read, which then counts as none; None: that is an error."""
     _saved: dict[str, PluginRecord] = attrs.field(factory=dict)
     _lock: threading.RLock = attrs.field(factory=threading.RLock)
 
@@ -64,6 +67,11 @@ class PluginRecords:
             data = json.loads(self.disk.read_file(path, _READ_SIZE))
             record = PluginRecord(**data)
         except (ValueError, TypeError, RecursionError):
+            return PluginRecord()
+        except OSError as error:
+            if self.unreadable is None:
+                raise
+            self.unreadable(error)
             return PluginRecord()
         return record if _is_sound(record) else PluginRecord()
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import struct
 import zlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -68,6 +69,8 @@ class ProgressFile:
 
     path: str
     disk: Disk
+    unreadable: Callable[[OSError], None] | None = None
+    """Told of a file that cannot be read, which then counts as none; None: that is an error."""
     _sequence: int = 0
     _saved: Progress | None = None
 
@@ -80,7 +83,13 @@ class ProgressFile:
         if not self.disk.exists(self.path):
             return []
         found: dict[int, Progress] = {}
-        data = self.disk.read_file(self.path, 2 * _SLOT_STRIDE)
+        try:
+            data = self.disk.read_file(self.path, 2 * _SLOT_STRIDE)
+        except OSError as error:
+            if self.unreadable is None:
+                raise
+            self.unreadable(error)
+            return []
         for position in (0, _SLOT_STRIDE):
             slot = data[position : position + _SLOT.size]
             if len(slot) < _SLOT.size:

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from reput.disk import Disk
@@ -39,9 +39,18 @@ class QueueFloors:
         root: the store's directory; empty for floors that are not kept in a file.
         disk: file operations.
         writable: whether `keep` writes; else what is kept is known to this object only.
+        damaged: told, in words, of a file that is passed over.
     """
 
-    def __init__(self, root: str = "", disk: Disk | None = None, *, writable: bool = False) -> None:
+    def __init__(
+        self,
+        root: str = "",
+        disk: Disk | None = None,
+        *,
+        writable: bool = False,
+        damaged: Callable[[str], None] | None = None,
+    ) -> None:
+        self._damaged = damaged
         self._path = os.path.join(root, OWN_DIRECTORY, _NAME) if root else ""
         self._disk = disk or Disk()
         self._writable = writable
@@ -110,12 +119,16 @@ class QueueFloors:
                 for topic, queues in json.loads(self._disk.read_file(self._path)).items()
                 for queue_id, offset in queues.items()
             }
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            if self._writable and isinstance(error, OSError):
+                raise  # a writer would give queue offsets a second time
             logger.error(
                 "damaged file passed over, queues without messages begin anew file=%s error=%s",
                 self._path,
                 error,
             )
+            if self._damaged is not None:
+                self._damaged(f"{self._path}: damaged, and is passed over: {error}")
             return {}
 
 

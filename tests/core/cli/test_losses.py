@@ -32,7 +32,7 @@ def test_where_nothing_is_noted_it_is_said_what_was_read_and_how_to_look(run, pl
     assert second.startswith(f"Of the log's {size} B this command has read 0 B; ")
     assert second.endswith(f"reput info {path} --scan")
     read = {"start_offset": size, "end_offset": size, "log_size": size}
-    assert document == {"path": str(path), "size": 0, "read": read, "losses": []}
+    assert document == {"path": str(path), "problems": [], "size": 0, "read": read, "losses": []}
 
 
 def test_damage_that_nobody_has_read_is_not_called_nothing(run, plain_store) -> None:

@@ -78,7 +78,8 @@ def clean(
     given = {"reserved_ms": reserved, "max_bytes": max_bytes, "held": held, "unseen": unseen}
     changes = {name: value for name, value in given.items() if value is not None}
     with open_to_read(path) as store:
-        root, config = store.root, _config(store.retention, changes)
+        root, problems = store.root, list(store.problems)
+        config = _config(store.retention, changes, may_keep_all=dry_run and bool(problems))
         report = store.clean_log(dry_run=True, config=config)
     if not dry_run and report.plan.removals:
         _check_nobody_writes(root)
@@ -88,16 +89,19 @@ def clean(
             store.wait_dispatched()  # what was not dispatched yet keeps nothing from going then
             report = store.clean_log(config=config)
     if as_json:
-        print_json(_document(root, report))
+        print_json(_document(root, report) | {"problems": problems})
     else:
         _print(report)
 
 
-def _config(kept: RetentionConfig, changes: dict[str, Any]) -> RetentionConfig:
+def _config(
+    kept: RetentionConfig, changes: dict[str, Any], *, may_keep_all: bool
+) -> RetentionConfig:
+    """The rules to go by; where a damaged store has lost its own, a look at it needs none."""
     import attrs
 
     config = attrs.evolve(kept, **changes)
-    if not (config.reserved_ms or config.max_bytes or config.wanted_ratio):
+    if not (config.reserved_ms or config.max_bytes or config.wanted_ratio or may_keep_all):
         raise click.UsageError(
             "nothing says what may go: give --reserved or --max-bytes, or configure the store "
             "(section retention)"

@@ -44,8 +44,9 @@ def losses(path: str, as_json: bool) -> None:
 
     with _opened(path) as store:
         root, found, read = store.root, store.losses(), _read(store)
+        problems = list(store.problems)
     if as_json:
-        document = {"path": root, "size": lost_size(found), "read": read}
+        document = {"path": root, "problems": problems, "size": lost_size(found), "read": read}
         print_json(document | {"losses": [loss_document(root, loss) for loss in found]})
         return
     if found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any, NamedTuple
 
@@ -48,7 +49,8 @@ def traces_of(root: str, disk: Disk) -> Traces:
     names = {entry.name for entry in entries}
     checkpoint = None
     if "checkpoint" in names:
-        checkpoint = Checkpoint.load(os.path.join(root, "checkpoint"), disk)
+        with contextlib.suppress(OSError):  # the store's problems say why
+            checkpoint = Checkpoint.load(os.path.join(root, "checkpoint"), disk)
     return Traces(
         written_by=_writer(root, names, checkpoint, disk),
         abort="abort" in names,

@@ -1,0 +1,176 @@
+"""What can be told of a damaged store is told by every command that only looks, damage included."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+import reput
+from reput.cli.root import reput as command_line
+from reput.errors import CorruptFileError
+
+NOTES = [
+    "checkpoint",
+    "reput/manifest.json",
+    "reput/losses.jsonl",
+    "reput/flushed",
+    "reput/closed",
+    "reput/queue-offsets.json",
+    "reput/plugins/consumequeue.json",
+    "reput/progress/consumequeue",
+]
+NOT_NEEDED_FOR_GET = {"reput/queue-offsets.json", *NOTES[-2:]}
+COMMANDS = {
+    "info": ("info",),
+    "plugins": ("plugins",),
+    "losses": ("losses",),
+    "cat": ("cat", "orders"),
+    "get": ("get", "--offset", "0"),
+    "clean": ("clean", "--dry-run", "--max-bytes", "1GB"),
+}
+SHOWS_MESSAGES = {"cat", "get"}
+"""These have no document about the store: what is damaged is on stderr."""
+
+
+def _run(store, command):
+    name, *options = COMMANDS[command]
+    return CliRunner().invoke(command_line, [name, str(store), *options, "--json"])
+
+
+def _make_directory(path):
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sound") / "store"
+    config = {"commitlog": {"file_size": 1 << 12}}
+    with reput.open(path, plugins=["consumequeue"], config=config) as store:
+        for number in range(40):
+            store.put(reput.Message("orders", b"body %d " % number + b"x" * 100))
+    (path / "reput/losses.jsonl").write_text("")
+    (path / "reput/queue-offsets.json").write_text("{}")
+    return path
+
+
+@pytest.fixture
+def store(sound, tmp_path):
+    return shutil.copytree(sound, tmp_path / "store")
+
+
+def _check(store, command, named, codes=(0,)):
+    """The exit code is documented, and the damage is named to people and to programs."""
+    shown = _run(store, command)
+
+    assert shown.exit_code in codes, shown.output
+    assert named in shown.stderr
+    if command in SHOWS_MESSAGES:
+        assert "body 0" in shown.stdout
+    else:
+        problems = json.loads(shown.stdout)["problems"]
+        assert any(named in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("note", NOTES)
+def test_a_note_that_cannot_be_read_is_named_and_passed_over(store, note, command):
+    _make_directory(store / note)
+
+    # A message at a physical offset needs the log, and no plugin.
+    is_needed = command != "get" or note not in NOT_NEEDED_FOR_GET
+    _check(store, command, str(store / note) if is_needed else "")
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff{garbled"], ids=["emptied", "garbled"])
+@pytest.mark.parametrize(
+    "note",
+    ["checkpoint", "reput/manifest.json", "reput/queue-offsets.json", NOTES[-1]],
+)
+def test_a_note_that_is_damaged_is_named_and_passed_over(store, note, content):
+    (store / note).write_bytes(content)
+
+    _check(store, "info", str(store / note))
+
+
+def test_damaged_lines_of_the_loss_ledger_are_named(store):
+    (store / "reput/losses.jsonl").write_bytes(b"\xff{garbled")
+
+    _check(store, "losses", str(store / "reput/losses.jsonl"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_in_place_of_the_notes_is_named(store, command):
+    shutil.rmtree(store / "reput")
+    (store / "reput").write_text("")
+
+    _check(store, command, str(store / "reput"))
+
+
+def test_nothing_would_be_cleaned_where_the_rules_cannot_be_read(store):
+    (store / "reput/manifest.json").write_bytes(b"")
+
+    done = CliRunner().invoke(command_line, ["clean", str(store), "--dry-run", "--json"])
+
+    assert (done.exit_code, json.loads(done.stdout)["files"]) == (0, []), done.output
+
+
+def _cut_short(store, index):
+    file = sorted((store / "commitlog").iterdir())[index]
+    os.truncate(file, 1000)
+    return file
+
+
+def _remove_the_second(store):
+    files = sorted((store / "commitlog").iterdir())
+    files[1].unlink()
+    return files[2]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "hurt",
+    [lambda store: _cut_short(store, -1), lambda store: _cut_short(store, 0), _remove_the_second],
+    ids=["last cut short", "first cut short", "second removed"],
+)
+def test_a_log_file_that_is_cut_short_or_gone_is_named_beside_the_rest(store, hurt, command):
+    named = str(hurt(store))
+
+    # 1: some of what was to be shown is lost, and the output says where.
+    _check(store, command, named, codes=(0, 1) if command == "cat" else (0,))
+
+
+@pytest.mark.parametrize("refused", ["reput", "reput/progress/consumequeue", "checkpoint"])
+def test_what_may_not_be_read_is_named_and_passed_over(store, refused, monkeypatch):
+    real_open, (above, name) = os.open, os.path.split(refused)
+
+    def refuse(path, flags, *arguments, **options):  # the superuser may read everything
+        directory = options.get("dir_fd")
+        if path == name and directory is not None:
+            opened = os.readlink(f"/proc/self/fd/{directory}")
+            if opened == os.path.join(str(store), above).rstrip("/"):
+                raise PermissionError(13, "Permission denied", str(store / refused))
+        return real_open(path, flags, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+
+    _check(store, "cat", str(store / refused))
+
+
+@pytest.mark.parametrize("note", ["checkpoint", "reput/losses.jsonl", NOTES[-1]])
+def test_a_writer_refuses_a_note_that_cannot_be_read(store, note):
+    _make_directory(store / note)
+
+    with pytest.raises(OSError, match=note):
+        reput.open(store)
+
+
+def test_a_writer_refuses_a_log_file_that_is_cut_short(store):
+    file = _cut_short(store, 0)
+
+    with pytest.raises(CorruptFileError, match=file.name):
+        reput.open(store)
