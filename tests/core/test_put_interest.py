@@ -77,25 +77,62 @@ def test_topics_of_a_pair_are_found():
 # --------------------------------------------------------------------------- in a store
 
 
+def _properties_of(message):
+    given = message.properties or {}
+    return parse_properties(given) if isinstance(given, bytes) else dict(given)
+
+
 def watching(name, interest):
     seen = []
 
     def look(self, messages):
-        seen.append([parse_properties(each.properties or b"") for each in messages])
+        seen.append([_properties_of(each) for each in messages])
 
     return seen, plugin(name, reput_put=look, put_interest=interest)
 
 
-def test_a_plugin_is_shown_what_it_wants_and_single_puts(tmp_path):
-    seen, watcher = watching("watcher", PutInterest(frozenset({"DELAY"})))
+def test_a_plugin_is_shown_what_it_wants_and_nothing_else(tmp_path):
+    seen, watcher = watching("watcher", PutInterest(frozenset({"DELAY"}), frozenset({"late"})))
+    other = reput.Message("T", b"c", tags="t", keys="DELAY", properties={"x": "1"})
     with reput.open(tmp_path, plugins=[watcher], config=SMALL) as store:
         store.put_many(reput.Columns(topic="T", body=[b"a"], properties=[b"x\x011\x02"]))
+        store.put_many([other, reput.Message("T", b"d")])
+        store.put(other)
         nothing = list(seen)
         store.put_many(reput.Columns(topic="T", body=[b"b"], properties=[b"DELAY\x011\x02"]))
-        store.put_many([reput.Message("T", b"c")])
+        store.put_many([other, reput.Message("T", b"e", properties={"DELAY": "2"})])
+        store.put(reput.Message("T", b"f", properties=b"DELAY\x013\x02"))
+        store.put(reput.Message("late", b"g"))
 
     assert nothing == []
-    assert seen == [[{"DELAY": "1"}], [{}]]
+    assert [rows[-1].get("DELAY") for rows in seen] == ["1", "2", "3", None]
+
+
+class _Secret(str):
+    """A text that says of itself that it equals nothing."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return False
+
+    def __hash__(self):
+        return 0
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        reput.Message("T", b"a", properties={_Secret("DELAY"): "1"}),
+        reput.Message(_Secret("late"), b"a"),
+    ],
+)
+def test_values_of_a_class_of_their_own_hide_nothing(tmp_path, message):
+    seen, watcher = watching("watcher", PutInterest(frozenset({"DELAY"}), frozenset({"late"})))
+    with reput.open(tmp_path, plugins=[watcher], config=SMALL) as store:
+        store.put(message)
+
+    assert len(seen) == 1
 
 
 @pytest.mark.parametrize("interest", [None, "nonsense", property(lambda self: 1 / 0)])

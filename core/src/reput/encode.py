@@ -124,29 +124,27 @@ class Encoder:
         """
         try:
             # These become keys of ours, or are computed with.
-            is_plain = (
-                type(message.topic) is str
-                and type(message.queue_id) is int
-                and type(message.sys_flag) is int
-            )
+            name, queue_id, sys_flag = message.topic, message.queue_id, message.sys_flag
+            if type(name) is not str or type(queue_id) is not int or type(sys_flag) is not int:
+                raise AttributeError
         except AttributeError:
-            is_plain = False
-        if not is_plain:
             message = plain_message(message)
-        known = self._topics.get(message.topic)
-        magic, topic = self.encode_topic(message.topic) if known is None else known
+            name, queue_id, sys_flag = message.topic, message.queue_id, message.sys_flag
+        known = self._topics.get(name)
+        magic, topic = self.encode_topic(name) if known is None else known
         body = message.body
         if type(body) is not bytes:
             body = plain_bytes("body", body)
-        given = message.properties
-        if given is not None and type(given) is not dict and type(given) is not bytes:
-            given = plain_properties(given)
+        given, special = message.properties, False
+        if given is not None:
+            if type(given) is not dict and type(given) is not bytes:
+                given = plain_properties(given) or {}
+            special = (
+                _SPECIAL_TEXT in given
+                if type(given) is bytes
+                else (PROPERTY_LIGHT_QUEUES in given or PROPERTY_INNER_NUM in given)
+            )
         properties = property_text(message.keys, message.tags, given)
-        special = given is not None and (
-            _SPECIAL_TEXT in given
-            if type(given) is bytes
-            else (PROPERTY_LIGHT_QUEUES in given or PROPERTY_INNER_NUM in given)
-        )
         if self.record_crc:
             properties, special = _without_crc(properties), True
         elif properties[-CRC_PROPERTY_SIZE:].startswith(_CRC_NAME):
@@ -163,7 +161,7 @@ class Encoder:
         if len(body) > self.max_message_size:
             raise MessageTooLargeError("body", len(body), self.max_message_size, "bytes")
         size = self._fixed_size + len(body) + len(topic) + len(properties)
-        head, born_host, sys_flag = self._plain_head, self.store_host, message.sys_flag
+        head, born_host = self._plain_head, self.store_host
         if message.born_host is not None or self._store_flag or sys_flag & _HOST_BITS:
             born_host = self.store_host
             if message.born_host is not None:
@@ -175,8 +173,8 @@ class Encoder:
             head = _HEADS[len(born_host), len(self.store_host)]
         if size > self._record_max:
             raise MessageTooLargeError("record", size, self._record_max, "bytes")
-        if message.queue_id < 0:
-            raise MessageIllegalError("queue_id", message.queue_id, None, "0 or more expected")
+        if queue_id < 0:
+            raise MessageIllegalError("queue_id", queue_id, None, "0 or more expected")
         crc = crc32(body) & 0x7FFFFFFF
         return (
             size,

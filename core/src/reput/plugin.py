@@ -46,8 +46,9 @@ class Plugin:
     def put_interest(self) -> PutInterest | None:
         """Messages that its `reput_put` has to see; None for all.
 
-        Asked when the store is opened. Columns (`reput.Columns`) of which no row is of interest to
-        any plugin are stored without being taken apart into messages, at several times the rate.
+        Asked when the store is opened. Messages that are of interest to no plugin are stored
+        without a call of any hook, and columns (`reput.Columns`) without being taken apart into
+        messages, at several times the rate.
         """
         return None
 

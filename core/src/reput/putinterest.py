@@ -1,12 +1,12 @@
-"""Which puts a plugin wants to see: told before columns are taken apart into messages.
+"""Which puts a plugin wants to see: told before its hook is called.
 
 A plugin that delays or parks messages looks at a few of millions. It says by what it knows them,
-and columns in which nothing of the kind occurs go to the log as they are.
+and messages or columns in which nothing of the kind occurs go to the log as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,8 +16,9 @@ from reput.layout import NAME_END, PROPERTY_KEYS, PROPERTY_TAGS
 
 if TYPE_CHECKING:
     from reput.columns import Columns
+    from reput.message import Message
 
-__all__ = ["PutInterest"]
+__all__ = ["PutInterest", "united"]
 
 
 @attrs.frozen
@@ -30,6 +31,25 @@ class PutInterest:
     properties: frozenset[str] = frozenset()
     """Names."""
     topics: frozenset[str] = frozenset()
+
+    def covers_message(self, message: Message) -> bool:
+        """Whether a message may be of interest; also where it holds values of a caller's classes.
+
+        A put asks this for every message, so the usual one, without properties, is decided first.
+        """
+        try:
+            topic, given = message.topic, message.properties
+        except AttributeError:
+            return True  # no message: what looks at it says so
+        if type(topic) is not str or topic in self.topics or self.properties & _OF_FIELDS:
+            return True
+        if given is None:
+            return False
+        if type(given) is bytes:
+            return self._is_in(given)
+        # A name of a class of its own may say that it equals nothing.
+        is_plain = type(given) is dict and all(type(name) is str for name in given)
+        return not is_plain or not self.properties.isdisjoint(given)
 
     def covers(self, columns: Columns) -> bool:
         """Whether any row may be of interest."""
@@ -66,6 +86,17 @@ class PutInterest:
     def _is_in(self, text: bytes) -> bool:
         """Whether a property text, or several of them, may hold one of the names."""
         return any(name.encode() + _END in text for name in self.properties)
+
+
+def united(interests: Iterable[PutInterest | None]) -> PutInterest | None:
+    """What is of interest to any of several plugins; None, everything, where one does not say."""
+    properties: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+    for each in interests:
+        if each is None:
+            return None
+        properties, topics = properties | each.properties, topics | each.topics
+    return PutInterest(properties, topics)
 
 
 def _is_pair(column: Any) -> bool:

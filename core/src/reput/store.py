@@ -27,6 +27,7 @@ from reput.forked import is_forked
 from reput.ids import parse_message_id
 from reput.message import Message, encode_property_text, waits_for_disk
 from reput.plain import listed_messages, plain_message, whole_number
+from reput.putinterest import united
 from reput.results import BatchReceipt, Receipt
 from reput.retentionplanner import ReadOnlyCleaner
 from reput.storefacts import StoreFacts
@@ -126,6 +127,7 @@ class Store(StoreFacts):
         if isinstance(self._cleaner, Cleaner) and self._cleaner.is_full:
             # As the first of the plugins, so that puts pay for it only while it is needed.
             self._put_hooks = [("", self._cleaner.refuse), *self._put_hooks]
+        self._put_interest = united(self._put_interests.get(name) for name, _ in self._put_hooks)
 
     # ------------------------------------------------------------------ writing
 
@@ -142,7 +144,9 @@ class Store(StoreFacts):
             ServiceNotAvailableError: the store is closed, read-only, or its disk failed.
             FlushDiskTimeoutError: stored, but not on disk within ``flush_timeout_ms``.
         """
-        if self._put_hooks:
+        if self._put_hooks and (
+            self._put_interest is None or self._put_interest.covers_message(message)
+        ):
             message = self._hooked([message], self._put_hooks)[0]
         prepared = self._prepare(message)
         receipt = self._append(prepared)
@@ -179,11 +183,9 @@ class Store(StoreFacts):
     def _put_many(
         self, messages: Sequence[Message] | Columns, hooks: list[tuple[str, Any]]
     ) -> BatchReceipt:
-        if hooks and isinstance(messages, Columns) and self._concern_nobody(messages, hooks):
-            hooks = []
         if not isinstance(messages, Columns):
             messages = listed_messages(messages)
-        if hooks:
+        if hooks and self._concern_a_plugin(messages, hooks):
             listed = messages.to_messages() if isinstance(messages, Columns) else messages
             messages = self._hooked(listed, hooks)
         encoder = self.log.encoder
@@ -248,10 +250,16 @@ class Store(StoreFacts):
                 messages = changed
         return messages
 
-    def _concern_nobody(self, columns: Columns, hooks: list[tuple[str, Any]]) -> bool:
-        """Whether no plugin has to see these, so that they need not be taken apart."""
-        interests = (self._put_interests.get(name) for name, _ in hooks)
-        return all(each is not None and not each.covers(columns) for each in interests)
+    def _concern_a_plugin(
+        self, messages: Sequence[Message] | Columns, hooks: list[tuple[str, Any]]
+    ) -> bool:
+        """Whether a plugin may have to see any of these; else columns need not be taken apart."""
+        interest = united(self._put_interests.get(name) for name, _ in hooks)
+        if interest is None:
+            return True
+        if isinstance(messages, Columns):
+            return interest.covers(messages)
+        return any(map(interest.covers_message, messages))
 
     def _put_each(self, messages: Sequence[Message]) -> BatchReceipt:
         """The way for rows that columns do not hold: IPv6 hosts, light queues, record checksums."""
