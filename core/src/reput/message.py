@@ -85,6 +85,8 @@ def property_text(
         text = f"{text}{PROPERTY_TAGS}\x01{tags}\x02"
         count += 1
     if properties:
+        if text and (PROPERTY_KEYS in properties or PROPERTY_TAGS in properties):
+            properties = _without_fields(keys, tags, properties)  # type: ignore[arg-type]
         names = _checked_names
         for name, value in properties.items():  # type: ignore[union-attr]
             if name not in names:
@@ -107,6 +109,24 @@ def property_text(
         return _written_whole(text.encode())
     except UnicodeEncodeError as error:
         raise MessageIllegalError("properties", text, None, f"not UTF-8: {error}") from None
+
+
+def _without_fields(
+    keys: str | None, tags: str | None, properties: Mapping[str, str | None]
+) -> dict[str, str | None]:
+    """``properties`` less those that ``keys`` and ``tags`` say, too.
+
+    Who reads a property text that holds one twice sees the last.
+    """
+    rest = dict(properties)
+    for field, name, value in [("keys", PROPERTY_KEYS, keys), ("tags", PROPERTY_TAGS, tags)]:
+        if value is None or (field == "keys" and not value):
+            continue  # nothing is written for it
+        other = rest.pop(name, None)
+        if other is not None and other != value:
+            text = f"differs from the property {name!r}, {shown(other)}; give one of the two"
+            raise MessageIllegalError(field, value, None, text)
+    return rest
 
 
 def _written_whole(text: bytes) -> bytes:
