@@ -455,6 +455,9 @@ class Store(StoreFacts):
 
     def _close(self, refusal: ServiceNotAvailableError, timeout: float | None) -> None:
         if self._closed:  # by a call that an exception ended before the files were given up
+            # A flush that was under way then ends by itself; until then the lock is kept.
+            for call in self._calls.running():
+                call.wait_while_advancing(self._rules.close_timeout_ms / 1_000)
             self._release()
             return
         if self._live is not None:
