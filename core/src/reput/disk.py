@@ -201,7 +201,8 @@ class Disk:
 
     def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
         """Write a first part of ``data``; the number of bytes written, often all. Use `write`."""
-        self._root.require_open(descriptor)
+        if self._root.shut_reason is not None:  # as in `rename`: no call in between
+            self._root.require_open(descriptor)
         return os.pwrite(descriptor, data, position)
 
     def allocate(self, descriptor: int, size: int) -> None:
@@ -239,6 +240,9 @@ class Disk:
         with self._root.parent(source) as (old, name), self._root.parent(target) as (new, fresh):
             self._refuse_link(old, name, source)
             self._refuse_link(new, fresh, target)
+            # Once more, with no call in between: a signal handler may have closed the store.
+            if self._root.shut_reason is not None:
+                self._root.require_open(source)
             os.replace(name, fresh, src_dir_fd=old, dst_dir_fd=new)
 
     def remove(self, path: str) -> None:

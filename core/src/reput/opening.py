@@ -574,11 +574,13 @@ class _Opening:
     def _give_up_lock(self, lock: StoreLock) -> None:
         hanging = self.calls.running()
         if hanging:
-            # Two bars. Its thread is refused what it still writes through the disk, so that it ends
+            # A plugin's thread is refused what it still writes through the disk, so that it ends
             # soon; a map or a descriptor of its own it may write as long as it runs, and for that
             # the lock stays. Told before the thread is asked for, which may end in between.
             lock.keep(texts_of(hanging))
-            self.disk.shut(f"the store was closed; {texts_of(hanging)}")
+        # Whatever comes back to its work later changes nothing where another writer may be by then:
+        # such a thread, or what this thread was inside of where a signal handler closes the store.
+        self.disk.shut(f"the store was closed; {texts_of(hanging)}" if hanging else "it was closed")
         hanging = self.calls.after_last(lock.release)
         if hanging:
             logger.error("lock kept root=%s reason=%s", self.root, texts_of(hanging))

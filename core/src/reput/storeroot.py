@@ -16,7 +16,7 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from reput.errors import DiskShutError, UnsafePathError
@@ -81,20 +81,19 @@ class StoreRoot:
         self.shut_reason: str | None = None
         self._outer = outer
         self._prefix = path if path.endswith(os.sep) else path + os.sep
-        self._descriptor = -1
+        self._kept: _Kept | None = None
         self._lock = threading.RLock()  # a signal handler may come in again
 
     def __reduce__(self) -> tuple[object, ...]:
         return _root_of, (self.path, self.follow_links, self._outer)
 
-    def __del__(self) -> None:
-        self.let_go()
-
     def let_go(self) -> None:
-        """Close the root's descriptor; the next operation that needs it opens the root again."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        """Close the root's descriptor; the next operation that needs it opens the root again.
+
+        An operation that is under way keeps it until it has ended: on another thread, or on this
+        one where a signal handler closes the store. Its number must not be another file's by then.
+        """
+        self._kept = None
 
     def require_open(self, path: str | int) -> None:
         """Raise where the disk was shut: nothing is changed any more."""
@@ -137,8 +136,9 @@ class StoreRoot:
             yield None, path
             return
         held = -1
+        kept = self._directory()
         try:
-            directory = self._directory()
+            directory = kept.descriptor
             for number, name in enumerate(names[:-1], 1):
                 below = self._step(directory, name, names[:number])
                 if held >= 0:
@@ -154,12 +154,14 @@ class StoreRoot:
             if held >= 0:
                 os.close(held)
 
-    def _directory(self) -> int:
-        if self._descriptor < 0:
+    def _directory(self) -> _Kept:
+        kept = self._kept
+        if kept is None:
             with self._lock:
-                if self._descriptor < 0:
-                    self._descriptor = self._opened()
-        return self._descriptor
+                kept = self._kept
+                if kept is None:
+                    kept = self._kept = _Kept(self._opened())
+        return kept
 
     def _opened(self) -> int:
         if self._outer is not None:
@@ -274,6 +276,18 @@ class _Anywhere(StoreRoot):
 
 ANYWHERE: Final = _Anywhere(os.sep, follow_links=True)
 """What a disk is bound to that is bound to nothing."""
+
+
+class _Kept:
+    """An open descriptor, closed when the last one who uses it is done."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self.descriptor)
 
 
 class _StoreEntry:
