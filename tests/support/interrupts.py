@@ -56,6 +56,8 @@ class Interrupts:
 
     def __enter__(self):
         self._old = sys.gettrace()
+        # From 3.12 on, `settrace` looks whether anybody wants byte codes when it is called.
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(self._call)
         return self
 
