@@ -6,6 +6,7 @@ import functools
 import gzip
 import json
 import logging
+import os
 import sys
 import tarfile
 from collections.abc import Callable
@@ -26,6 +27,23 @@ def _all_rows(case: str) -> dict[str, list[dict[str, Any]]]:
             row = json.loads(line)
             by_kind.setdefault(row["kind"], []).append(row)
     return by_kind
+
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """Keep a share of the tests, where ``REPUT_SHARE`` says which: ``2/3``, the second third.
+
+    Where several interpreters have the same packages, the matrix runs each test with one of them.
+    Tests of one module stay together, as some of them share what is dear to make.
+    """
+    wanted = os.environ.get("REPUT_SHARE")
+    if not wanted:
+        return
+    number, count = map(int, wanted.split("/"))
+    modules = sorted({item.nodeid.partition("::")[0] for item in items})
+    kept_modules = set(modules[number - 1 :: count])
+    kept = [item for item in items if item.nodeid.partition("::")[0] in kept_modules]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

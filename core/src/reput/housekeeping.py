@@ -263,7 +263,8 @@ class Housekeeping:
             with self._lock:
                 self._check_open()
                 self._settle()
-                waiting = {}
+                waiting: dict[str, Call] = {}
+                is_settled = False
                 for name, target in list(left.items()):
                     failure = self._why_not_saved(name, target)
                     if failure is not None:
@@ -271,9 +272,15 @@ class Housekeeping:
                     elif not self._is_met(target) and self._is_alive(target, missed, in_any_state):
                         if name not in self._begun:
                             self._enter(target, asked)
-                        waiting[name] = self._begun[name]
+                        call = self._begun.get(name)
+                        if call is None:
+                            is_settled = True  # by the flush of a signal handler, just now
+                        else:
+                            waiting[name] = call
                         continue
                     del left[name]
+            if is_settled:
+                continue
             for name, call in waiting.items():
                 # Those entered above, or by the flush that this one, of a signal handler, has
                 # interrupted. Not under the lock: without threads the plugin runs in here.
