@@ -77,6 +77,65 @@ def test_what_was_delivered_behind_the_last_save_does_not_come_again(tmp_path, c
         assert sent(store) == list(range(33))
 
 
+def without(root, view):
+    """Overwrite a record as a power cut does that keeps a later page of the log and not its own."""
+    path = root / "commitlog" / f"{0:020}"
+    with path.open("r+b") as file:
+        file.seek(view.physical_offset)
+        file.write(bytes(view.size))
+
+
+def test_messages_whose_copies_a_power_cut_took_come_again_and_later_ones_do_not(tmp_path, clock):
+    store = opened(tmp_path / "1", clock)
+    store.put_many(orders(0, 7))
+    store.flush()  # they are on disk, their copies are not
+    clock.advance(1_000)
+    run(store, clock)
+    copies = [view for batch in store.scan() for view in map(batch.message, range(len(batch)))][7:]
+    root = killed(store, tmp_path / "2")
+    for lost in (copies[0], copies[2], copies[3]):
+        without(root, lost)
+
+    store = opened(root, clock)
+    run(store, clock)
+    again = sent(store)
+    root = killed(store, tmp_path / "3")  # before it was saved that they came again
+
+    assert again == [1, 4, 5, 6, 0, 2, 3]
+    with opened(root, clock) as store:
+        store.put_many(orders(7, 9))
+        clock.advance(1_000)
+        run(store, clock)
+        assert sent(store) == [1, 4, 5, 6, 0, 2, 3, 7, 8]
+    with opened(root, clock) as store:
+        run(store, clock)
+        assert sent(store) == [1, 4, 5, 6, 0, 2, 3, 7, 8]
+
+
+def test_nothing_is_saved_before_all_came_again_whose_copies_are_lost(tmp_path, clock):
+    store = opened(tmp_path / "1", clock)
+    store.put_many(orders(0, 4))
+    store.flush()
+    clock.advance(1_000)
+    run(store, clock)
+    copies = [view for batch in store.scan() for view in map(batch.message, range(len(batch)))][4:]
+    root = killed(store, tmp_path / "2")
+    without(root, copies[1])
+    clock.advance(-900)  # by a clock that was set back it has to wait once more
+    store = opened(root, clock)
+    run(store, clock)
+    store.flush()
+    before = sent(store)
+    root = killed(store, tmp_path / "3")
+
+    with opened(root, clock) as store:
+        clock.advance(1_000)
+        run(store, clock)
+
+        assert before == [0, 2, 3]
+        assert sent(store) == [0, 2, 3, 1]
+
+
 def test_equal_messages_are_counted(tmp_path, clock):
     equal = delayed(reput.Message("orders", b"7", born_timestamp=1), level=1)
     store = opened(tmp_path / "1", clock)

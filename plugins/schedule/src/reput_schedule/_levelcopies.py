@@ -1,8 +1,16 @@
 """`Matcher`: compares parked messages with their delivered copies, and moves the levels on.
 
-A level delivers in its order, so that the last of its parked messages which has a copy is the last
-that was delivered. Messages that are equal in everything, birth time and key included, are counted
-where it is known how many there can be, and else taken for one.
+A level delivers in its order, but a power cut keeps pages of the log in any order: where it loses
+the copy of one message and keeps that of a later one, the log goes on behind the hole. So each
+parked message is looked for, not only the last that has a copy. Those without one are delivered
+again, and what was delivered above them is remembered (`LevelQueue.delivered_ahead`).
+
+Where nobody knows from which place on copies were counted, the last of the parked messages that has
+a copy counts as the last that was delivered: an older message without one may have been delivered
+by another writer in another form, or long ago.
+
+Messages that are equal in everything, birth time and key included, are counted where it is known
+how many there can be, and else taken for one.
 """
 
 from __future__ import annotations
@@ -15,11 +23,12 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.errors import CorruptFileError
-from reput_schedule._leveldeliver import fingerprint
+from reput_schedule._leveldeliver import fingerprint, restored
 from reput_schedule.levels import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from reput.context import StoreContext
+    from reput.view import MessageView
     from reput_schedule._levelqueue import LevelQueue
     from reput_schedule._levelsurvey import Copies
 
@@ -43,6 +52,35 @@ class _Walk:
     place: int | None = None
     following: int = -1
     """Queue offset behind the last message that has a copy."""
+    asks_for_each: bool = False
+    """Whether a message without a copy was not delivered, though a later one was."""
+    is_full: bool = False
+    """Whether copies older than those in `left` were left out."""
+    missing: int | None = None
+    """Queue offset of the first message without a copy."""
+    ahead: set[int] = attrs.field(factory=set)
+    """Queue offsets of messages above `missing` that have a copy."""
+
+    def take(self, key: bytes, place: int) -> bool:
+        """Whether the message at a queue offset has a copy, which no other message has then."""
+        if self.left.get(key, 0) <= 0:
+            return False
+        self.left[key] -= 1
+        if not self.left[key]:
+            del self.left[key]
+        self.following = place + 1
+        if self.missing is not None:
+            self.ahead.add(place)
+        return True
+
+    def miss(self, view: MessageView, place: int) -> None:
+        """Note a message that has no copy."""
+        if not self.asks_for_each or self.missing is not None:
+            return
+        if self.is_full and self.following < 0:
+            return  # its copy may be one of those that were left out
+        if restored(view) is not None:
+            self.missing = place
 
 
 class Matcher:
@@ -58,7 +96,12 @@ class Matcher:
         self._context = context
         self.pause_ms = 0
         self._walks = {
-            level: _Walk(each.counted(each_once=each_once), each.last_offset)
+            level: _Walk(
+                each.counted(each_once=each_once),
+                each.last_offset,
+                asks_for_each=not each_once,
+                is_full=each.is_full,
+            )
             for level, each in copies.items()
         }
 
@@ -106,7 +149,17 @@ class Matcher:
                 queue.offset,
                 walk.following,
             )
-            queue.offset = walk.following
+            if walk.missing is not None and walk.ahead:
+                logger.warning(
+                    "copies of delivered messages are lost, these messages are delivered again "
+                    "level=%d from=%d",
+                    level,
+                    walk.missing,
+                )
+                queue.delivered_ahead |= walk.ahead
+                queue.move_to(walk.missing)
+            else:
+                queue.move_to(walk.following)
             queue.forget()
 
     def _read_on(self, level: int, queue: LevelQueue) -> bool:
@@ -117,6 +170,8 @@ class Matcher:
             SCHEDULE_TOPIC, level - 1, walk.place, _READ_COUNT, _READ_SIZE
         )
         for view, place in zip(result.messages, result.queue_offsets, strict=True):
+            if place in queue.delivered_ahead:
+                continue
             if view.physical_offset > walk.last_offset:
                 walk.left.clear()
                 return False
@@ -124,13 +179,10 @@ class Matcher:
                 key = fingerprint(view)
             except CorruptFileError:
                 continue
-            if walk.left.get(key, 0) > 0:
-                walk.left[key] -= 1
-                if not walk.left[key]:
-                    del walk.left[key]
-                walk.following = place + 1
-                if not walk.left:
-                    return False
+            if not walk.take(key, place):
+                walk.miss(view, place)
+            elif not walk.left:
+                return False
         if walk.place >= result.max_queue_offset or result.next_queue_offset <= walk.place:
             return True
         walk.place = result.next_queue_offset

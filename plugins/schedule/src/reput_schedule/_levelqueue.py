@@ -28,12 +28,23 @@ class LevelQueue:
     """Whether the queue does not reach as far as was delivered: it is being made anew."""
     hold_offset: int | None = 0
     """Physical offset below which nothing is needed any more; None while nothing waits."""
+    delivered_ahead: set[int] = attrs.field(factory=set)
+    """Queue offsets above `offset` that were delivered: a crash took the copy of one in front of
+    them, which has to come again."""
     _ahead_due: int = 0
     _ahead_limit: int = -1
 
     def forget(self) -> None:
         """Have the next message looked at again."""
         self.due, self.is_known, self.is_behind = None, False, False
+
+    def move_to(self, offset: int) -> None:
+        """Go on at ``offset``, or at the first place from there on that was not delivered."""
+        while offset in self.delivered_ahead:
+            offset += 1
+        self.offset = offset
+        if self.delivered_ahead:
+            self.delivered_ahead = {place for place in self.delivered_ahead if place > offset}
 
     def due_of(self, view: MessageView, queue_offset: int, now: int, max_offset: int) -> int:
         """When a message is due, ms.

@@ -2,8 +2,8 @@
 
 A delivered message carries the property text that it was parked with, ``DELAY`` and ``REAL_TOPIC``
 included, and stands under its real topic; nothing else does, as whoever puts a message with
-``DELAY`` has it parked. A level delivers in its order, so that the copies of a level, compared with
-its parked messages, tell how far it came.
+``DELAY`` has it parked. The copies of a level, compared with its parked messages, tell which of
+those were delivered.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ class Copies:
     fingerprints: deque[bytes] = attrs.field(factory=lambda: deque(maxlen=_COPIES_MAX))
     last_offset: int = -1
     """Physical offset of the newest."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether older ones may have been left out."""
+        return len(self.fingerprints) == self.fingerprints.maxlen
 
     def counted(self, *, each_once: bool) -> Counter[bytes]:
         """How many there are of each."""

@@ -165,11 +165,16 @@ class LevelDelivery:
                 while self._left > 0 and queue.due is not None and queue.due <= now:
                     log_end = max(log_end, self._deliver(queue, now))
                     self._look(queue, now)
-            self.state.note(
-                {level: queue.offset for level, queue in self.queues.items() if queue.offset},
-                log_end,
-            )
+            self._note(log_end)
         return self._next_due(now)
+
+    def _note(self, log_end: int) -> None:
+        if any(queue.delivered_ahead for queue in self.queues.values()):
+            return  # an offset says nothing of what was delivered above it: the log still has to
+        self.state.note(
+            {level: queue.offset for level, queue in self.queues.items() if queue.offset},
+            log_end,
+        )
 
     def _next_due(self, now: int) -> int | None:
         if self._extent is not None and not self._knows_extent:
@@ -194,7 +199,9 @@ class LevelDelivery:
             return
         while True:
             result = self._read(queue, 1)
-            if len(result) or not self._passes_over(queue, result):
+            if len(result) and result.queue_offsets[0] in queue.delivered_ahead:
+                queue.move_to(result.queue_offsets[0])
+            elif len(result) or not self._passes_over(queue, result):
                 break
         queue.is_known, queue.due = True, None
         if len(result):
@@ -212,7 +219,7 @@ class LevelDelivery:
     def _take_head(self, queue: LevelQueue, result: ReadResult, row: int, now: int) -> None:
         view, place = result.messages[row], result.queue_offsets[row]
         with self._lock:
-            queue.offset = place
+            queue.move_to(place)
             queue.hold_offset = view.physical_offset
             queue.due = queue.due_of(view, place, now, result.max_queue_offset)
             queue.is_known, queue.is_behind = True, False
@@ -233,7 +240,7 @@ class LevelDelivery:
             queue.offset,
             result.next_queue_offset,
         )
-        queue.offset = result.next_queue_offset
+        queue.move_to(result.next_queue_offset)
         return True
 
     def _end(self, queue: LevelQueue, max_offset: int, was_behind: bool) -> None:
@@ -255,6 +262,7 @@ class LevelDelivery:
                     queue.offset,
                     reaches,
                 )
+                queue.delivered_ahead.clear()
                 queue.offset = reaches
                 queue.is_behind = reaches > max_offset
 
@@ -270,13 +278,18 @@ class LevelDelivery:
                 return end
             due = self._due_count(queue, result, now)
             self._put_from = self.context.log.max_physical_offset
-            end = max(end, self._put(_restored(result.messages[:due], self)))
+            wanted = [
+                view
+                for view, place in zip(result.messages[:due], result.queue_offsets, strict=False)
+                if place not in queue.delivered_ahead
+            ]
+            end = max(end, self._put(_restored(wanted, self)))
             self._left -= due
             if due < len(result):
                 self._take_head(queue, result, due, now)
                 return end
             with self._lock:
-                queue.offset = result.next_queue_offset
+                queue.move_to(result.next_queue_offset)
                 queue.hold_offset = result.messages[-1].physical_offset + result.messages[-1].size
                 queue.forget()
             count = min(2 * count, _READ_MOST)
@@ -286,6 +299,8 @@ class LevelDelivery:
         """How many messages of a read are due, the first ones."""
         places, highest = result.queue_offsets, result.max_queue_offset
         for row, view in enumerate(result.messages):
+            if places[row] in queue.delivered_ahead:
+                continue
             if queue.due_of(view, places[row], now, highest) > now:
                 return row
         return len(result)
