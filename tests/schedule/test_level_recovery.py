@@ -291,15 +291,15 @@ def test_nothing_is_saved_that_the_log_has_not_flushed(tmp_path, clock):
 
     with opened(tmp_path / "1", clock) as store:
         context = store.plugin_objects["schedule"].delivery.context
-    state = DelayState(attrs.evolve(context, store=Flushed()))
-    state.load()
+        state = DelayState(attrs.evolve(context, store=Flushed()))
+        state.load()
 
-    saved = []
-    for flushed, offset, log_end in [(0, 1, 100), (99, 1, 100), (150, 2, 200), (150, 3, 300)]:
-        Flushed.flushed_offset = flushed
-        state.note({1: offset}, log_end)
-        state.flush()
-        saved.append(state.saved.offsets.get(1, 0))
+        saved = []
+        for flushed, offset, log_end in [(0, 1, 100), (99, 1, 100), (150, 2, 200), (150, 3, 300)]:
+            Flushed.flushed_offset = flushed
+            state.note({1: offset}, log_end)
+            state.flush()
+            saved.append(state.saved.offsets.get(1, 0))
 
     # Where it is delivered without a pause, what the flush before has noted is saved.
     assert saved == [0, 0, 1, 1]
