@@ -317,6 +317,7 @@ class CommitLogReader:
                     batch.finding = hole.finding
             else:
                 batch = reader.read(position).batch[:0]
+                batch.finding = None  # what is known of the hole counts, and leads past it
             # Damage right in front of a known hole is another one, and so is told alone.
             if known is not None and position == known.start_offset and batch.finding is None:
                 position = known.end_offset
