@@ -106,15 +106,12 @@ class StoreLock:
     def release(self) -> None:
         """Give the lock up; nothing happens when it is not held."""
         with _held_lock:
-            descriptor, identity, self._descriptor, self._identity = (
-                self._descriptor,
-                self._identity,
-                -1,
-                None,
-            )
-            if identity is not None:
-                _held_here.pop(identity, None)
-                self.disk.close(descriptor)
+            if self._identity is not None:
+                _held_here.pop(self._identity, None)
+                descriptor, self._descriptor, self._identity = self._descriptor, -1, None
+                # The system's own call, and nothing before it: Ctrl-C in between would leave a
+                # descriptor that nobody knows, and with it the lock.
+                os.close(descriptor)
 
     def _holder(self, descriptor: int) -> tuple[int | None, str]:
         """Process that holds the lock, where that can be known, and why if it closed the store."""
