@@ -126,9 +126,10 @@ class MappedFileQueue:
             logger.warning("empty last file file=%s removed=%s", path, writable)
             if writable:
                 self._disk.remove(path)
-        if found and self.file_size <= 0:
-            # One that was cut short does not say what the others should have.
-            self.file_size = found[0][1] if damaged is None else max(size for _, size in found)
+        if found and damaged is not None:
+            self._take_size_of(found, damaged)
+        elif found and self.file_size <= 0:
+            self.file_size = found[0][1]
         for index, (base, size) in enumerate(found):
             if size != self.file_size:
                 fault = CorruptFileError(
@@ -152,6 +153,21 @@ class MappedFileQueue:
                     raise fault
                 damaged(str(fault))
         self._bases = tuple(base for base, _ in found)
+
+    def _take_size_of(self, found: list[tuple[int, int]], damaged: Callable[[str], None]) -> None:
+        """Go by the largest file where none has the size that was noted, or none was noted."""
+        sizes = {size for _, size in found}
+        # One that was cut short does not say what the others should have.
+        largest = max(sizes)
+        is_cut_short = len(found) == 1 and largest < self.file_size
+        if is_cut_short or self.file_size in sizes:
+            return
+        if self.file_size > 0:
+            damaged(
+                f"{self.path(found[0][0])}: no file has the {self.file_size} bytes that are "
+                f"expected; the largest has {largest}, which is taken for the size of all"
+            )
+        self.file_size = largest
 
     def refresh(self) -> None:
         """Notice files that another process added at the end or removed at the head."""

@@ -33,7 +33,7 @@ from reput.deadletters import DeadLetterFile
 from reput.disk import Disk, FilePool
 from reput.dispatcher import Dispatcher
 from reput.encode import Encoder
-from reput.errors import CorruptFileError, StoreNotFoundError
+from reput.errors import CorruptFileError, StoreNotFoundError, UnsafePathError
 from reput.exiting import close_at_exit
 from reput.flush import LogFlusher
 from reput.forked import guard, guard_disk
@@ -395,6 +395,8 @@ class _Opening:
 
     def _pass_over(self, error: OSError) -> None:
         """Tell of a file that cannot be read, and that a reader can do without."""
+        if isinstance(error, UnsafePathError):
+            raise error  # not damage: the user says whether it may be followed
         self._tell(f"{error.filename}: cannot be read, and is passed over: {error.strerror}")
 
     def _look_for_damaged_notes(self, checkpoint: str, files: Mapping[str, ProgressFile]) -> None:
@@ -425,7 +427,7 @@ class _Opening:
                 self.disk.list(os.path.join(self.root, OWN_DIRECTORY))
             return Manifest.load(self.root, self.disk)
         except (CorruptFileError, OSError) as error:
-            if self.writable:
+            if self.writable or isinstance(error, UnsafePathError):
                 raise
             self.problems.append(f"the store's plugins and options are not known: {error}")
             return None

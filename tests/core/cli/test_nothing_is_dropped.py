@@ -118,9 +118,9 @@ def test_what_cat_prints_can_be_put_again_and_is_the_same_in_all_that_users_set(
         opened.put_many(messages)
 
     printed = _run("cat", first, "orders", "--scan", "--json").stdout_bytes
-    (tmp_path / "small.toml").write_text("[commitlog]\nfile_size = 65536\n")
-    options = ("--create", "--plugin", "consumequeue", "--config", tmp_path / "small.toml")
-    copied = _run("put", second, "orders", "--json-lines", *options, given=printed)
+    with reput.open(second, plugins=[], config=SMALL):
+        pass
+    copied = _run("put", second, "orders", "--json-lines", given=printed)
     again = _run("cat", second, "orders", "--scan", "--json").stdout_bytes
 
     assert copied.exit_code == 0, copied.stderr
