@@ -253,8 +253,7 @@ def test_a_handler_that_closes_the_store_inside_of_clean_log_ends(tmp_path, othe
             store.clean_log(config=RetentionConfig(reserved_ms=1))
         other.do(store.close)
 
-        if leaves:
-            assert left in ([], [sorted(os.listdir(path / "commitlog"))]), interrupts.where
+        assert left in ([], [sorted(os.listdir(path / "commitlog"))]), interrupts.where
         with reput.open(path, plugins=[Witness()], disk=QuickDisk()) as again:
             assert_sound_from_its_head(again, interrupts.where)
         if interrupts.where is None:

@@ -207,15 +207,18 @@ class Disk:
 
     def allocate(self, descriptor: int, size: int) -> None:
         """Give the file ``size`` bytes of real space, so that writing it cannot run out of it."""
-        self._root.require_open(descriptor)
-        if hasattr(os, "posix_fallocate"):
+        has_fallocate = hasattr(os, "posix_fallocate")
+        if self._root.shut_reason is not None:  # as in `rename`: no call in between
+            self._root.require_open(descriptor)
+        if has_fallocate:
             os.posix_fallocate(descriptor, 0, size)
         else:
             os.ftruncate(descriptor, size)
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Set the size of the file; what is added reads as zero and takes no space yet."""
-        self._root.require_open(descriptor)
+        if self._root.shut_reason is not None:  # as in `rename`: no call in between
+            self._root.require_open(descriptor)
         os.ftruncate(descriptor, size)
 
     def flush(self, descriptor: int) -> None:
@@ -249,6 +252,8 @@ class Disk:
         """Remove a file; of a link the link itself, and never what it leads to."""
         self._root.require_open(path)
         with self._root.parent(path) as (directory, name):
+            if self._root.shut_reason is not None:  # as in `rename`: no call in between
+                self._root.require_open(path)
             os.unlink(name, dir_fd=directory)
 
     def remove_directory(self, path: str) -> None:
@@ -256,6 +261,8 @@ class Disk:
         self._root.require_open(path)
         with self._root.parent(path) as (directory, name):
             self._refuse_link(directory, name, path)
+            if self._root.shut_reason is not None:  # as in `rename`: no call in between
+                self._root.require_open(path)
             os.rmdir(name, dir_fd=directory)
 
     def remove_tree(self, path: str) -> None:
@@ -393,6 +400,8 @@ class Disk:
         self._root.require_open(path)
         try:
             with self._root.parent(path) as (directory, name):
+                if self._root.shut_reason is not None:  # as in `rename`: no call in between
+                    self._root.require_open(path)
                 os.mkdir(name, dir_fd=directory)
         except FileExistsError:
             if not self._is_directory(path):  # else somebody was quicker

@@ -220,6 +220,8 @@ class StoreRoot:
         """
         if flags & os.O_CREAT:
             with contextlib.suppress(FileExistsError):
+                if self.shut_reason is not None:  # no call in between, as in `Disk.rename`
+                    self.require_open(path)
                 return os.open(name, flags | os.O_NOFOLLOW | os.O_EXCL, 0o644, dir_fd=directory)
         try:
             descriptor = os.open(name, flags | os.O_NOFOLLOW, 0o644, dir_fd=directory)
