@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import reput
+from reput.errors import PluginError
 
+SMALL = {"commitlog": {"file_size": 1 << 16}}
 CALLS = {
     "read topic": lambda store: store.read(5, 0, 0),
     "read queue_id": lambda store: store.read("t", "0", 0),
@@ -29,13 +31,32 @@ CALLS = {
     "resume_plugin plugin": lambda store: store.resume_plugin(None),
     "remove_plugin plugin": lambda store: store.remove_plugin([]),
     "dead_letters plugin": lambda store: store.dead_letters(5),
+    "add_plugin plugin": lambda store: store.add_plugin(5),
+    "add_plugin plugin None": lambda store: store.add_plugin(None),
+    "add_plugin options": lambda store: store.add_plugin("index", 5),
+    "add_plugin options text": lambda store: store.add_plugin("index", "a=b"),
+    "wait_dispatched timeout": lambda store: store.wait_dispatched("1"),
+    "wait_dispatched timeout flag": lambda store: store.wait_dispatched(True),
+    "wait_dispatched progress": lambda store: store.wait_dispatched(progress=5),
+    "wait_dispatched plugins": lambda store: store.wait_dispatched(plugins=5),
+    "wait_dispatched plugins text": lambda store: store.wait_dispatched(plugins="index"),
+    "wait_dispatched plugins inside": lambda store: store.wait_dispatched(plugins=[5]),
+    "clean_log dry_run": lambda store: store.clean_log(dry_run="no"),
+    "clean_log config": lambda store: store.clean_log(dry_run=True, config={"max_bytes": 1}),
+    "close timeout": lambda store: store.close("1"),
+    "put message": lambda store: store.put("hello"),
+    "put_many messages": lambda store: store.put_many("hello"),
+    "put_many messages None": lambda store: store.put_many(None),
+    "put_many message inside": lambda store: store.put_many([5]),
+    "put_batch message": lambda store: store.put_batch("hello"),
+    "put_batch messages": lambda store: store.put_batch(reput.Message("t", b""), 5),
 }
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     path = tmp_path_factory.mktemp("arguments")
-    with reput.open(path, plugins=[], config={"commitlog": {"file_size": 1 << 16}}) as opened:
+    with reput.open(path, plugins=[], config=SMALL) as opened:
         opened.put(reput.Message("t", b"one"))
         yield opened
 
@@ -46,6 +67,67 @@ def test_an_argument_of_a_wrong_type_is_named(store, call):
 
     with pytest.raises(TypeError, match=rf"^{argument}: .* expected, found "):
         CALLS[call](store)
+
+
+OPENINGS = {
+    "path": {"path": 5},
+    "path None": {"path": None},
+    "plugins": {"plugins": 5},
+    "plugins text": {"plugins": "consumequeue"},
+    "config": {"config": 5},
+    "config list": {"config": []},
+    "clock": {"clock": 5},
+    "disk": {"disk": "local"},
+    "forget": {"forget": "index"},
+    "forget inside": {"forget": [5]},
+    "progress": {"progress": 5},
+    "threads": {"threads": "no"},
+    "follow_links": {"follow_links": "no"},
+}
+
+
+@pytest.mark.parametrize("opening", OPENINGS)
+def test_an_argument_of_a_wrong_type_is_named_before_anything_is_made(opening, tmp_path):
+    arguments = {"path": tmp_path / "store", "plugins": [], **OPENINGS[opening]}
+
+    with pytest.raises(TypeError, match=rf"^{opening.split(' ')[0]}: .* expected, found "):
+        reput.open(**arguments)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_path_is_not_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ValueError, match=r"^path: it is empty"):
+        reput.open("", plugins=[])
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_may_be_bytes(tmp_path):
+    with reput.open(bytes(tmp_path / "store"), plugins=[], config=SMALL) as store:
+        assert store.root == str(tmp_path / "store")
+
+
+def test_a_plugin_that_the_store_does_not_use_is_not_waited_for(store):
+    with pytest.raises(PluginError, match="'index': the store does not use it"):
+        store.wait_dispatched(plugins=["index"])
+
+
+def test_what_is_no_time_is_refused_and_what_has_passed_is_not_waited_for(store):
+    with pytest.raises(ValueError, match=r"^timeout: .* expected, found float nan"):
+        store.wait_dispatched(float("nan"))
+
+    assert store.wait_dispatched(-1)
+    assert store.wait_dispatched(float("inf"))
+
+
+def test_a_store_stays_open_where_it_is_not_told_how_long_to_wait(store):
+    with pytest.raises(TypeError, match="timeout"):
+        store.close([])
+
+    assert not store.closed
 
 
 def test_numbers_of_other_classes_are_numbers(store):

@@ -23,6 +23,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from reput.allocate import FileAllocator
+from reput.arguments import (
+    flag_argument,
+    function_argument,
+    listed,
+    names_argument,
+    path_argument,
+)
 from reput.checkpoint import AbortFile, Checkpoint
 from reput.cleaning import Cleaner
 from reput.clock import system_clock
@@ -44,6 +51,7 @@ from reput.logreader import skipped
 from reput.losses import LossLedger
 from reput.manifest import OWN_DIRECTORY, Manifest
 from reput.mend import mend, rewrite
+from reput.plain import shown
 from reput.plugin import Plugin, build_config
 from reput.plugincalls import PluginCalls, texts_of
 from reput.pluginopening import PluginOpener
@@ -121,6 +129,7 @@ def open_store(
             link has a writer change what it leads to. ``path`` itself may always be a link.
 
     Raises:
+        TypeError: an argument of a wrong type.
         UnsafePathError: a link below the store's directory, a pipe or a device.
         StoreNotFoundError: no store there, and ``mode`` is ``"r"``.
         StoreLockedError: another writer has it open.
@@ -130,12 +139,19 @@ def open_store(
     """
     if mode not in ("w", "r"):
         raise ValueError(f'mode must be "w" or "r", not {mode!r}')
-    root, outer = os.path.abspath(os.fspath(path)), disk or Disk()
-    bound = outer.at(root, follow_links=follow_links)
+    if disk is not None and not isinstance(disk, Disk):
+        raise TypeError(f"disk: a reput.disk.Disk expected, found {shown(disk)}")
+    given = read_sections(config)
+    plugins = None if plugins is None else listed("plugins", plugins, "names and objects")
+    forgotten = frozenset(names_argument("forget", forget))
+    clock, progress = function_argument("clock", clock), function_argument("progress", progress)
+    threads = flag_argument("threads", threads)
+    root, outer = os.path.abspath(path_argument("path", path)), disk or Disk()
+    bound = outer.at(root, follow_links=flag_argument("follow_links", follow_links))
     opening = _Opening(root, mode == "w", bound, outer, clock)
     opening.threads = threads
     try:
-        return opening.run(plugins, read_sections(config), frozenset(forget), progress)
+        return opening.run(plugins, given, forgotten, progress)
     except BaseException:
         opening.undo()
         raise

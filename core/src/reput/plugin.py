@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 
-from reput.errors import ConfigError, known_names
+from reput.errors import ConfigError, PluginError, ReputError, known_names
 
 if TYPE_CHECKING:
     from reput.putinterest import PutInterest
@@ -77,8 +78,27 @@ class Plugin:
 
         Raises:
             ConfigError: an unknown option, or a value that its option does not take.
+            PluginError: the class takes no configuration, or cannot be made.
         """
-        return cls(build_config(cls.config_type, name, section))
+        if not attrs.has(cls.config_type):
+            reason = f"config_type of {cls.__name__} is no attrs class: {cls.config_type!r}"
+            raise PluginError(name, reason)
+        config = build_config(cls.config_type, name, section)
+        by_name = "config" in inspect.signature(cls).parameters
+        if attrs.has(cls) and not by_name:
+            # The first field is another one, and would be given the options without a word.
+            raise PluginError(
+                name,
+                f"{cls.__name__} has no field 'config' for its options; "
+                "declare one as its first field, such as `config: Any = None`",
+            )
+        try:
+            return cls(config=config) if by_name else cls(config)
+        except ReputError:
+            raise
+        except Exception as error:  # whatever a plugin raises
+            reason = f"{cls.__name__} cannot be made: {type(error).__name__}: {error}"
+            raise PluginError(name, reason) from error
 
 
 def build_config(config_type: type, section: str, options: Mapping[str, Any]) -> Any:
@@ -102,4 +122,7 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
             reason = str(error.args[0]) if error.args else str(error)
             raise ConfigError(section, option, reason) from error
         made[option] = value
-    return config_type(**made)
+    try:
+        return config_type(**made)
+    except (ValueError, TypeError) as error:  # options that do not go together
+        raise ConfigError(section, ", ".join(made) or "(section)", str(error)) from error

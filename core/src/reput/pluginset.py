@@ -252,12 +252,15 @@ def load_plugin(item: str | Plugin, options: Mapping[str, Any]) -> tuple[str, Pl
 
 
 def _load(
-    item: str | Plugin,
+    item: Any,
     config: Mapping[str, Mapping[str, Any]],
     offered: Iterable[InstalledPlugin],
 ) -> tuple[str, Plugin]:
     if isinstance(item, Plugin):
         return plugin_name(item), item
+    if isinstance(item, type) and issubclass(item, Plugin):
+        reason = f"a class was given; give an object of it: {item.__name__}()"
+        raise PluginError(plugin_name(item), reason)
     if not isinstance(item, str):
         raise PluginError(str(item), "a plugin's name, or a reput.Plugin object expected")
     known = {found.name: found for found in offered}

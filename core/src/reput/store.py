@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from reput.arguments import flag_argument, function_argument, seconds_argument
 from reput.batchbody import expand_batch
 from reput.cleaning import Cleaner
 from reput.closerecord import CloseRecord
@@ -26,7 +27,7 @@ from reput.exiting import do_not_close_at_exit
 from reput.forked import is_forked
 from reput.ids import parse_message_id
 from reput.message import Message, encode_property_text, waits_for_disk
-from reput.plain import listed_messages, plain_message, whole_number
+from reput.plain import listed_messages, plain_message, shown, whole_number
 from reput.putinterest import united
 from reput.results import BatchReceipt, Receipt
 from reput.retentionplanner import ReadOnlyCleaner
@@ -353,8 +354,15 @@ class Store(StoreFacts):
 
         Returns:
             Whether they have; False after ``timeout``.
+
+        Raises:
+            PluginError: the store does not use one of ``plugins``.
+            TypeError: an argument of a wrong type.
         """
         self._check_open()
+        timeout = seconds_argument("timeout", timeout)
+        progress = function_argument("progress", progress)
+        chosen = None if plugins is None else self._used("plugins", plugins)
         if self._loop is None:
             return True
         if self.config.reads_durable:
@@ -368,7 +376,7 @@ class Store(StoreFacts):
             def report(offset: int) -> None:
                 total(max(offset - first, 0), end - first)
 
-        return self._loop.wait(end, timeout, report, None if plugins is None else set(plugins))
+        return self._loop.wait(end, timeout, report, chosen)
 
     def work(self) -> int | None:
         """Have the plugins do what is due by the clock, with ``threads=False``: one slice of each.
@@ -408,8 +416,15 @@ class Store(StoreFacts):
         Raises:
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
             ServiceNotAvailableError: the log cannot be flushed; nothing was removed.
+            TypeError: an argument of a wrong type.
         """
         self._check_open()
+        dry_run = flag_argument("dry_run", dry_run)
+        if config is not None:
+            from reput.retention import RetentionConfig
+
+            if not isinstance(config, RetentionConfig):
+                raise TypeError(f"config: a RetentionConfig expected, found {shown(config)}")
         if isinstance(self._cleaner, ReadOnlyCleaner):
             if not dry_run:
                 self._writing()
@@ -439,9 +454,11 @@ class Store(StoreFacts):
         Raises:
             ServiceNotAvailableError: flushing failed; everything is closed all the same. Or another
                 thread is closing the store, and has not ended after ``timeout``.
+            TypeError: ``timeout`` is no number; the store stays open.
         """
         if is_forked(self):
             return  # asked by way of a method that was bound before: `atexit`, an `ExitStack`
+        timeout = seconds_argument("timeout", timeout)
         refusal = ServiceNotAvailableError("store", None, None, "it is closed; open it again")
         seconds = self._rules.close_timeout_ms / 1_000 if timeout is None else timeout
         # In a signal handler that came in the middle of a put, the threads that are waited for

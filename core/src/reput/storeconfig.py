@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from reput.arguments import path_argument
 from reput.config import CommitLogConfig
 from reput.errors import ConfigError, CorruptFileError, PluginError
 from reput.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
@@ -42,16 +43,18 @@ def read_sections(
 
     Raises:
         ConfigError: no file, or no TOML.
+        TypeError: neither a mapping nor a path.
     """
     if config is None:
         return {}
     if isinstance(config, Mapping):
         return config
+    path = path_argument("config", config)
     try:
-        with open(config, "rb") as file:
+        with open(path, "rb") as file:
             return tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(os.fspath(config), "(file)", str(error)) from error
+        raise ConfigError(path, "(file)", str(error)) from error
 
 
 def decide(

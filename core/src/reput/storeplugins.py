@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from reput.arguments import names_argument, plugin_argument, table_argument
 from reput.errors import (
     NoReaderError,
     PluginError,
@@ -159,8 +160,10 @@ class StorePlugins:
             PluginError: it is active already, not installed, cannot be ordered or opened.
             ConfigError: a wrong option.
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
+            TypeError: neither a name nor an object; or ``options`` that are no mapping.
         """
-        return self._writing().add(plugin, options or {})
+        live = self._writing()
+        return live.add(plugin_argument("plugin", plugin), table_argument("options", options))
 
     def remove_plugin(self, plugin: str) -> None:
         """Use a plugin no more, from now on; its files and its progress stay.
@@ -196,11 +199,19 @@ class StorePlugins:
             PluginError: it is not active.
         """
         plugin = text_argument("plugin", plugin)
-        if plugin not in self._plugins.plugins:
-            raise PluginError(plugin, "the store does not use it")
+        self._used("plugin", [plugin])
         from reput.deadletters import DeadLetterFile
 
         return DeadLetterFile.of(self.root, plugin, self._records.disk).read()
+
+    def _used(self, argument: str, names: Any) -> set[str]:
+        """Names of plugins that the store uses, as a caller gave them."""
+        chosen = set(names_argument(argument, names))
+        unknown = sorted(chosen - self._plugins.plugins.keys())
+        if unknown:
+            known = ", ".join(self._plugins.plugins) or "none"
+            raise PluginError(unknown[0], f"the store does not use it; it uses {known}")
+        return chosen
 
     def _writing(self) -> LivePlugins:
         self._check_open()
