@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 
@@ -147,6 +148,17 @@ def test_a_store_whose_log_cannot_be_read_closes(tmp_path):
     with reput.open(tmp_path, plugins=[witness], config=CONFIG) as store:
         assert store.wait_dispatched(10)
         assert store.get(offsets[-1]).body == b"2"
+
+
+def test_what_a_later_release_notes_of_a_plugin_leaves_it_suspended(tmp_path):
+    witness = plugin("witness", reput_dispatch=lambda self, batch: None)
+    with reput.open(tmp_path, plugins=[witness], config=CONFIG) as store:
+        store.suspend_plugin("witness")
+    note = tmp_path / "reput/plugins/witness.json"
+    note.write_text(json.dumps({**json.loads(note.read_text()), "of_a_later_release": [1]}))
+
+    with reput.open(tmp_path, plugins=[witness], config=CONFIG) as store:
+        assert state_of(store, "witness").state == "suspended"
 
 
 def test_a_plugin_that_was_removed_runs_where_it_is_named_again(tmp_path):

@@ -164,6 +164,35 @@ def test_a_hook_that_is_not_marked_is_an_error(tmp_path):
         open_with(tmp_path, ForgetfulPlugin())
 
 
+@pytest.mark.parametrize(
+    ("hook", "option"),
+    [
+        ("reput_dispatch", {"wrapper": True}),
+        ("reput_dispatch", {"hookwrapper": True}),
+        ("reput_flush", {"specname": "reput_close"}),
+        ("reput_dispatch", {"tryfirst": True}),
+        ("reput_read", {"trylast": True, "wrapper": True}),
+    ],
+)
+def test_an_option_of_a_hook_that_would_not_be_heeded_is_an_error(tmp_path, hook, option):
+    def implementation(self):
+        yield
+
+    marked = type("OddPlugin", (reput.Plugin,), {hook: reput.hookimpl(**option)(implementation)})
+
+    with pytest.raises(PluginError, match=f"{hook} is marked with "):
+        open_with(tmp_path, marked())
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".", "a\0b"])
+def test_a_name_that_no_file_can_have_is_no_plugins_name(tmp_path, name):
+    odd = type("OddPlugin", (reput.Plugin,), {"name": name})()
+
+    with pytest.raises(PluginError, match="files are named after it"):
+        open_with(tmp_path, odd)
+    assert not (tmp_path / "abort").exists()
+
+
 def test_what_is_not_installed_is_an_error_that_says_what_is(tmp_path):
     with pytest.raises(PluginNotFoundError, match="pip install reput-nonsense"):
         open_with(tmp_path, "nonsense")
@@ -191,6 +220,32 @@ def test_a_plugins_options_come_from_its_section_and_unknown_ones_are_errors():
         CounterPlugin.from_section("counter", {"step": "three"})
     with pytest.raises(ConfigError, match=r"no such section; known: commitlog, counter"):
         PluginSet([CounterPlugin()], {"cuonter": {}})
+
+
+def test_options_are_checked_together_and_the_one_that_is_wrong_is_named():
+    @attrs.frozen(kw_only=True)
+    class RangeConfig:
+        low: int = attrs.field(validator=attrs.validators.instance_of(int))
+        high: int = 10
+
+        def __attrs_post_init__(self):
+            if self.low > self.high:
+                raise ValueError(f"{self.low} is above {self.high}")
+
+    class RangePlugin(reput.Plugin):
+        config_type = RangeConfig
+
+    def refused(**options):
+        with pytest.raises(ConfigError) as caught:
+            RangePlugin.from_section("range", options)
+        return caught.value.option
+
+    assert RangePlugin.from_section("range", {"low": 20, "high": 30}).config.low == 20
+    assert refused(low=20, high=15) == "low, high"
+    assert refused(low=20) == "low"
+    assert refused(low="one", high=2) == "low"
+    assert refused(high=2) == "high"
+    assert refused() == "(section)"
 
 
 def test_a_plugin_object_is_called_by_its_name_or_its_class():

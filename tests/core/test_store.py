@@ -248,6 +248,43 @@ def test_light_queues_get_offsets_of_their_own(tmp_path):
         assert store.log.queue_offsets == expected
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"properties": {"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b"}},  # one queue too many
+        {"properties": {"INNER_NUM": "5"}},
+        {"flag": 1 << 31},
+        {"body": b"x" * 5_000},
+    ],
+    ids=["light queues", "inner batch", "field", "size"],
+)
+@pytest.mark.parametrize(
+    "first", [{"properties": {"INNER_MULTI_DISPATCH": "%LMQ%a"}}, {}], ids=["light", "plain"]
+)
+def test_of_many_messages_none_is_stored_where_a_later_one_is_refused(tmp_path, first, refused):
+    config = {"commitlog": {"light_queues": True, "max_light_queues": 1, "file_size": 4096}}
+    many = [reput.Message("T", **{"body": b"1", **each}) for each in (first, refused)]
+
+    with reput.open(tmp_path, plugins=[], config=config) as store:
+        with pytest.raises(reput.ReputError):
+            store.put_many(many)
+
+        assert store.log.max_physical_offset == 0
+        assert store.log.queue_offsets == {}
+
+
+def test_light_queues_of_one_put_many_go_on_from_each_other(tmp_path):
+    config = {"commitlog": {"light_queues": True, "max_light_queues": 2, "file_size": 4096}}
+    names = [{"INNER_MULTI_DISPATCH": text} for text in ("%LMQ%a", "%LMQ%a,%LMQ%b", "%LMQ%b")]
+
+    with reput.open(tmp_path, plugins=[], config=config) as store:
+        receipt = store.put_many([reput.Message("T", b"x", properties=each) for each in names])
+
+        offsets = [store.get(msg_id).properties for msg_id in receipt.msg_id.split(",")]
+        assert [each["INNER_MULTI_QUEUE_OFFSET"] for each in offsets] == ["0", "1,0", "1"]
+        assert receipt.queue_offsets.tolist() == [0, 1, 2]
+
+
 def test_a_batch_that_would_grow_to_gigabytes_is_refused_before_it_does(tmp_path):
     one = reput.Message("T", b"", 0)
     shared = {f"name{number}": "x" * 1_000 for number in range(30)}

@@ -16,8 +16,9 @@ import logging
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -59,6 +60,15 @@ __all__ = ["CommitLog"]
 _new_receipt = tuple.__new__
 _join = b"".join
 _pack_size = struct.Struct(">i").pack_into
+
+
+class _InQueues(NamedTuple):
+    """A message that has its queue offsets, and no place in the log yet."""
+
+    prepared: Prepared
+    queue_offset: int
+    following: Mapping[tuple[str, int], int]
+    """Next offsets of the queues that it is in."""
 
 
 class CommitLog(CommitLogReader):
@@ -303,34 +313,51 @@ class CommitLog(CommitLogReader):
         return _new_receipt(Receipt, (self, topic, queue_id, queue_offset, offset, size, timestamp))
 
     def append_each(self, prepared: Sequence[Prepared]) -> list[Receipt]:
-        """Append messages of any kind, with nobody else's in between."""
-        with self._appending():
-            return [self._append_locked(each) for each in prepared]
+        """Append messages of any kind, with no other message in between.
 
-    def _append_locked(self, prepared: Prepared) -> Receipt:
-        """The way for all messages: also those that light queues list, or that count as several."""
+        Raises:
+            PutError: one of them is refused; then none is appended.
+        """
+        with self._appending():
+            ahead = ChainMap({}, self.queue_offsets)
+            placed = [self._in_queues(each, ahead) for each in prepared]
+            if len(placed) > 1:
+                for each in placed:
+                    self.encoder.require_fields_fit(each.prepared)
+                    self._require_fits(each.prepared[0])
+            return [self._append_placed(each) for each in placed]
+
+    def _in_queues(
+        self, prepared: Prepared, next_offsets: MutableMapping[tuple[str, int], int]
+    ) -> _InQueues:
+        """The message with its queue offsets, of all queues that list it; these are counted on."""
         message = prepared[4]
         count = inner_message_count(prepared) if prepared[10] else 1
         light: dict[tuple[str, int], int] = {}
         if self.config.light_queues and prepared[10]:
             message, light = with_light_queue_offsets(
-                message, prepared[7], self.queue_offsets, self.config.max_light_queues
+                message, prepared[7], next_offsets, self.config.max_light_queues
             )
             prepared = self.encoder.prepare(message)
         key = message.topic, message.queue_id
         counts = prepared[9] & TRANSACTION_MASK in (0, TRANSACTION_COMMIT)
-        queue_offset = self.queue_offsets.get(key, 0) if counts else 0
+        queue_offset = next_offsets.get(key, 0) if counts else 0
         if prepared[9] & INNER_BATCH:
             prepared = self.encoder.with_inner_base(prepared, queue_offset)
-        size = prepared[0]
-        offset = self._place(size)
-        timestamp = self._now() // 1_000_000
-        rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
-        word = size.to_bytes(4, "big")
         following = {light_key: light_offset + 1 for light_key, light_offset in light.items()}
         if counts:
             following[key] = queue_offset + count
-        self._publish(offset, word, rest, offset, following)
+        next_offsets.update(following)
+        return _InQueues(prepared, queue_offset, following)
+
+    def _append_placed(self, placed: _InQueues) -> Receipt:
+        """The way for all messages: also those that light queues list, or that count as several."""
+        prepared, queue_offset, following = placed
+        message, size = prepared[4], prepared[0]
+        offset = self._place(size)
+        timestamp = self._now() // 1_000_000
+        rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
+        self._publish(offset, size.to_bytes(4, "big"), rest, offset, following)
         return Receipt(self, message.topic, message.queue_id, queue_offset, offset, size, timestamp)
 
     # ------------------------------------------------------------------ many messages
@@ -338,6 +365,8 @@ class CommitLog(CommitLogReader):
     def append_many(self, prepared: PreparedMany) -> BatchReceipt:
         """Append messages in their order, as one stretch of bytes per file."""
         count = len(prepared)
+        if count:
+            self._require_fits(int(prepared.size.max()))
         with self._appending():
             timestamp = self._now() // 1_000_000
             queue_offsets = prepared.assign_queue_offsets(self.queue_offsets)
@@ -466,9 +495,7 @@ class CommitLog(CommitLogReader):
     def _roll(self, size: int) -> int:
         """Close the active file with a blank and begin the next one; the offset to write at."""
         self._raise_refusal()
-        if size + BLANK_MIN_SIZE > self.file_size:
-            limit = self.file_size - BLANK_MIN_SIZE
-            raise MessageTooLargeError("record", size, limit, "bytes, in files of this size")
+        self._require_fits(size)
         base = self._end_offset
         if self._file is not None:
             base = self._base + self.file_size
@@ -493,6 +520,11 @@ class CommitLog(CommitLogReader):
             raise
         logger.info("rolled file=%s", fresh.path)
         return base
+
+    def _require_fits(self, size: int) -> None:
+        limit = self.file_size - BLANK_MIN_SIZE
+        if size > limit:
+            raise MessageTooLargeError("record", size, limit, "bytes, in files of this size")
 
     def _new_file(self, base: int) -> MappedFile:
         if self._allocator is None:

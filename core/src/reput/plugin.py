@@ -113,16 +113,29 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
     for option in options:
         if option not in known:
             raise ConfigError(section, str(option), "no such option", known)
-    made: dict[str, Any] = {}
-    for option, value in options.items():
-        # One at a time first, so that the error can name the option.
-        try:
-            config_type(**{option: value})
-        except (ValueError, TypeError) as error:
-            reason = str(error.args[0]) if error.args else str(error)
-            raise ConfigError(section, option, reason) from error
-        made[option] = value
     try:
-        return config_type(**made)
-    except (ValueError, TypeError) as error:  # options that do not go together
-        raise ConfigError(section, ", ".join(made) or "(section)", str(error)) from error
+        return config_type(**options)
+    except (ValueError, TypeError) as error:
+        reason = _reason(error)
+        raise ConfigError(section, _option_of(config_type, options, reason), reason) from error
+
+
+def _option_of(config_type: type, options: Mapping[str, Any], reason: str) -> str:
+    """The option that is refused for ``reason`` by itself too; else it is several together."""
+    if _refusal(config_type, {}) != reason:  # an option that is missing
+        for option, value in options.items():
+            if _refusal(config_type, {option: value}) == reason:
+                return option
+    return ", ".join(options) or "(section)"
+
+
+def _refusal(config_type: type, options: Mapping[str, Any]) -> str | None:
+    try:
+        config_type(**options)
+    except (ValueError, TypeError) as error:
+        return _reason(error)
+    return None
+
+
+def _reason(error: Exception) -> str:
+    return str(error.args[0]) if error.args else str(error)

@@ -65,7 +65,9 @@ class PluginRecords:
             return PluginRecord()
         try:
             data = json.loads(self.disk.read_file(path, _READ_SIZE))
-            record = PluginRecord(**data)
+            # A later release may have noted more.
+            known = {field.name for field in attrs.fields(PluginRecord)}
+            record = PluginRecord(**{name: data[name] for name in data if name in known})
         except (ValueError, TypeError, RecursionError):
             return PluginRecord()
         except OSError as error:

@@ -16,6 +16,7 @@ import attrs
 import pluggy
 
 from reput import hookspecs
+from reput.context import is_safe_name
 from reput.errors import (
     ConfigError,
     PluginError,
@@ -156,6 +157,8 @@ class PluginSet:
         for name in dispatch_order(plugins):
             if name in CORE_SECTIONS:
                 raise PluginError(name, "no plugin can have this name: a section of the core has")
+            if not is_safe_name(name):
+                raise PluginError(name, "no plugin can have this name: files are named after it")
             _check_hooks(name, plugins[name])
             try:
                 self.manager.register(plugins[name], name)
@@ -308,6 +311,15 @@ def _cycle(before: Mapping[str, set[str]]) -> list[str]:
         path.append(following)
 
 
+def _refused_options(hook: str, marked: Mapping[str, Any]) -> list[str]:
+    """Options of ``@reput.hookimpl`` that a store would not heed."""
+    refused = ["wrapper", "hookwrapper", "specname"]
+    spec = getattr(getattr(hookspecs, hook), f"{hookspecs.PROJECT}_spec")
+    if not spec["firstresult"]:
+        refused += ["tryfirst", "trylast"]  # batches go through plugins by `runs_after`
+    return [option for option in refused if marked.get(option)]
+
+
 def _check_hooks(name: str, plugin: Plugin) -> None:
     """Every public ``reput_`` method is a known hook, marked, with arguments that the hook has."""
     known = {hook for hook in vars(hookspecs) if hook.startswith(_PREFIX)}
@@ -317,8 +329,11 @@ def _check_hooks(name: str, plugin: Plugin) -> None:
             continue
         if attribute not in known:
             raise PluginError(name, f"{attribute} is no hook; known: {', '.join(sorted(known))}")
-        if not hasattr(method, f"{hookspecs.PROJECT}_impl"):
+        marked = getattr(method, f"{hookspecs.PROJECT}_impl", None)
+        if marked is None:
             raise PluginError(name, f"{attribute} is not marked with @reput.hookimpl")
+        for option in _refused_options(attribute, marked):
+            raise PluginError(name, f"{attribute} is marked with {option}, which reput ignores")
         accepted = set(inspect.signature(getattr(hookspecs, attribute)).parameters)
         unknown = set(list(inspect.signature(method).parameters)[1:]) - accepted
         if unknown:
