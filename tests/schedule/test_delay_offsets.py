@@ -23,6 +23,8 @@ def test_the_file_of_every_release_is_read():
     assert decode_offsets(RELEASE_5, "f") == DelayOffsets({1: 10, 2: 0, 3: 7}, None, 2)
     assert decode_offsets(b'{"offsetTable":{"1":4}}', "f") == DelayOffsets({1: 4})
     assert decode_offsets(b"{}", "f") == DelayOffsets()
+    noted = b'{"note":"{1:2}, 3:4","offsetTable":{ 5 :6}}'
+    assert decode_offsets(noted, "f") == DelayOffsets({5: 6})
 
 
 def test_it_is_written_as_the_newest_release_does_it():

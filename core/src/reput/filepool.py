@@ -29,6 +29,7 @@ class FilePool:
         self._lock = threading.RLock()  # a signal handler may close the store on any thread
         self._idle: OrderedDict[str, int] = OrderedDict()
         self._pinned: dict[str, tuple[int, int]] = {}  # path -> (descriptor, users)
+        self._opening: dict[str, int] = {}  # path -> threads that open it
         self._doomed: set[str] = set()
 
     @contextlib.contextmanager
@@ -88,7 +89,7 @@ class FilePool:
         """Close the file's descriptor as soon as nobody uses it; call before removing the file."""
         with self._lock:
             descriptor = self._idle.pop(path, None)
-            if path in self._pinned:
+            if path in self._pinned or path in self._opening:
                 self._doomed.add(path)
         if descriptor is not None:
             self._disk.close(descriptor)
@@ -97,7 +98,7 @@ class FilePool:
         """Close every idle descriptor; those in use close when their user is done."""
         with self._lock:
             idle, self._idle = list(self._idle.values()), OrderedDict()
-            self._doomed.update(self._pinned)
+            self._doomed.update(self._pinned, self._opening)
         for descriptor in idle:
             self._disk.close(descriptor)
 
@@ -108,10 +109,39 @@ class FilePool:
                 self._pinned[path] = (held[0], held[1] + 1)
                 return held[0]
             descriptor = self._idle.pop(path, -1)
-            if descriptor < 0:
-                descriptor = self._disk.open(path, write=self._write)
-            self._pinned[path] = (descriptor, 1)
-            return descriptor
+            if descriptor >= 0:
+                self._pinned[path] = (descriptor, 1)
+                return descriptor
+            self._opening[path] = self._opening.get(path, 0) + 1
+        # Not under the lock: one slow open, on a network's disk, would stop all other readers.
+        opened = spare = -1
+        try:
+            opened = self._disk.open(path, write=self._write)
+        finally:
+            with self._lock:
+                self._opening[path] -= 1
+                if not self._opening[path]:
+                    del self._opening[path]
+                    if opened < 0 and path not in self._pinned:
+                        self._doomed.discard(path)
+                if opened >= 0:
+                    descriptor, spare = self._chosen(path, opened)
+        if spare >= 0:
+            self._disk.close(spare)
+        return descriptor
+
+    def _chosen(self, path: str, opened: int) -> tuple[int, int]:
+        """Pin the descriptor in use, or ``opened``: the one to use, and one to close or -1."""
+        held = self._pinned.get(path)
+        idle = self._idle.pop(path, -1)
+        if held is not None:
+            self._pinned[path] = (held[0], held[1] + 1)
+            return held[0], opened
+        if idle >= 0:
+            self._pinned[path] = (idle, 1)
+            return idle, opened
+        self._pinned[path] = (opened, 1)
+        return opened, -1
 
     def _unpin(self, path: str) -> None:
         surplus = []

@@ -39,7 +39,8 @@ BACKUP_NAME: Final = "delayOffset.json.bak"
 """Where RocketMQ keeps the file as it was before; read where the file itself cannot be."""
 
 _SIZE_MAX: Final = 1 << 20
-_BARE_KEY: Final = re.compile(r"([{,]\s*)(-?[0-9]+)(\s*:)")
+# A text, which stays as it is, or a key that lacks its quotes.
+_BARE_KEY: Final = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?[0-9]+)(?=\s*:)')
 _OFFSET_MAX: Final = (1 << 63) - 1
 
 
@@ -103,13 +104,16 @@ def decode_offsets(data: bytes, path: str) -> DelayOffsets:
 
 def _document(data: bytes, path: str) -> dict[str, Any]:
     try:
-        # The keys are made strings; no string of this file holds such a pattern.
-        document = json.loads(_BARE_KEY.sub(r'\1"\2"\3', data.decode()))
+        document = json.loads(_BARE_KEY.sub(_quoted, data.decode()))
     except (ValueError, RecursionError) as error:
         raise CorruptFileError(path, 0, f"no JSON as RocketMQ writes it: {error}") from None
     if not isinstance(document, dict):
         raise _corrupt(path, "the file", document, "a JSON object")
     return document
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return str(found[1] or f'{found[2]}"{found[3]}"')
 
 
 def _is_offset(value: object) -> bool:

@@ -1,0 +1,97 @@
+"""`FilePool` while one file takes long to open, as on a network's disk."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from reput.disk import Disk, FilePool
+
+
+class SlowDisk(Disk):
+    """Opens `slow` only when the test lets it; counts what is open."""
+
+    def __init__(self, slow):
+        self.slow = str(slow)
+        self.inside, self.may_open = threading.Semaphore(0), threading.Event()
+        self.open_count = 0
+
+    def open(self, path, **options):
+        if path == self.slow:
+            self.inside.release()
+            assert self.may_open.wait(60)
+        opened = super().open(path, **options)
+        self.open_count += 1
+        return opened
+
+    def close(self, descriptor):
+        super().close(descriptor)
+        self.open_count -= 1
+
+
+@pytest.fixture
+def paths(tmp_path):
+    for name in ("slow", "other"):
+        (tmp_path / name).write_bytes(name.encode())
+    return tmp_path / "slow", tmp_path / "other"
+
+
+def test_a_file_that_is_slow_to_open_stops_no_reader_of_another(paths):
+    slow, other = paths
+    disk = SlowDisk(slow)
+    pool = FilePool(disk)
+
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(pool.read, str(slow), 9, 0)
+        disk.inside.acquire()
+        read = pool.read(str(other), 9, 0)
+        disk.may_open.set()
+
+    assert (read, waiting.result()) == (b"other", b"slow")
+
+
+def test_two_that_open_a_file_at_once_use_one_descriptor_and_close_the_other(paths):
+    slow, _ = paths
+    disk = SlowDisk(slow)
+    pool = FilePool(disk)
+
+    with ThreadPoolExecutor() as threads:
+        waiting = [threads.submit(pool.read, str(slow), 9, 0) for _ in range(2)]
+        disk.inside.acquire()
+        disk.inside.acquire()
+        disk.may_open.set()
+
+    assert [each.result() for each in waiting] == [b"slow", b"slow"]
+    assert disk.open_count == 1
+    pool.close()
+    assert disk.open_count == 0
+
+
+@pytest.mark.parametrize("end", ["forget", "close"])
+def test_what_is_forgotten_while_it_is_opened_is_closed_after_its_use(paths, end):
+    slow, _ = paths
+    disk = SlowDisk(slow)
+    pool = FilePool(disk)
+
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(pool.read, str(slow), 9, 0)
+        disk.inside.acquire()
+        pool.forget(str(slow)) if end == "forget" else pool.close()
+        disk.may_open.set()
+
+    assert waiting.result() == b"slow"
+    assert disk.open_count == 0
+
+
+def test_a_file_that_cannot_be_opened_leaves_nothing_behind(tmp_path):
+    disk = SlowDisk("")
+    pool, path = FilePool(disk), tmp_path / "later"
+    with pytest.raises(FileNotFoundError):
+        pool.read(str(path), 1, 0)
+    pool.forget(str(path))
+    path.write_bytes(b"x")
+
+    assert [pool.read(str(path), 1, 0) for _ in range(2)] == [b"x", b"x"]
+    assert disk.open_count == 1
