@@ -71,6 +71,14 @@ class StoreAccess(Protocol):
         """Physical offset below which the log is on disk."""
         ...
 
+    @property
+    def dispatched_to(self) -> int:
+        """Physical offset below which nothing comes to the plugin any more.
+
+        Not only batches move it: damage and dead letters are passed over without a call.
+        """
+        ...
+
     def wait_flushed(self, physical_offset: int, seconds: float) -> bool:
         """Return whether everything below ``physical_offset`` is on disk, waiting for it."""
         ...
@@ -129,6 +137,11 @@ class PluginStore:
     def flushed_offset(self) -> int:
         """See `StoreAccess.flushed_offset`."""
         return self._store.log.flushed_offset
+
+    @property
+    def dispatched_to(self) -> int:
+        """See `StoreAccess.dispatched_to`."""
+        return self._store.dispatched_beside(self.plugin)
 
     def wait_flushed(self, physical_offset: int, seconds: float) -> bool:
         """See `StoreAccess.wait_flushed`."""

@@ -142,6 +142,11 @@ class StorePlugins:
             )
         return states
 
+    def dispatched_beside(self, plugin: str) -> int:
+        """Physical offset below which nothing comes to a plugin any more; for that plugin."""
+        each = self._dispatcher(plugin)
+        return 0 if each is None else each.position
+
     def plan(self) -> list[PlanStep]:
         """Who is given a batch when, and who needs whom, in dispatch order."""
         return self._plugins.plan()

@@ -71,6 +71,7 @@ __all__ = [
 ]
 
 _SLICE: Final = 2_000  # messages delivered by one call
+_LOOK_AGAIN_MS: Final = 100
 
 
 @attrs.frozen(kw_only=True)
@@ -351,7 +352,10 @@ class Timer:
 
     def _work(self, now: int) -> int | None:
         if not self._is_caught_up:
-            return None  # the dispatch that gets there wakes it
+            self._dispatched_to = max(self._dispatched_to, self._passed_to())
+            self._look_whether_caught_up()
+        if not self._is_caught_up:
+            return now + _LOOK_AGAIN_MS  # a dispatch wakes it, what is passed over does not
         with self._lock:
             if not self._agenda.set_clock(now):
                 return self._agenda.reached.read_timestamp
@@ -442,6 +446,13 @@ class Timer:
         disk.make_directory(self._context.directory(CONFIG_DIRECTORY), durable=True)
         disk.replace(self._check_path, encode_check(check))
         self._saved = check
+
+    def _passed_to(self) -> int:
+        """How far the log was dispatched, or passed over as damage and dead letters."""
+        try:
+            return self._context.store.dispatched_to
+        except ServiceNotAvailableError:
+            return 0  # the store is not made yet
 
     def _flushed_offset(self) -> int:
         try:
