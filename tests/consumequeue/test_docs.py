@@ -263,6 +263,7 @@ def test_a_closed_store_has_the_files_of_the_page_and_no_other(tmp_path):
         "reput/manifest.json",
         "reput/plugins/consumequeue.json",
         "reput/progress/consumequeue",
+        "reput/queues-consumequeue.json",
     }
 
 

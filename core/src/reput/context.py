@@ -10,6 +10,7 @@ import attrs
 from reput.disk import Disk
 from reput.errors import ConfigError
 from reput.queuefloors import QueueFloors
+from reput.queuereaches import QueueReaches
 from reput.storeaccess import NoStore, StoreAccess
 
 if TYPE_CHECKING:
@@ -108,6 +109,9 @@ class StoreContext:
     queue_floors: QueueFloors = attrs.field(factory=QueueFloors, repr=False)
     """Where queues go on whose messages the log has lost, for plugins that keep queue offsets. Keep
     there what files say of such a queue before they are cut or removed."""
+    queue_reaches: QueueReaches = attrs.field(factory=QueueReaches, repr=False)
+    """How far queues went by what the plugin noted before, for one that keeps queue offsets: files
+    that are gone do not say that they were there."""
     store: StoreAccess = attrs.field(factory=lambda: cast(StoreAccess, NoStore()), repr=False)
     """To read queues and put messages, for plugins that act; see there when it may be used."""
     note_loss: Callable[[Loss], None] = attrs.field(default=lambda loss: None, repr=False)

@@ -17,6 +17,7 @@ from reput.context import StoreContext
 from reput.dispatcher import RUNNING, SUSPENDED, Dispatcher
 from reput.manifest import OWN_DIRECTORY
 from reput.progress import Progress, ProgressFile
+from reput.queuereaches import QueueReaches
 from reput.storeaccess import PluginStore, StoreBinding
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ class PluginOpener:
             recovery="reput" if self.log.keeps_behind else "rocketmq",
             recorded=lambda: self._progress_file(name).recorded(),
             queue_floors=self.floors,
+            queue_reaches=QueueReaches(self.root if self.writable else "", name, self.disk),
             note_loss=self._note_loss,
             store=PluginStore(name, self.binding),
             wake=lambda: self.wake(name),

@@ -60,11 +60,19 @@ class FileSet:
             with self.lock:
                 self.dirty.add(path)
 
-    def flush(self) -> None:
+    @property
+    def has_failed(self) -> bool:
+        """Whether a flush has failed: what the files hold is not known until they are opened."""
+        return self._flush_failure is not None
+
+    def flush(self, then: Callable[[], None] = lambda: None) -> None:
         """Bring to disk what was written before this call; a dispatch may go on meanwhile.
 
         Each file leaves `dirty` when its own flush begins. So what is done is done: a flush that is
         cut short has the next one go on with the rest.
+
+        Args:
+            then: part of the flush that rests on the files: called when they are on disk.
 
         Raises:
             OSError: this or an earlier flush failed. The system may have dropped the pages that it
@@ -97,6 +105,7 @@ class FileSet:
             # The names behind the bytes: a file without its units is mended, a unit without its
             # file is not missed.
             self.disk.side_by_side(flush_directory, directories)
+            then()
         except OSError as error:
             self._flush_failure = error
             raise

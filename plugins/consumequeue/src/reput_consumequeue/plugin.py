@@ -20,6 +20,7 @@ from reput_consumequeue._extend import ExtendSource
 from reput_consumequeue._extending import clear_orphans, extend_of, recover_extend, trim_extend
 from reput_consumequeue._files import FileSet, unit_file_size
 from reput_consumequeue._gone import note_gone
+from reput_consumequeue._known import KnownQueues
 from reput_consumequeue._names import check_name
 from reput_consumequeue._queue import ConsumeQueue
 from reput_consumequeue._read import read
@@ -82,6 +83,8 @@ class ConsumeQueuePlugin(reput.Plugin):
     _topic_is_good: dict[str, bool] = attrs.field(init=False, factory=dict)
     _follower: Follower = attrs.field(init=False)
     """Looks, in a read-only store, for what the writer did."""
+    _noted: KnownQueues = attrs.field(init=False)
+    """Remembers which queues there were, for the next opening."""
     _is_sized: bool = attrs.field(init=False, default=False)
     """Whether files have said how large files are."""
 
@@ -104,6 +107,7 @@ class ConsumeQueuePlugin(reput.Plugin):
             context.directory(OWN_DIRECTORY, "consumequeue-file"),
         )
         self._follower = Follower(context)
+        self._noted = KnownQueues(context)
         found = list(self._on_disk())
         self._take_size(found)
         for topic, queue_id, _ in found:
@@ -176,6 +180,7 @@ class ConsumeQueuePlugin(reput.Plugin):
             end = min(end, progress)
         for queue in self.queues.values():
             recover(queue, clean=self.context.clean, known_offset=end)
+        complete_to = self._mend_short(end)
         # RocketMQ may have removed the messages, and writes down nowhere what it knew of the queue.
         low = self.context.log.min_physical_offset
         self.context.queue_floors.keep(
@@ -192,7 +197,24 @@ class ConsumeQueuePlugin(reput.Plugin):
             is_cut = queue.extend is not None and recover_extend(queue, queue.extend)
             if queue.files.lost_last or is_cut:
                 progress = min(progress, max(queue.max_physical_offset, 0))
-        return progress if any(queue.files.bases for queue in self.queues.values()) else 0
+        if not any(queue.files.bases for queue in self.queues.values()):
+            return 0
+        return min(progress, complete_to)
+
+    def _mend_short(self, known_offset: int) -> int:
+        """Find the extents again of queues that lack units which they had.
+
+        Returns:
+            Physical offset below which no queue lacks any; what is above it has to come again.
+        """
+        complete_to = known_offset
+        for key in self._noted.short(self.queues):
+            queue = self.queues.get(key)
+            if queue is not None:
+                # Somebody has changed its files: not even those of a closed store are as they were.
+                recover(queue, clean=False, known_offset=known_offset)
+            complete_to = min(complete_to, 0 if queue is None else queue.max_physical_offset)
+        return max(complete_to, 0)
 
     @reput.hookimpl
     def reput_queue_offsets(self) -> Mapping[tuple[str, int], int]:
@@ -288,8 +310,8 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_flush(self) -> None:
-        """Bring the units that were written so far to disk."""
-        self.files.flush()
+        """Bring the units that were written so far to disk, and a note of queues that are new."""
+        self.files.flush(then=lambda: self._noted.keep_new(self.queues))
 
     # ------------------------------------------------------------------ reading
 
@@ -406,9 +428,13 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_close(self) -> None:
-        """Close files."""
+        """Note how far queues go; close files."""
         if hasattr(self, "files"):
-            self.files.pool.close()
+            try:
+                if not self.files.has_failed:
+                    self._noted.keep_all(self.queues)
+            finally:
+                self.files.pool.close()
 
 
 def _is_gone(queue: ConsumeQueue, min_physical_offset: int) -> bool:

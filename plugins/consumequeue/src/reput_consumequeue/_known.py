@@ -1,0 +1,105 @@
+"""Notes which queues there are, and finds those that lack units which they had.
+
+A queue is noted before the store's progress says that its units are on disk; how far it goes, when
+the plugin is closed. See `reput.queuereaches`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from reput.layout import PROPERTY_LIGHT_QUEUES
+from reput.queuereaches import QueueReach
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reput.context import StoreContext
+    from reput_consumequeue._queue import ConsumeQueue
+
+    Queues = Mapping[tuple[str, int], ConsumeQueue]
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["KnownQueues"]
+
+
+class KnownQueues:
+    """What is noted of one store's queues; in one that is only read nothing is noted or asked.
+
+    Belongs to the thread that opens, then flushes, then closes.
+    """
+
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
+        self._noted = dict(context.queue_reaches.known) if context.writable else {}
+        self._all_noted = -1  # so many queues there were when each of them was noted
+
+    def short(self, queues: Queues) -> list[tuple[str, int]]:
+        """Find queues that are missing or end too early although the log has more of them.
+
+        Args:
+            queues: their extents are those that the files have, before anything is cut.
+
+        Returns:
+            Topic and queue id of each; there may be no such queue.
+        """
+        if not self._context.writable:
+            return []
+        found = [
+            key  # it has had files since the log lost its head
+            for key, floor in self._context.queue_floors.known.items()
+            if floor and (key not in queues or not queues[key].files.bases)
+        ]
+        for key, reach in list(self._noted.items()):
+            end = queues[key].max_offset if key in queues else 0
+            if end >= reach.max_offset:
+                continue
+            if not self._is_in_log(key, reach):
+                del self._noted[key]
+                continue
+            logger.warning(
+                "queue lacks units that it had, they are derived again topic=%s queue_id=%d "
+                "found=%d had=%d",
+                *key,
+                end,
+                reach.max_offset,
+            )
+            found.append(key)
+        return found
+
+    def keep_new(self, queues: Queues) -> None:
+        """Note the queues that are not noted yet; called when their units are on disk."""
+        count = len(queues)  # before they are looked at: more may come meanwhile
+        if not self._context.writable or count == self._all_noted:
+            return
+        new = {key: each for key, each in list(queues.items()) if key not in self._noted}
+        self._take(new)
+        self._context.queue_reaches.keep(self._noted)
+        if all(key in self._noted for key in new):
+            self._all_noted = count
+
+    def keep_all(self, queues: Queues) -> None:
+        """Note how far all queues go."""
+        if self._context.writable:
+            self._take(queues)
+            self._context.queue_reaches.keep(self._noted)
+
+    def _take(self, queues: Queues) -> None:
+        for key, queue in list(queues.items()):
+            noted, end = self._noted.get(key), queue.max_offset
+            if noted is not None and noted.max_offset >= end:
+                continue  # also a queue that is being derived again
+            place = queue.files.read_place(end - 1) if end > queue.min_offset else None
+            if place is not None:
+                self._noted[key] = QueueReach(end, place[0])
+
+    def _is_in_log(self, key: tuple[str, int], reach: QueueReach) -> bool:
+        """Whether the log has the message that was the queue's last when it was noted."""
+        message = self._context.log.read_message(reach.record_offset)
+        if message is None:
+            return False
+        if (message.topic, message.queue_id) == key:
+            return True
+        return key[0] in (message.properties.get(PROPERTY_LIGHT_QUEUES) or "").split(",")

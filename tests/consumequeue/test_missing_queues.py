@@ -1,0 +1,193 @@
+"""A queue whose files are gone, or end too early, while its messages are in the log."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+import reput
+from reput.testing import ManualClock, QuickDisk
+from reput_consumequeue.layout import UNIT_SIZE
+
+UNITS = 4
+CONFIG = {
+    "commitlog": {"file_size": 4096, "preallocate": False, "light_queues": True},
+    "consumequeue": {"units_per_file": UNITS, "multi_dispatch": True},
+}
+COUNT = UNITS * 2 + 2
+LIGHT = "%LMQ%a"
+NOTE = "reput/queues-consumequeue.json"
+
+
+def open_small(root):
+    return reput.open(
+        root,
+        plugins=["consumequeue"],
+        config=CONFIG,
+        threads=False,
+        clock=ManualClock(),
+        disk=QuickDisk(),
+    )
+
+
+def put(store, topic):
+    message = reput.Message(topic, b"x", properties={"INNER_MULTI_DISPATCH": LIGHT})
+    return store.put(message).queue_offset
+
+
+def made(root):
+    """A store with messages of two topics, in turn, closed in good order."""
+    with open_small(root) as store:
+        for _ in range(COUNT):
+            put(store, "Other")
+            put(store, "Topic")
+
+
+def offsets(store, topic):
+    found, at = [], 0
+    while True:
+        result = store.read(topic, 0, at)
+        found += [
+            (place, bytes(each.body))
+            for place, each in zip(result.queue_offsets, result, strict=True)
+        ]
+        if result.next_queue_offset <= at or not len(result):
+            return [place for place, _ in found]
+        at = result.next_queue_offset
+
+
+def delete_the_directory(directory):
+    shutil.rmtree(directory)
+
+
+def delete_the_topic(directory):
+    shutil.rmtree(directory.parent)
+
+
+def delete_the_files(directory):
+    for path in directory.iterdir():
+        path.unlink()
+
+
+def empty_the_files(directory):
+    for path in directory.iterdir():
+        path.write_bytes(b"")
+
+
+def zero_the_files(directory):
+    for path in directory.iterdir():
+        path.write_bytes(bytes(UNITS * UNIT_SIZE))
+
+
+def delete_the_last_file(directory):
+    max(directory.iterdir()).unlink()
+
+
+def zero_the_last_file(directory):
+    max(directory.iterdir()).write_bytes(bytes(UNITS * UNIT_SIZE))
+
+
+def cut_the_last_unit(directory):
+    path = max(directory.iterdir())
+    data = path.read_bytes()
+    path.write_bytes(data[:UNIT_SIZE] + bytes(len(data) - UNIT_SIZE))
+
+
+WAYS = [
+    delete_the_directory,
+    delete_the_topic,
+    delete_the_files,
+    empty_the_files,
+    zero_the_files,
+    delete_the_last_file,
+    zero_the_last_file,
+    cut_the_last_unit,
+]
+
+
+@pytest.mark.parametrize("left", ["closed", "killed"])
+@pytest.mark.parametrize("topic", ["Topic", LIGHT])
+@pytest.mark.parametrize("way", WAYS)
+def test_its_units_are_derived_again_and_no_offset_is_given_twice(tmp_path, way, topic, left):
+    made(tmp_path)
+    if left == "killed":
+        (tmp_path / "abort").write_bytes(b"")
+    count = COUNT if topic == "Topic" else 2 * COUNT
+
+    way(tmp_path / "consumequeue" / topic / "0")
+
+    with open_small(tmp_path) as store:
+        given = put(store, "Topic")
+        store.wait_dispatched()
+        assert given == COUNT
+        assert offsets(store, topic) == list(range(count + 1))
+
+
+def test_a_queue_that_was_new_and_flushed_is_missed_after_a_kill(tmp_path):
+    store = open_small(tmp_path / "live")
+    for _ in range(COUNT):
+        put(store, "Topic")
+    store.wait_dispatched()
+    store.flush()
+    shutil.copytree(tmp_path / "live", tmp_path / "killed")
+    store.close()
+
+    shutil.rmtree(tmp_path / "killed" / "consumequeue" / "Topic")
+
+    with open_small(tmp_path / "killed") as store:
+        assert put(store, "Topic") == COUNT
+
+
+def test_a_queue_that_is_whole_is_not_derived_again(tmp_path):
+    made(tmp_path)
+
+    with open_small(tmp_path) as store:
+        (plugin,) = store.plugins()
+
+        assert plugin.dispatched_to == store.log.max_physical_offset
+
+
+def test_a_log_that_was_put_back_in_an_older_state_has_the_say(tmp_path):
+    """What the note tells of messages that the log never had is not missed for ever."""
+    with open_small(tmp_path) as store:
+        for _ in range(COUNT):
+            put(store, "Topic")
+    shutil.copytree(tmp_path, tmp_path.parent / "older")
+    with open_small(tmp_path) as store:
+        assert put(store, "Topic") == COUNT
+    note = (tmp_path / NOTE).read_bytes()
+    shutil.rmtree(tmp_path)
+    shutil.copytree(tmp_path.parent / "older", tmp_path)
+    (tmp_path / NOTE).write_bytes(note)
+
+    with open_small(tmp_path) as store:
+        (plugin,) = store.plugins()
+        assert plugin.dispatched_to == store.log.max_physical_offset
+        assert put(store, "Topic") == COUNT
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"Topic": 3}', '{"Topic": {"x": [1, 2]}}', '{"Topic": {"0": [-1, 1e99]}}'],
+)
+def test_a_damaged_note_is_made_again(tmp_path, text):
+    made(tmp_path)
+    whole = json.loads((tmp_path / NOTE).read_text())
+    (tmp_path / NOTE).write_text(text)
+
+    with open_small(tmp_path) as store:
+        assert put(store, "Topic") == COUNT
+
+    assert json.loads((tmp_path / NOTE).read_text()).keys() == whole.keys()
+
+
+def test_a_reader_writes_no_note(tmp_path):
+    made(tmp_path)
+    (tmp_path / NOTE).unlink()
+
+    with reput.open(tmp_path, "r") as reader:
+        reader.queues()
+
+    assert not (tmp_path / NOTE).exists()
