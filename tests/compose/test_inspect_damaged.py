@@ -87,14 +87,66 @@ def test_a_note_that_cannot_be_read_is_named_and_passed_over(store, note, comman
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff{garbled"], ids=["emptied", "garbled"])
-@pytest.mark.parametrize(
-    "note",
-    ["checkpoint", "reput/manifest.json", "reput/queue-offsets.json", NOTES[-1]],
-)
+@pytest.mark.parametrize("note", [note for note in NOTES if note != "reput/losses.jsonl"])
 def test_a_note_that_is_damaged_is_named_and_passed_over(store, note, content):
     (store / note).write_bytes(content)
 
     _check(store, "info", str(store / note))
+
+
+def test_notes_that_are_missing_are_no_problem(store):
+    for note in NOTES:
+        (store / note).unlink()
+
+    shown = _run(store, "info")
+
+    assert (shown.exit_code, json.loads(shown.stdout)["problems"]) == (0, []), shown.output
+
+
+CONFIGS = {
+    "delayOffset.json": "schedule",
+    "delayOffset.json.bak": "schedule",
+    "timercheck": "schedule",
+    "timermetrics": "schedule",
+    "consumerOffset.json": "transaction",
+    "consumerOffset.json.bak": "transaction",
+    "consumerFilter.json": "filter",
+    "topics.json": "compaction",
+    "topics.json.bak": "compaction",
+}
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """A store that uses every plugin, and has none of the files yet that brokers configure."""
+    path = tmp_path_factory.mktemp("full") / "store"
+    config = {"commitlog": {"file_size": 1 << 12}}
+    plugins = ["consumequeue", *sorted(set(CONFIGS.values()))]
+    with reput.open(path, plugins=plugins, config=config) as store:
+        for number in range(40):
+            store.put(reput.Message("orders", b"body %d " % number + b"x" * 100))
+    shutil.rmtree(path / "config")
+    return path
+
+
+def test_files_that_brokers_configure_may_be_missing(full):
+    shown = _run(full, "info")
+
+    assert (shown.exit_code, json.loads(shown.stdout)["problems"]) == (0, []), shown.output
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff{garbled"], ids=["emptied", "garbled"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_file_that_plugins_read_and_that_says_nothing_is_named(full, tmp_path, name, content):
+    store = shutil.copytree(full, tmp_path / "store")
+    file = store / "config" / name
+    file.parent.mkdir()
+    if name.endswith(".bak"):  # it is read where the file itself cannot be
+        file.with_suffix("").write_bytes(content)
+    file.write_bytes(content)
+
+    for command in ("info", "cat"):
+        _check(store, command, str(file))
 
 
 def test_damaged_lines_of_the_loss_ledger_are_named(store):

@@ -50,9 +50,21 @@ class CloseRecord:
     @classmethod
     def load(cls, root: str, disk: Disk) -> Self | None:
         """Read it; None where there is none that counts."""
-        path = cls.path(root)
-        if not disk.exists(path):
+        if not disk.exists(cls.path(root)):
             return None
+        record = cls._read(root, disk)
+        if record is None or record.checkpoint_crc != _checkpoint_crc(root, disk):
+            return None
+        return record
+
+    @classmethod
+    def is_sound(cls, root: str, disk: Disk) -> bool:
+        """Whether the file, which is there, is as it was written; it may count no more."""
+        return cls._read(root, disk) is not None
+
+    @classmethod
+    def _read(cls, root: str, disk: Disk) -> Self | None:
+        path = cls.path(root)
         try:
             facts = json.loads(disk.read_file(path, 4096))
             own_crc = facts.pop(_OWN_CRC)
@@ -63,9 +75,7 @@ class CloseRecord:
             return None
         # One that is damaged would have the log end elsewhere, or its last record taken for
         # another one than was written.
-        if own_crc != record.own_crc():
-            return None
-        return record if record.checkpoint_crc == _checkpoint_crc(root, disk) else None
+        return record if own_crc == record.own_crc() else None
 
     @classmethod
     def save(cls, root: str, log: CommitLogReader, record_offset: int, disk: Disk) -> None:

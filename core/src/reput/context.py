@@ -117,6 +117,11 @@ class StoreContext:
     note_loss: Callable[[Loss], None] = attrs.field(default=lambda loss: None, repr=False)
     """Notes in the store's ledger what the plugin's files know and the log has lost, before they
     are cut; a read-only store only remembers it. What is noted already is noted once."""
+    note_problem: Callable[[str], None] = attrs.field(default=lambda text: None, repr=False)
+    """Tells in `reput_open` and `reput_recover` who reads the store, by `reput.Store.problems`, of
+    a file that is there and says nothing, so that the plugin passes it over; the text begins with
+    the file's path. Does nothing in a store that is open for writing: what a writer passes over is
+    a line in the log, as it makes the file again."""
     wake: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
     """Has `reput_work` called soon; cheap, from any thread."""
 

@@ -282,14 +282,23 @@ class Disk:
             self.remove_directory(path)
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything under that name."""
+        """Whether there is anything under that name.
+
+        Raises:
+            OSError: the system does not tell, as in a directory that may not be looked into. To
+                take that for "no" would be to make a store's notes anew that are there.
+        """
         try:
             with self._root.parent(path) as (directory, name):
                 os.stat(name, dir_fd=directory, follow_symlinks=False)
         except UnsafePathError:
             raise
-        except (OSError, ValueError):
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return False
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return False  # nothing can have such a name
+            raise
         return True
 
     def leads_nowhere(self, path: str) -> bool:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable
+from typing import Final
 
 import attrs
 
 from reput.status import PutStatus
 
 __all__ = [
+    "EXPECTED",
     "ConfigError",
     "CorruptFileError",
     "CreateMappedFileError",
@@ -28,6 +30,7 @@ __all__ = [
     "NoReaderError",
     "OffsetOutOfRangeError",
     "PluginError",
+    "PluginMethodError",
     "PluginNotFoundError",
     "PluginOrderError",
     "PropertiesSizeError",
@@ -88,11 +91,20 @@ class PluginOrderError(PluginError):
 
 
 @attrs.define(eq=False, slots=False)
+class PluginMethodError(PluginError, AttributeError):
+    """A method that a store does not have, perhaps because a plugin could not be opened."""
+
+
+@attrs.define(eq=False, slots=False)
 class PluginFlushError(PluginError):
     """A plugin whose files could not be brought to disk in time; everything else is there."""
 
 
 # --------------------------------------------------------------------------- files and life cycle
+
+
+EXPECTED: Final = 'no store: a directory that holds "commitlog" is expected'
+"""Why a directory is no store, for `StoreNotFoundError`."""
 
 
 @attrs.define(eq=False, slots=False)

@@ -16,6 +16,7 @@ Source: RocketMQ ``DefaultMessageStore#load`` and ``#start``.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import time
@@ -40,7 +41,7 @@ from reput.deadletters import DeadLetterFile
 from reput.disk import Disk, FilePool
 from reput.dispatcher import Dispatcher
 from reput.encode import Encoder
-from reput.errors import CorruptFileError, StoreNotFoundError, UnsafePathError
+from reput.errors import EXPECTED, CorruptFileError, StoreNotFoundError, UnsafePathError
 from reput.exiting import close_at_exit
 from reput.flush import LogFlusher
 from reput.forked import guard, guard_disk
@@ -51,6 +52,7 @@ from reput.logreader import skipped
 from reput.losses import LossLedger
 from reput.manifest import OWN_DIRECTORY, Manifest
 from reput.mend import mend, rewrite
+from reput.notes import notes_of
 from reput.plain import shown
 from reput.plugin import Plugin, build_config
 from reput.plugincalls import PluginCalls, texts_of
@@ -220,9 +222,7 @@ class _Opening:
             self.lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
             self.lock.acquire()
         elif not self.disk.exists(log_directory):
-            raise StoreNotFoundError(
-                self.root, 'no store: a directory that holds "commitlog" is expected'
-            )
+            raise StoreNotFoundError(self.root, EXPECTED)
         closed = self._noted(lambda: CloseRecord.load(self.root, self.disk), None)
         clean = not self.abort.present or (
             closed is not None and self._noted(lambda: self.abort.left_on_purpose, False)
@@ -255,7 +255,7 @@ class _Opening:
         log.ledger = self.ledger
         self._noted(lambda: self.ledger.load(writable=self.writable), None)
         if not self.writable:
-            self._look_for_damaged_notes(checkpoint_path, files)
+            self._look_for_damaged_notes(files)
         lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
         recovery = find_end(
             log,
@@ -300,6 +300,8 @@ class _Opening:
             binding := StoreBinding(),
             self.floors,
         )
+        if not self.writable:
+            opener.note_problem = self._tell
         dispatchers = self._open_plugins(opener, plugins, files, clean, recovery, manifest)
         live = None
         planner = Planner(self.root, log, self.disk, opener.clock or system_clock, kept)
@@ -406,7 +408,8 @@ class _Opening:
         except OSError as error:
             if self.writable:
                 raise
-            self._pass_over(error)
+            if not isinstance(error, FileNotFoundError):  # a writer has taken it away by now
+                self._pass_over(error)
             return instead
 
     def _pass_over(self, error: OSError) -> None:
@@ -415,17 +418,16 @@ class _Opening:
             raise error  # not damage: the user says whether it may be followed
         self._tell(f"{error.filename}: cannot be read, and is passed over: {error.strerror}")
 
-    def _look_for_damaged_notes(self, checkpoint: str, files: Mapping[str, ProgressFile]) -> None:
-        """Tell a reader of files that say nothing any more; a writer makes them again."""
-        for path, is_sound in [
-            (checkpoint, lambda: len(self.disk.read_file(checkpoint)) >= Checkpoint.SIZE_MIN),
-            *(
-                (file.path, lambda file=file: file.load() is not None or self._is_told(file.path))
-                for file in files.values()
-            ),
-            (self.ledger.path, lambda: not self.ledger.damaged_count),
-        ]:
-            if self.disk.exists(path) and not self._noted(is_sound, True):
+    def _look_for_damaged_notes(self, files: Mapping[str, ProgressFile]) -> None:
+        """Tell a reader of files that say nothing any more; a missing one is no problem."""
+        nobody: list[str] = []
+        plugins = self._noted(self.records.names, nobody)
+        places = (self._flushed_file(), *files.values())
+        for path, is_sound in notes_of(
+            self.root, self.disk, self.ledger, self.records, plugins, places
+        ):
+            is_there = self._noted(functools.partial(self.disk.exists, path), False)
+            if is_there and not self._noted(is_sound, True) and not self._is_told(path):
                 self._tell(f"{path}: damaged, and what it says is passed over")
 
     def _is_told(self, path: str) -> bool:
@@ -503,9 +505,12 @@ class _Opening:
 
     def _flushed_places(self, files: Mapping[str, ProgressFile]) -> list[Progress]:
         """Places below which the log was flushed, as a writer of ours has noted them."""
-        own = os.path.join(self.root, OWN_DIRECTORY)
-        log_file = ProgressFile(os.path.join(own, FLUSHED), self.disk, self.passes_over)
-        return [place for file in (log_file, *files.values()) for place in file.load_all()]
+        places = (self._flushed_file(), *files.values())
+        return [place for file in places for place in file.load_all()]
+
+    def _flushed_file(self) -> ProgressFile:
+        path = os.path.join(self.root, OWN_DIRECTORY, FLUSHED)
+        return ProgressFile(path, self.disk, self.passes_over)
 
     def _progress_files(self, plugins: PluginSet) -> dict[str, ProgressFile]:
         directory = os.path.join(self.root, OWN_DIRECTORY, "progress")

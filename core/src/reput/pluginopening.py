@@ -62,6 +62,8 @@ class PluginOpener:
     floors: QueueFloors
     wake: Callable[[str], None] = lambda name: None
     """Has the work of a plugin called soon."""
+    note_problem: Callable[[str], None] = lambda text: None
+    """Remembers what a reader has found damaged."""
 
     def open(
         self,
@@ -148,6 +150,7 @@ class PluginOpener:
             queue_floors=self.floors,
             queue_reaches=QueueReaches(self.root if self.writable else "", name, self.disk),
             note_loss=self._note_loss,
+            note_problem=self.note_problem,
             store=PluginStore(name, self.binding),
             wake=lambda: self.wake(name),
         )

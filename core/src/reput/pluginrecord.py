@@ -28,6 +28,7 @@ __all__ = ["RESUME", "SUSPEND", "PluginRecord", "PluginRecords"]
 SUSPEND: Final = "suspend"
 RESUME: Final = "resume"
 _READ_SIZE = 1 << 20
+_SUFFIX = ".json"
 
 
 @attrs.frozen(kw_only=True)
@@ -60,22 +61,39 @@ class PluginRecords:
 
     def load(self, plugin: str) -> PluginRecord:
         """What is remembered of a plugin; nothing special where nothing readable is."""
-        path = self._path("plugins", f"{plugin}.json")
-        if not self.disk.exists(path):
-            return PluginRecord()
         try:
-            data = json.loads(self.disk.read_file(path, _READ_SIZE))
-            # A later release may have noted more.
-            known = {field.name for field in attrs.fields(PluginRecord)}
-            record = PluginRecord(**{name: data[name] for name in data if name in known})
-        except (ValueError, TypeError, RecursionError):
-            return PluginRecord()
+            if not self.disk.exists(self.path(plugin)):
+                return PluginRecord()
+            return self._read(plugin) or PluginRecord()
         except OSError as error:
             if self.unreadable is None:
                 raise
             self.unreadable(error)
             return PluginRecord()
-        return record if _is_sound(record) else PluginRecord()
+
+    def names(self) -> list[str]:
+        """Plugins of which there is a record, sorted."""
+        entries = self.disk.list(self._path("plugins"))
+        found = (each.name.removesuffix(_SUFFIX) for each in entries if each.name.endswith(_SUFFIX))
+        return sorted(name for name in found if is_safe_name(name))
+
+    def is_sound(self, plugin: str) -> bool:
+        """Whether the record of a plugin, which is there, says anything."""
+        return self._read(plugin) is not None
+
+    def path(self, plugin: str) -> str:
+        """Where a plugin's record is."""
+        return self._path("plugins", f"{plugin}{_SUFFIX}")
+
+    def _read(self, plugin: str) -> PluginRecord | None:
+        try:
+            data = json.loads(self.disk.read_file(self.path(plugin), _READ_SIZE))
+            # A later release may have noted more.
+            known = {field.name for field in attrs.fields(PluginRecord)}
+            record = PluginRecord(**{name: data[name] for name in data if name in known})
+        except (ValueError, TypeError, RecursionError):
+            return None
+        return record if _is_sound(record) else None
 
     def save(self, plugin: str, record: PluginRecord) -> None:
         """Replace it, at once and durably; nothing is written where nothing changed but the time.
@@ -86,7 +104,7 @@ class PluginRecords:
         with self._lock:
             if attrs.evolve(record, timestamp=0) == self._saved.get(plugin):
                 return
-            path = self._path("plugins", f"{plugin}.json")
+            path = self.path(plugin)
             self.disk.make_directory(os.path.dirname(path))
             self.disk.replace(path, json.dumps(attrs.asdict(record), indent=2).encode() + b"\n")
             self._saved[plugin] = attrs.evolve(record, timestamp=0)
@@ -95,7 +113,7 @@ class PluginRecords:
         """Remember nothing of a plugin any more."""
         with self._lock:
             self._saved.pop(plugin, None)
-            path = self._path("plugins", f"{plugin}.json")
+            path = self.path(plugin)
             if self.disk.exists(path):
                 self.disk.remove(path)
                 self.disk.flush_directory(os.path.dirname(path))

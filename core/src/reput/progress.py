@@ -80,10 +80,10 @@ class ProgressFile:
 
     def load_all(self) -> list[Progress]:
         """The whole slots, newest first."""
-        if not self.disk.exists(self.path):
-            return []
         found: dict[int, Progress] = {}
         try:
+            if not self.disk.exists(self.path):
+                return []
             data = self.disk.read_file(self.path, 2 * _SLOT_STRIDE)
         except OSError as error:
             if self.unreadable is None:

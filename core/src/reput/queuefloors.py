@@ -111,9 +111,9 @@ class QueueFloors:
 
     def _load(self) -> dict[tuple[str, int], int]:
         """Read the file; nothing where there is none, or it is damaged."""
-        if not self._disk.exists(self._path):
-            return {}
         try:
+            if not self._disk.exists(self._path):
+                return {}
             return {
                 (topic, int(queue_id)): _checked(offset)
                 for topic, queues in json.loads(self._disk.read_file(self._path)).items()

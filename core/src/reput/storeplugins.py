@@ -10,6 +10,7 @@ from reput.arguments import names_argument, plugin_argument, table_argument
 from reput.errors import (
     NoReaderError,
     PluginError,
+    PluginMethodError,
     ReadOnlyStoreError,
     ReputError,
     StoreClosedError,
@@ -76,6 +77,7 @@ class StorePlugins:
             raise AttributeError(name)  # also while the store is not made yet
         method = self._methods.get(name)
         if method is None:
+            self._refuse_of_broken(name)
             reason = self._refused_methods.get(name)
             active = ", ".join(self._plugins.plugins) or "none"
             raise AttributeError(
@@ -83,6 +85,14 @@ class StorePlugins:
                 + (f": {reason}" if reason else "")
             )
         return method
+
+    def _refuse_of_broken(self, method: str) -> None:
+        """Raise where the method may be one of a plugin that could not be opened."""
+        for name, _ in self._plugins.implementing("reput_methods"):
+            each = self._dispatcher(name)
+            if each is not None and each.is_broken:
+                text = f"it offers nothing, {method!r} included, for it could not be opened"
+                raise PluginMethodError(name, f"{text}: {each.last_error}")
 
     def _offered_methods(self) -> tuple[dict[str, Callable[..., Any]], dict[str, str]]:
         """What plugins add to the store, by name, and what was refused, with the reason."""

@@ -90,8 +90,8 @@ def test_a_store_without_the_plugin_is_told(run, tmp_path):
 
     code, _, err = run("compact", tmp_path / "plain")
 
-    assert code == 5
-    assert "does not use the plugin compaction" in err
+    assert code == 3
+    assert "no plugin 'compaction' in this store" in err
 
 
 def test_no_store_and_a_store_that_is_open_are_told(run, store, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -79,10 +80,14 @@ def with_filter(
     if where is None:
         return plugins
     from reput.cli.storeplugins import check_store, used_plugins
+    from reput.errors import CorruptFileError
     from reput.pluginset import default_plugins, installed
 
     if plugins is None:
-        used = used_plugins(check_store(path))
+        used = None
+        # Who only reads does without notes that are damaged, and opening tells of them.
+        with contextlib.suppress(CorruptFileError, OSError):
+            used = used_plugins(check_store(path))
         plugins = tuple(default_plugins() if used is None else used)
     if _FILTER in plugins or all(found.name != _FILTER for found in installed()):
         return plugins

@@ -13,7 +13,7 @@ import click
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure
 from reput.cli.opening import open_to_write
-from reput.cli.options import json_option, with_debug
+from reput.cli.options import STORE_PATH, json_option, with_debug
 from reput.cli.output import (
     Column,
     format_count,
@@ -55,7 +55,7 @@ class _Step(NamedTuple):
     "-d",
     "--directory",
     metavar="DIR",
-    type=click.Path(),
+    type=STORE_PATH,
     help="Work in this new or empty directory; a temporary one is made when left out.",
 )
 @click.option(

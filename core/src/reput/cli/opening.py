@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -64,12 +65,12 @@ def open_to_write(
         waits: whether to wait for all plugins at the end, with a progress bar.
     """
     import reput
+    from reput.errors import EXPECTED, StoreNotFoundError
 
     _show_log_lines()
     if not holds_a_store(path):
         if not create:
-            text = f"{path}: no store there; --create makes one"
-            raise Failure(text, ExitCode.NOT_FOUND)
+            raise StoreNotFoundError(path, f"{EXPECTED}{_how_to_make_one()}")
         # A slip of the finger must not put a gigabyte of log into somebody's home directory.
         if os.path.isdir(path) and os.listdir(path):
             text = f"{path}: holds files but no store; name a new or an empty directory"
@@ -93,8 +94,21 @@ def open_to_write(
 
 
 def holds_a_store(path: str) -> bool:
-    """Whether something was stored under ``path``."""
-    return os.path.isdir(os.path.join(path, "commitlog"))
+    """Whether something was stored under ``path``.
+
+    Raises:
+        OSError: that cannot be seen, for want of permission or because the disk fails.
+    """
+    try:
+        return stat.S_ISDIR(os.stat(os.path.join(path, "commitlog")).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _how_to_make_one() -> str:
+    context = click.get_current_context(silent=True)
+    known = {each.name for each in context.command.params} if context is not None else set()
+    return "; --create makes one" if "create" in known else ""
 
 
 def follows_links() -> bool:

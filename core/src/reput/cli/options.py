@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 __all__ = [
+    "STORE_PATH",
     "follow_links_option",
     "json_option",
     "not_empty",
@@ -15,6 +16,9 @@ __all__ = [
     "timeout_option",
     "with_debug",
 ]
+
+STORE_PATH = click.Path(readable=False)
+"""A store's directory. What is wrong with it opening says, which knows what it looked for."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -24,7 +28,7 @@ def path_argument(command: _Command) -> _Command:
 
     Whether there is a store is for opening to say.
     """
-    return click.argument("path", type=click.Path())(follow_links_option(command))
+    return click.argument("path", type=STORE_PATH)(follow_links_option(command))
 
 
 def follow_links_option(command: _Command) -> _Command:

@@ -8,7 +8,7 @@ import click
 
 from reput.cli.failures import warn
 from reput.cli.opening import open_to_read
-from reput.cli.options import follow_links_option, json_option, with_debug
+from reput.cli.options import STORE_PATH, follow_links_option, json_option, with_debug
 from reput.cli.output import Column, print_facts, print_heading, print_json, print_table
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ Examples:
 
 
 @click.command(short_help="List plugins, installed or of a store.", epilog=_EXAMPLES)
-@click.argument("path", type=click.Path(), required=False)
+@click.argument("path", type=STORE_PATH, required=False)
 @follow_links_option
 @click.option("--plan", is_flag=True, help="Show in what order messages go to a store's plugins.")
 @json_option("one document")

@@ -104,7 +104,7 @@ Examples:
 @click.option(
     "--config",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
+    type=click.Path(exists=True, dir_okay=False, readable=False),
     help="TOML file with the store's options; they are recorded in the store.",
 )
 @json_option("the summary")

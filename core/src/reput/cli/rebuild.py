@@ -49,10 +49,12 @@ def rebuild(
     """
     from reput.cli.opening import follows_links
     from reput.cli.progress import Progress
-    from reput.cli.storeplugins import check_store
+    from reput.cli.storeplugins import check_store, check_used
     from reput.rebuild.local import rebuild as build
 
     root = check_store(path)
+    for plugin in plugins:
+        check_used(root, plugin)
     with Progress("rebuilding", None, "bytes") as progress:
         built = build(
             root,

@@ -7,7 +7,7 @@ import os
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure
 from reput.cli.opening import holds_a_store, store_disk
-from reput.errors import StoreNotFoundError
+from reput.errors import EXPECTED, StoreNotFoundError
 from reput.manifest import Manifest
 
 __all__ = ["check_store", "check_used", "used_plugins"]
@@ -20,7 +20,7 @@ def check_store(path: str) -> str:
         StoreNotFoundError: there is none.
     """
     if not holds_a_store(path):
-        raise StoreNotFoundError(path, 'no store: a directory that holds "commitlog" is expected')
+        raise StoreNotFoundError(path, EXPECTED)
     return os.path.abspath(path)
 
 
@@ -31,7 +31,7 @@ def used_plugins(root: str) -> tuple[str, ...] | None:
 
 
 def check_used(root: str, plugin: str) -> None:
-    """Whether the store uses a plugin.
+    """See to it that the store uses a plugin.
 
     Raises:
         Failure: it does not; the text names those that it uses.
@@ -45,5 +45,8 @@ def check_used(root: str, plugin: str) -> None:
         raise Failure(text, ExitCode.NOT_FOUND)
     if plugin not in names:
         known = f"it uses {', '.join(names)}" if names else "it uses none"
-        text = f"{root}: no plugin {plugin!r} in this store; {known}"
+        text = (
+            f"{root}: no plugin {plugin!r} in this store; {known}; "
+            f"`reput backfill {root} {plugin}` adds one that is installed"
+        )
         raise Failure(text, ExitCode.NOT_FOUND)

@@ -21,6 +21,7 @@ from reput.clock import system_clock
 from reput.context import StoreContext
 from reput.disk import Disk
 from reput.errors import (
+    EXPECTED,
     CorruptFileError,
     PluginError,
     StoreLockedError,
@@ -105,7 +106,7 @@ def run_rebuild(
     root = os.path.abspath(os.fspath(path))
     disk = (disk or Disk()).at(root, follow_links=follow_links)
     if not disk.exists(os.path.join(root, "commitlog")):
-        raise StoreNotFoundError(root, 'no store: a directory that holds "commitlog" is expected')
+        raise StoreNotFoundError(root, EXPECTED)
     lock = StoreLock(os.path.join(root, "lock"), root, disk)
     # A writer leaves its lock file behind. Where there is none, a check must not make one.
     is_locked = not check or disk.exists(lock.path)

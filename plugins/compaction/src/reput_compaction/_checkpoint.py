@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from reput_compaction._json import read_json, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reput.disk import Disk
 
 __all__ = ["Checkpoint"]
@@ -24,11 +26,13 @@ _INT64_MAX = (1 << 63) - 1
 class Checkpoint:
     """The last queue offset that a compaction has seen, by queue. Thread-safe."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(
+        self, disk: Disk, path: str, tell: Callable[[str], None] = lambda text: None
+    ) -> None:
         self._disk = disk
         self._path = path
         self._lock = threading.Lock()
-        found = (read_json(disk, path) or {}).get(_MAP)
+        found = (read_json(disk, path, tell) or {}).get(_MAP)
         self._positions = {
             name: position
             for name, position in (found.items() if isinstance(found, dict) else ())

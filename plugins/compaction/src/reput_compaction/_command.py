@@ -44,22 +44,20 @@ def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> No
     from reput.cli.failures import Failure
     from reput.cli.opening import open_to_write
     from reput.cli.progress import Progress
+    from reput.cli.storeplugins import check_store, check_used
     from reput_compaction.printing import print_compacted
 
+    check_used(check_store(path), "compaction")
     with open_to_write(path) as store:
+        run = store.compact  # first, as a plugin that could not be opened has none
         with Progress("dispatching", None, "bytes") as bar:
             store.wait_dispatched(progress=bar.update)
-        plugin = store.plugin_objects.get("compaction")
-        if plugin is None:
-            text = (
-                f"{path}: the store has no compacted topics; it does not use the plugin compaction"
-            )
-            raise Failure(text, ExitCode.UNAVAILABLE)
+        plugin = store.plugin_objects["compaction"]
         if jobs is None and plugin.reput_report()["kept_size"] < _WORTH_PROCESSES:
             jobs = 1
         with Progress("compacting", None, "bytes") as bar, _engine(jobs) as engine:
             try:
-                results = store.compact(topic, progress=bar.update, engine=engine)
+                results = run(topic, progress=bar.update, engine=engine)
             except ValueError as error:
                 raise Failure(str(error), ExitCode.NOT_FOUND) from None
     print_compacted(results, as_json=as_json)

@@ -11,6 +11,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reput.disk import Disk
 
 __all__ = ["read_json", "write_json"]
@@ -20,16 +22,28 @@ _SIZE_MAX = 64 << 20
 _BARE_KEY = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?\d+)(\s*:)')
 
 
-def read_json(disk: Disk, path: str) -> dict[str, Any] | None:
-    """The object in the file, or in its backup; None when neither holds one."""
+def read_json(
+    disk: Disk, path: str, tell: Callable[[str], None] = lambda text: None
+) -> dict[str, Any] | None:
+    """The object in the file, or in its backup; None when neither holds one.
+
+    Args:
+        disk: where.
+        path: the file.
+        tell: called with what is wrong of one that is there and holds none.
+    """
     for candidate in (path, f"{path}.bak"):
         try:
             text = disk.read_file(candidate, _SIZE_MAX).decode("utf-8")
             found = json.loads(_BARE_KEY.sub(_quoted, text))
-        except (OSError, ValueError, RecursionError):
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, RecursionError) as error:
+            tell(f"{candidate}: damaged, and passed over: {error}")
             continue
         if isinstance(found, dict):
             return found
+        tell(f"{candidate}: holds no JSON object, and is passed over")
     return None
 
 

@@ -23,8 +23,10 @@ _POLICY = "COMPACTION"
 def compacted_topics(context: StoreContext, configured: Iterable[str]) -> frozenset[str]:
     """Names of the compacted topics; those that cannot be directories are told and left out."""
     found = set(configured)
-    document = read_json(context.disk, context.directory("config", "topics.json")) or {}
-    table = document.get("topicConfigTable")
+    document = read_json(
+        context.disk, context.directory("config", "topics.json"), context.note_problem
+    )
+    table = (document or {}).get("topicConfigTable")
     for name, about in table.items() if isinstance(table, dict) else ():
         attributes = about.get("attributes") if isinstance(about, dict) else None
         policy = attributes.get(_ATTRIBUTE) if isinstance(attributes, dict) else None

@@ -128,7 +128,7 @@ class CompactionPlugin(reput.Plugin):
             logger.info("files that exist keep their size log=%d queue=%d", *self.files.sizes)
         self.follower = Follower(context, lambda: find_sizes(context, asked))
         path = context.directory(DIRECTORY, CHECKPOINT)
-        self.checkpoint = Checkpoint(context.disk, path)
+        self.checkpoint = Checkpoint(context.disk, path, context.note_problem)
         rules = Rules(
             retention_ms=self.config.tombstone_retention_ms,
             memory=self.config.offset_map_size,

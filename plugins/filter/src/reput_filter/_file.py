@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from reput_filter.bloom import BloomFilter
@@ -62,7 +62,14 @@ def encode(consumers: Iterable[Consumer]) -> bytes:
     return lines.encode("utf-8", "surrogatepass")
 
 
-def decode(data: bytes, bloom: BloomFilter, now: int, *, alive: bool = False) -> list[Consumer]:
+def decode(
+    data: bytes,
+    bloom: BloomFilter,
+    now: int,
+    *,
+    alive: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+) -> list[Consumer]:
     """The filters of a file; none where it cannot be read, or its bits are of other maps.
 
     Args:
@@ -70,6 +77,7 @@ def decode(data: bytes, bloom: BloomFilter, now: int, *, alive: bool = False) ->
         bloom: of the bit maps that are computed now.
         now: ms.
         alive: leave alive what is; for readers beside the writer.
+        tell: called with the reason where the file cannot be read.
     """
     try:
         found = [
@@ -79,6 +87,7 @@ def decode(data: bytes, bloom: BloomFilter, now: int, *, alive: bool = False) ->
         ]
     except _DAMAGE as error:
         logger.warning("registered filters are not readable error=%r", error)
+        tell(f"damaged, and passed over: {error!r}")
         return []
     consumers = [each for each in found if each is not None]
     for each in consumers:

@@ -86,9 +86,15 @@ class FilterPlugin(reput.Plugin):
         self.consumers = self._none(context.clock)
         self._written = self._read()
         if self._written is not None:
-            now = context.clock()
+            now, path = context.clock(), context.directory(DIRECTORY, FILE_NAME)
             self.consumers.load(
-                decode(self._written, self.consumers.bloom, now, alive=not context.writable)
+                decode(
+                    self._written,
+                    self.consumers.bloom,
+                    now,
+                    alive=not context.writable,
+                    tell=lambda text: context.note_problem(f"{path}: {text}"),
+                )
             )
 
     def _none(self, clock: Callable[[], int]) -> Consumers:

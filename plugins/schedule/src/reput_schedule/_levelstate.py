@@ -65,6 +65,7 @@ class DelayState:
                 self.saved = self._read(name)
             except CorruptFileError as error:
                 logger.warning("offsets of delayed messages cannot be read: %s", error)
+                self.context.note_problem(f"{error}; it is passed over")
                 continue
             if self.saved is not None:
                 break
@@ -76,8 +77,11 @@ class DelayState:
             data = self.context.disk.read_file(path)
         except FileNotFoundError:
             return None
+        if data:
+            return decode_offsets(data, path)
         # RocketMQ makes it empty before it writes it, and takes an empty one for none.
-        return decode_offsets(data, path) if data else None
+        self.context.note_problem(f"{path}: empty, and passed over")
+        return None
 
     @property
     def is_ours(self) -> bool:

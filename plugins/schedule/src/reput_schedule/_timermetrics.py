@@ -40,6 +40,8 @@ class Metrics:
     """When each count was changed, ms."""
     is_changed: bool = False
     version: int = 0
+    is_damaged: bool = False
+    """Whether these are no counts because the file they were read from says nothing."""
 
     def name(self, topics: Mapping[int, str]) -> None:
         """Learn the names of topics."""
@@ -96,5 +98,5 @@ class Metrics:
             counter = content["dataVersion"]["counter"]
             metrics.version = counter if isinstance(counter, int) else 0
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return cls()
+            return cls(is_damaged=True)
         return metrics

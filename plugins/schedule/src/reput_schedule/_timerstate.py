@@ -167,6 +167,19 @@ def encode_check(check: Check) -> bytes:
     return data.ljust(CHECK_FILE_SIZE, b"\0")
 
 
+def is_damaged(data: bytes) -> bool:
+    """Whether the bytes of a file in which `decode_check` finds nothing are nobody's.
+
+    RocketMQ writes the file without a note of ours.
+    """
+    if len(data) < CHECK_DTYPE.itemsize:
+        return True
+    note = data[NOTE_POSITION:][: NOTE_DTYPE.itemsize]
+    if len(note) < NOTE_DTYPE.itemsize:
+        return False
+    return bool(np.frombuffer(note, NOTE_DTYPE, 1)[0]["magic"] == NOTE_MAGIC)
+
+
 def decode_check(data: bytes) -> Check | None:
     """What the bytes of a file say; None where they have no note of ours, or a damaged one.
 

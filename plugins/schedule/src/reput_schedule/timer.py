@@ -38,7 +38,7 @@ from reput_schedule._timerput import (
     park,
     rounded,
 )
-from reput_schedule._timerstate import Check, Reached, decode_check, encode_check
+from reput_schedule._timerstate import Check, Reached, decode_check, encode_check, is_damaged
 from reput_schedule._timersteps import Step
 from reput_schedule._timertail import Tail
 from reput_schedule.timerlayout import (
@@ -145,9 +145,14 @@ class Timer:
         """Read what was saved. Writes nothing."""
         disk = self._context.disk
         if disk.exists(self._check_path):
-            self._saved = decode_check(disk.read_file(self._check_path))
+            data = disk.read_file(self._check_path)
+            self._saved = decode_check(data)
+            if self._saved is None and is_damaged(data):
+                self._context.note_problem(f"{self._check_path}: damaged, and passed over")
         if disk.exists(self._metrics_path):
             self._metrics = Metrics.decode(disk.read_file(self._metrics_path))
+            if self._metrics.is_damaged:
+                self._context.note_problem(f"{self._metrics_path}: damaged, and passed over")
 
     def recover(self, max_physical_offset: int, progress: int) -> int:
         """Bring the files in line with the log; the physical offset from which on it is needed.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -43,6 +44,8 @@ class SystemOffsets:
     """O: below it no op message is needed any more."""
     is_readable: bool = True
     """False: there is a file that cannot be read, and so must not be written."""
+    note_problem: Callable[[str], None] = lambda text: None
+    """Told of a file that is there and says nothing."""
 
     @property
     def path(self) -> str:
@@ -59,10 +62,12 @@ class SystemOffsets:
             try:
                 data = self.disk.read_file(path)
                 if not data.strip():
+                    self.note_problem(f"{path}: empty, and passed over")
                     continue  # as if it were missing, as RocketMQ sees it
                 document = parse_offsets(data, path)
             except (OSError, CorruptFileError) as error:
                 logger.warning("offsets of transactions not known, nor written: %s", error)
+                self.note_problem(f"{error}; it is passed over")
                 self.is_readable = False
                 continue
             self.half_offset = offset_of(document, HALF_KEY)

@@ -77,7 +77,9 @@ class TransactionPlugin(reput.Plugin):
             self._keys = UniqueKeys(context.clock)
             self._worker = Worker(engine, self.config, self.checks)
             self._work = _NO_WORK
-        self._offsets = SystemOffsets(context.directory(CONFIG_DIRECTORY), context.disk)
+        self._offsets = SystemOffsets(
+            context.directory(CONFIG_DIRECTORY), context.disk, note_problem=context.note_problem
+        )
         self._offsets.load()
         engine.noted_half_offset = self._offsets.half_offset or 0
 

@@ -30,11 +30,12 @@ def compact(
     """Compact each TOPIC of the store at PATH, or all that are compacted, as `reput compact`."""
     from reput.cli.failures import Failure
     from reput.cli.opening import follows_links
-    from reput.cli.storeplugins import check_store
+    from reput.cli.storeplugins import check_store, check_used
     from reput.errors import ReputError
     from reput_spark.jobs.compact import compact_with
 
     root = check_store(path)
+    check_used(root, "compaction")
     with engine_of(master, jobs) as engine, progress_of("compacting") as progress:
         try:
             done = compact_with(

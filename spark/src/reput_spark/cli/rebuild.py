@@ -38,11 +38,13 @@ def rebuild(
     """Build the files of each PLUGIN of the store at PATH anew from the log, as `reput rebuild`."""
     from reput.cli.opening import follows_links
     from reput.cli.rebuild import print_rebuilt
-    from reput.cli.storeplugins import check_store
+    from reput.cli.storeplugins import check_store, check_used
     from reput.rebuild import SPLIT_SIZE
     from reput.rebuild.driver import run_rebuild
 
     root = check_store(path)
+    for plugin in plugins:
+        check_used(root, plugin)
     with engine_of(master, jobs) as engine, progress_of("rebuilding") as progress:
         built: list[Rebuilt] = run_rebuild(
             root,

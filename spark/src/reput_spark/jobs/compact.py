@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import reput
-from reput.errors import PluginError, StoreNotFoundError
+from reput.errors import EXPECTED, PluginError, StoreNotFoundError
 from reput_spark.errors import SparkReputError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def compact_with(
         )
     root = os.path.abspath(root)
     if not os.path.isdir(os.path.join(root, "commitlog")):
-        raise StoreNotFoundError(root, 'no store: a directory that holds "commitlog" is expected')
+        raise StoreNotFoundError(root, EXPECTED)
     # Without threads: nothing is delivered or checked back, and no run of the plugin's own begins.
     with reput.open(root, threads=False, follow_links=follow_links) as store:
         if _PLUGIN not in store.plugin_objects:
