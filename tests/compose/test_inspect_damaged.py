@@ -29,11 +29,12 @@ COMMANDS = {
     "plugins": ("plugins",),
     "losses": ("losses",),
     "cat": ("cat", "orders"),
+    "grep": ("grep", "orders", "--tag", "*"),
     "get": ("get", "--offset", "0"),
     "clean": ("clean", "--dry-run", "--max-bytes", "1GB"),
 }
-SHOWS_MESSAGES = {"cat", "get"}
-"""These have no document about the store: what is damaged is on stderr."""
+SHOWS_MESSAGES = {"cat", "grep", "get"}
+"""These have no document about the store."""
 
 
 def _run(store, command):
@@ -59,6 +60,18 @@ def sound(tmp_path_factory):
 
 
 @pytest.fixture
+def long_store(tmp_path):
+    """A store of five log files."""
+    path = tmp_path / "long"
+    config = {"commitlog": {"file_size": 1 << 12}}
+    with reput.open(path, plugins=["consumequeue"], config=config) as store:
+        for number in range(80):
+            store.put(reput.Message("orders", b"body %d " % number + b"x" * 100))
+        assert store.log.file_count == 5
+    return path
+
+
+@pytest.fixture
 def store(sound, tmp_path):
     return shutil.copytree(sound, tmp_path / "store")
 
@@ -71,9 +84,18 @@ def _check(store, command, named, codes=(0,)):
     assert named in shown.stderr
     if command in SHOWS_MESSAGES:
         assert "body 0" in shown.stdout
-    else:
-        problems = json.loads(shown.stdout)["problems"]
-        assert any(named in problem for problem in problems), problems
+    problems = _problems(shown.stdout, command)
+    assert any(named in problem for problem in problems) or not named, problems
+
+
+def _problems(output, command):
+    """What programs are told; in lines of messages first of all."""
+    if command not in ("cat", "grep"):
+        return json.loads(output).get("problems", [])
+    lines = [json.loads(line) for line in output.splitlines()]
+    problems = [line["problem"] for line in lines if "problem" in line]
+    assert all(line.keys() == {"problem"} for line in lines[: len(problems)])
+    return problems
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -193,7 +215,73 @@ def test_a_log_file_that_is_cut_short_or_gone_is_named_beside_the_rest(store, hu
     named = str(hurt(store))
 
     # 1: some of what was to be shown is lost, and the output says where.
-    _check(store, command, named, codes=(0, 1) if command == "cat" else (0,))
+    _check(store, command, named, codes=(0, 1) if command in ("cat", "grep") else (0,))
+
+
+def _bodies(store, *options):
+    shown = CliRunner().invoke(command_line, ["cat", str(store), "orders", "--json", *options])
+    lines = [json.loads(line) for line in shown.stdout.splitlines()]
+    return shown.exit_code, [line["body"] for line in lines if "body" in line], lines
+
+
+def _remove(*indexes):
+    def remove(store):
+        files = sorted((store / "commitlog").iterdir())
+        for index in indexes:
+            files[index].unlink()
+
+    return remove
+
+
+def _garble_in_front_of_a_gap(store):
+    files = sorted((store / "commitlog").iterdir())
+    with open(files[0], "r+b") as file:
+        file.seek(3000)
+        file.write(b"\xff" * 1000)
+    files[1].unlink()
+
+
+@pytest.mark.parametrize(
+    "hurt",
+    [
+        _remove(1),
+        _remove(1, 2),
+        _remove(1, 3),
+        _garble_in_front_of_a_gap,
+        lambda store: _cut_short(store, 0),
+        lambda store: _cut_short(store, 1),
+    ],
+    ids=["one", "two", "two apart", "garbled before", "first cut short", "second cut short"],
+)
+def test_a_scan_goes_on_behind_log_files_that_are_gone(long_store, hurt):
+    hurt(long_store)
+
+    code, scanned, lines = _bodies(long_store, "--scan")
+    _, read, _ = _bodies(long_store)
+
+    assert code == 1
+    assert scanned == read
+    assert "body 79 " in scanned[-1]
+    assert any(line.get("hole") for line in lines)
+    counted = CliRunner().invoke(command_line, ["info", str(long_store), "--scan", "--json"])
+    [topic] = json.loads(counted.stdout)["topics"]
+    assert (counted.exit_code, topic["message_count"]) == (1, len(read))
+
+
+def test_messages_of_a_damaged_store_can_be_put_into_another(store, tmp_path):
+    _make_directory(store / "reput/flushed")
+    printed = CliRunner().invoke(command_line, ["cat", str(store), "orders", "--json"])
+
+    done = CliRunner().invoke(
+        command_line,
+        ["put", str(tmp_path / "other"), "orders", "--json-lines", "--create"],
+        input=printed.stdout,
+    )
+
+    assert done.exit_code == 0, done.output
+    assert "1 of the lines tell of damage where the messages come from" in done.stderr
+    with reput.open(tmp_path / "other", "r") as other:
+        assert sum(len(batch) for batch in other.scan()) == 40
 
 
 @pytest.mark.parametrize("refused", ["reput", "reput/progress/consumequeue", "checkpoint"])

@@ -184,7 +184,13 @@ class HoleFinder:
         """
         self._spent = 0
         first = start
-        while start < end and (base := self._files.base_of(start)) is not None:
+        while start < end:
+            base = self._files.base_of(start)
+            if base is None:  # a file is gone, and the log may go on behind it
+                base = self._files.base_after(start)
+                if base is None or base >= end:
+                    return None
+                start = base
             file_end = self._file_end(start)
             if start == base:
                 if self._sound_size(start, min(file_end, end), since):

@@ -385,7 +385,9 @@ class CommitLogReader:
         holes = self.hole_finder().holes_at(start, finding, stop)
         if not holes:
             finding = finding or Finding(start, FindingReason.BAD_MAGIC, "the file is gone")
-            return LogHole(start, stop, finding)
+            # Records begin where the next file does, as none crosses the end of one.
+            following = self.files.base_after(start)
+            return LogHole(start, stop if following is None else min(following, stop), finding)
         return attrs.evolve(holes[0], end_offset=holes[-1].end_offset)
 
     def next_record(self, start: int, end: int) -> int:

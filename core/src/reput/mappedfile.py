@@ -209,6 +209,12 @@ class MappedFileQueue:
             return None
         return bases[index]
 
+    def base_after(self, offset: int) -> int | None:
+        """Base of the first file that begins behind ``offset``; None when none does."""
+        bases = self._bases
+        index = bisect.bisect_right(bases, offset)
+        return bases[index] if index < len(bases) else None
+
     def base_by_time(self, timestamp: int) -> int | None:
         """First file modified at ``timestamp`` (ms) or later, else the last; None when empty."""
         for base in self._bases:

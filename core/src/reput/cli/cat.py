@@ -16,7 +16,7 @@ from reput.cli.failures import Failure, warn
 from reput.cli.messagelines import Render, renderer
 from reput.cli.opening import open_to_read
 from reput.cli.options import json_option, path_argument, with_debug
-from reput.cli.output import format_size, json_line
+from reput.cli.output import format_size, json_line, problem_lines
 from reput.cli.progress import Progress
 from reput.cli.rendering import BODY_FORMS
 from reput.cli.times import Start, parse_start
@@ -109,7 +109,8 @@ def cat(
 
     Nothing in the store changes; another process may be writing it. On the terminal whatever
     would not print is shown as an escape (\n, \x1b). A message that the log has lost is one line on
-    stderr, with --json an object with "hole": true; the command ends with code 1 then.
+    stderr, with --json an object with "hole": true; the command ends with code 1 then. What of the
+    store cannot be used is told first, on stderr and with --json as objects {"problem": "..."}.
     """
     if no_newline and template is None:
         raise click.UsageError("--no-newline says how lines of --format end: give that, too")
@@ -128,6 +129,8 @@ def cat(
         if count is not None:
             found = _first(found, count)
         output = _Output(render, as_json=as_json, flush=follow)
+        if as_json:
+            sys.stdout.buffer.write(problem_lines(store.problems))
         try:
             output.write(found)
         except KeyboardInterrupt:

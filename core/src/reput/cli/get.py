@@ -84,24 +84,27 @@ def get(
         raise click.UsageError("--offset names one place of the log: no --topic with it")
     place = _place(msgid, offset)
     message: MessageView | str = ""
+    problems: dict[str, None] = {}  # in the order in which they are met, each once
     if place is not None and topic is None:
         with open_to_read(path, plugins=()) as store:
+            problems |= dict.fromkeys(store.problems)
             loss = _loss_at(store, place)
             if loss is not None:
-                _show_loss(store.root, place, loss, as_json=as_json)
+                _show_loss(store.root, place, loss, list(problems), as_json=as_json)
                 raise click.exceptions.Exit(ExitCode.DAMAGED)
             message = _find(store, place)
     if isinstance(message, str):
         if msgid is None:
             raise Failure(message, ExitCode.NOT_FOUND)
         # The producer's own id has as many digits.
-        message = _newest_with_key(path, topic, msgid, message)
+        message = _newest_with_key(path, topic, msgid, message, problems)
     if raw:
         stream = sys.stdout.buffer
         stream.write(message.body)
         stream.flush()
     elif as_json:
-        print_json(message_document(message, body="text" if body == "auto" else body))
+        document = message_document(message, body="text" if body == "auto" else body)
+        print_json(document | ({"problems": list(problems)} if problems else {}))
     else:
         _print(message, body)
 
@@ -133,11 +136,12 @@ def _loss_at(store: Store, place: int) -> Loss | None:
     return None
 
 
-def _show_loss(root: str, place: int, loss: Loss, *, as_json: bool) -> None:
+def _show_loss(root: str, place: int, loss: Loss, problems: list[str], *, as_json: bool) -> None:
     from reput.cli.losses import loss_document, lost_queue
 
     if as_json:
-        print_json({"hole": True, "physical_offset": place, **loss_document(root, loss)})
+        document = {"hole": True, "physical_offset": place, **loss_document(root, loss)}
+        print_json(document | ({"problems": problems} if problems else {}))
         return
     queue = lost_queue(loss)
     first = "" if queue == "-" else f", the first of {queue}"
@@ -157,11 +161,14 @@ def _find(store: Store, place: int) -> MessageView | str:
         return str(error)
 
 
-def _newest_with_key(path: str, topic: str | None, key: str, missing: str) -> MessageView:
+def _newest_with_key(
+    path: str, topic: str | None, key: str, missing: str, problems: dict[str, None]
+) -> MessageView:
     from reput.cli.keysearch import messages_by_key
 
     newest, count = None, 0
     with open_to_read(path, plugins=() if topic is None else None) as store:
+        problems |= dict.fromkeys(store.problems)
         for message in messages_by_key(store, topic, key):
             newest, count = message, count + 1
         where = "" if topic is None else f" in topic {topic!r}"

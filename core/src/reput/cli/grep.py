@@ -13,6 +13,7 @@ from reput.cli.failures import warn
 from reput.cli.messagelines import renderer
 from reput.cli.opening import open_to_read
 from reput.cli.options import json_option, not_empty, path_argument, with_debug
+from reput.cli.output import problem_lines
 from reput.cli.reading import Placed
 from reput.cli.rendering import BODY_FORMS
 from reput.cli.times import parse_start
@@ -110,6 +111,8 @@ def grep(
         wanted = Wanted(topic, key, conditions, since or 0, _LATEST if until is None else until)
         search = by_key if key is not None else by_reading
         stream, found = sys.stdout.buffer, 0
+        if as_json:
+            stream.write(problem_lines(store.problems))
         for message in search(store, wanted):
             stream.write(render(Placed(message.queue_offset, message)))
             found += 1

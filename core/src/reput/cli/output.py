@@ -32,6 +32,7 @@ __all__ = [
     "print_heading",
     "print_json",
     "print_table",
+    "problem_lines",
     "styled",
 ]
 
@@ -51,6 +52,11 @@ def json_line(document: Any) -> bytes:
     """One JSON object on a line of its own, with its line end."""
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     return json_safe(text).encode() + b"\n"
+
+
+def problem_lines(problems: Iterable[str]) -> bytes:
+    """What of a store cannot be used, as the first lines of those that are one JSON object each."""
+    return b"".join(json_line({"problem": problem}) for problem in problems)
 
 
 # --------------------------------------------------------------------------- for people

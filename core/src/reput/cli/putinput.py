@@ -39,6 +39,7 @@ _STORE_GIVEN = frozenset(
         "msg_id",
         "physical_offset",
         "prepared_transaction_offset",
+        "problems",
         "queue_offset",
         "size",
         "store_host",
@@ -65,6 +66,7 @@ class LeftOut:
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.hole_count = 0
+        self.problem_count = 0
         self.commit_count = 0
 
     def notes(self) -> Iterator[str]:
@@ -78,6 +80,11 @@ class LeftOut:
             )
         if self.hole_count:
             yield f"{self.hole_count} of the lines stood for lost messages and were passed over"
+        if self.problem_count:
+            yield (
+                f"{self.problem_count} of the lines tell of damage where the messages come from, "
+                "and were passed over"
+            )
 
 
 class Defaults(NamedTuple):
@@ -131,7 +138,8 @@ def message_of_json(
 ) -> Message | None:
     """The message that a JSON object describes; what it does not say is as on the command line.
 
-    None for an empty line, and for what ``reput cat --json`` prints in place of a lost message.
+    None for an empty line, and for what ``reput cat --json`` prints in place of a lost message and
+    of damage.
 
     Args:
         line: the object.
@@ -153,6 +161,9 @@ def message_of_json(
         raise InputError(f"a JSON object expected, found {type(given).__name__}")
     if given.get("hole") is True:
         left_out.hole_count += 1
+        return None
+    if given.keys() == {"problem"}:
+        left_out.problem_count += 1
         return None
     unknown = given.keys() - _OWN - _STORE_GIVEN
     if unknown:

@@ -53,8 +53,9 @@ def schedule(path: str, as_json: bool) -> None:
         now = system_clock()
         bars = histogram(store, waiting, now)
         is_ours = bool(store.plugin_objects["schedule"].is_ours)
+        problems = list(store.problems)
     if as_json:
-        print_json(_document(waiting, bars, now, is_ours))
+        print_json(_document(waiting, bars, now, is_ours) | {"problems": problems})
     else:
         _print(waiting, bars, now, is_ours)
 

@@ -58,7 +58,8 @@ def transactions(
         now = _now()
         if as_json:
             rows = [_document(half, now) for half in found]
-            print_json({"path": store.root, "transactions": rows})
+            problems = list(store.problems)
+            print_json({"path": store.root, "problems": problems, "transactions": rows})
         elif found:
             _print(path, found, now)
         else:
