@@ -421,9 +421,13 @@ def test_the_child_of_a_plugin_that_forks_does_not_go_on_with_the_store(tmp_path
                 codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
     witness = Witness()
-    with open_with(tmp_path, plugin("forker", reput_dispatch=fork), witness) as store:
+    # A child that takes its time is no plugin that hangs, for which nobody waits.
+    patient = {"stall_ms": 60_000, "close_timeout_ms": 60_000}
+    with open_with(
+        tmp_path, plugin("forker", reput_dispatch=fork), witness, rules=patient
+    ) as store:
         offsets = put(store, 20)
-        assert store.wait_dispatched(10)
+        assert store.wait_dispatched(60)
 
     assert codes == [70]
     assert witness.seen == offsets

@@ -141,9 +141,10 @@ class StoreRoot:
             directory = kept.descriptor
             for number, name in enumerate(names[:-1], 1):
                 below = self._step(directory, name, names[:number])
-                if held >= 0:
-                    os.close(held)
-                directory = held = below
+                # Named first: closed twice, where Ctrl-C comes in between, it might be another's.
+                directory, held, above = below, below, held
+                if above >= 0:
+                    os.close(above)
             try:
                 yield directory, names[-1]
             except OSError as error:
