@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pyarrow.dataset as ds
@@ -15,6 +16,7 @@ from reput.cli.exitcodes import ExitCode
 from reput.cli.root import reput as command
 from reput.rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
+from reput_spark.cli import spark as spark_command
 from reput_spark.jobs.export import export
 
 SPLIT = 1 << 16
@@ -137,8 +139,41 @@ def test_damage_is_refused_and_leaves_nothing_or_is_left_out(tmp_path):
         export(str(root), str(tmp_path / "out"), LocalEngine(1), split_size=SPLIT)
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
-    export(str(root), str(tmp_path / "out"), LocalEngine(1), split_size=SPLIT, corrupt="skip")
+    done = export(
+        str(root), str(tmp_path / "out"), LocalEngine(1), split_size=SPLIT, corrupt="skip"
+    )
     assert read_back(tmp_path / "out").num_rows == len(places) - 1
+    assert (done.message_count, done.damage_count) == (len(places) - 1, 1)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_the_command_says_that_something_was_left_out(tmp_path, form):
+    fill(tmp_path / "store")
+    places = [message.physical_offset for message in messages_of(tmp_path / "store")]
+    with open(tmp_path / "store" / "commitlog" / f"{0:020d}", "r+b") as file:
+        file.seek(places[3] + 4)
+        file.write(b"\xff")
+    target = str(tmp_path / "out")
+
+    done = CliRunner().invoke(
+        spark_command,
+        ["export", str(tmp_path / "store"), target, "--jobs", "1", "--corrupt", "skip", *form],
+    )
+
+    assert done.exit_code == ExitCode.DAMAGED, done.output
+    assert "1 damaged place left out" in done.stderr
+    if form:
+        assert json.loads(done.stdout)["damage_count"] == 1
+
+
+def test_processes_and_a_spark_exclude_each_other(made, tmp_path):
+    arguments = ["export", str(made), str(tmp_path / "out"), "--jobs", "1", "--master", "local[1]"]
+
+    done = CliRunner().invoke(spark_command, arguments)
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "give one" in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_attempt_that_outlives_its_job_leaves_nothing(made, tmp_path):

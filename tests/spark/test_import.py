@@ -147,3 +147,24 @@ def test_the_command_says_what_it_did(spark, tmp_path, monkeypatch):
     assert "store: 1 message in 1 file" in result.output
     assert shared.stopped
     assert bodies_of(tmp_path / "store") == [b"x"]
+
+
+@pytest.mark.parametrize("given", [(), ("--follow-links",)])
+def test_the_command_follows_links_only_where_it_is_told_to(tmp_path, monkeypatch, given):
+    command = importlib.import_module("reput_spark.cli.import_")
+    asked = {}
+
+    def note(session, source, store, **options):
+        asked.update(options)
+        raise SparkReputError("OPTION", "noted")
+
+    class Session:
+        def stop(self):
+            pass
+
+    monkeypatch.setattr(command, "session_of", lambda master: Session())
+    monkeypatch.setattr("reput_spark.writing.importing.import_parquet", note)
+
+    CliRunner().invoke(command.import_, ["parquet", str(tmp_path / "store"), *given])
+
+    assert asked["follow_links"] is bool(given)

@@ -6,6 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import click
+from click.core import ParameterSource
+
 from reput.cli.exitcodes import ExitCode
 from reput.cli.failures import Failure
 
@@ -31,7 +34,14 @@ def engine_of(master: str, jobs: int | None) -> Iterator[Engine]:
 
     Raises:
         Failure: PySpark is not installed.
+        click.UsageError: a master was named, too.
     """
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source("master")
+    if jobs is not None and source is ParameterSource.COMMANDLINE:
+        raise click.UsageError(
+            "--jobs means processes of this machine and --master names a Spark: give one"
+        )
     if jobs is not None:
         from reput.rebuild.engine import LocalEngine
 

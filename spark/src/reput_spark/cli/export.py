@@ -6,7 +6,7 @@ import click
 
 from reput.cli.options import json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
-from reput_spark.cli.options import corrupt_option, engine_options, paths_argument
+from reput_spark.cli.options import corrupt_option, end_with_damage, engine_options, paths_argument
 
 __all__ = ["export"]
 
@@ -49,9 +49,11 @@ def export(
         import attrs
 
         print_json({"target": target, **attrs.asdict(done), "seconds": seconds})
+        end_with_damage(done.damage_count)
         return
     click.echo(
         f"{target}: {format_count(done.message_count, 'message')} in "
         f"{format_count(done.file_count, 'file')}, {format_size(done.written_size)} of "
         f"{format_size(done.size)}; {format_rate(done.message_count, seconds)}"
     )
+    end_with_damage(done.damage_count)

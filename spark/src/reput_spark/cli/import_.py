@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from reput.cli.options import json_option, with_debug
+from reput.cli.options import follow_links_option, json_option, with_debug
 from reput_spark.cli.engines import progress_of, session_of
 
 __all__ = ["import_"]
@@ -13,6 +13,7 @@ __all__ = ["import_"]
 @click.command("import", short_help="Make a store of Parquet that export wrote.")
 @click.argument("source", metavar="PARQUET")
 @click.argument("store", metavar="STORE")
+@follow_links_option
 @click.option(
     "--file-size", metavar="BYTES", type=click.IntRange(min=128), help="Bytes of a log file."
 )
@@ -39,6 +40,7 @@ def import_(
     """Make the new store STORE of the messages in PARQUET, each queue in its order."""
     from reput.cli.exitcodes import ExitCode
     from reput.cli.failures import Failure
+    from reput.cli.opening import follows_links
     from reput.cli.output import format_count, format_rate, format_size, print_json
 
     try:
@@ -57,6 +59,7 @@ def import_(
                 store,
                 file_size=file_size,
                 dispatch=not no_dispatch,
+                follow_links=follows_links(),
                 progress=progress.update,
             )
             seconds = progress.seconds

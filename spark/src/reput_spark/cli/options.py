@@ -7,7 +7,11 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["corrupt_option", "engine_options", "paths_argument"]
+from reput.cli.exitcodes import ExitCode
+from reput.cli.failures import warn
+from reput.cli.output import format_count
+
+__all__ = ["corrupt_option", "end_with_damage", "engine_options", "paths_argument"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
@@ -16,8 +20,22 @@ corrupt_option = click.option(
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help="What to do at damage.",
+    help="What to do at damage; with skip, exit code 1 says that something was left out.",
 )
+
+
+def end_with_damage(damage_count: int) -> None:
+    """Say what was left out as it is damaged, and end with the code for that.
+
+    Raises:
+        click.exceptions.Exit: there was some.
+    """
+    if damage_count:
+        warn(
+            f"{format_count(damage_count, 'damaged place')} left out; "
+            "`reput spark verify` lists what is damaged"
+        )
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 
 def engine_options(command: _Command) -> _Command:

@@ -9,7 +9,7 @@ import click
 
 from reput.cli.options import json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
-from reput_spark.cli.options import corrupt_option, engine_options, paths_argument
+from reput_spark.cli.options import corrupt_option, end_with_damage, engine_options, paths_argument
 
 if TYPE_CHECKING:
     from reput_spark.jobs.stats import Stats
@@ -53,6 +53,7 @@ def stats(
         with open(page_path, "w", encoding="utf-8") as file:
             file.write(page(found, ", ".join(paths)))
     _print(found, as_json=as_json)
+    end_with_damage(found.damage_count)
 
 
 def _print(found: Stats, *, as_json: bool) -> None:
@@ -63,7 +64,12 @@ def _print(found: Stats, *, as_json: bool) -> None:
         tables = {name: table.to_pylist() for name, table in found.tables.items()}
         for row in tables["hours"]:
             row["hour"] = int(row["hour"].timestamp() * 1_000)
-        print_json({"message_count": found.message_count, "size": found.size, **tables})
+        facts = {
+            "message_count": found.message_count,
+            "size": found.size,
+            "damage_count": found.damage_count,
+        }
+        print_json({**facts, **tables})
         return
     for name, about in QUESTIONS.items():
         table = found.tables[name]

@@ -29,7 +29,7 @@ from reput_spark.errors import SparkReputError
 from reput_spark.jobs.splits import SplitTask, batches_of, plan
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
+    from reput.batch import DispatchBatch, Finding
     from reput.rebuild.engine import Engine
 
 __all__ = ["Exported", "export"]
@@ -53,6 +53,8 @@ class Exported:
     file_count: int
     written_size: int
     """Bytes of the files."""
+    damage_count: int = 0
+    """Places of the logs that were left out, as they are damaged."""
 
 
 @attrs.frozen
@@ -62,6 +64,7 @@ class _Written:
     message_count: int
     files: tuple[str, ...]
     """Below the staging directory."""
+    damage_count: int
 
 
 def export(
@@ -126,7 +129,13 @@ def export(
         if system.get_file_info(aside).type != fs.FileType.NotFound:
             system.delete_dir(aside)
         raise
-    return Exported(sum(each.message_count for each in written), size, len(files), sizes)
+    return Exported(
+        sum(each.message_count for each in written),
+        size,
+        len(files),
+        sizes,
+        sum(each.damage_count for each in written),
+    )
 
 
 def _place(target: str) -> tuple[Any, str]:
@@ -249,10 +258,11 @@ def _write(order: _Order, task: SplitTask, report: Callable[[int], None]) -> _Wr
     store = uuid.uuid5(uuid.NAMESPACE_URL, task.place.directory).hex[:8]
     files = _Files(order, f"{task.split.start_offset:020d}-{store}")
     count = 0
-    for batch in batches_of(task, report, order.corrupt):
+    damages: list[Finding] = []
+    for batch in batches_of(task, report, order.corrupt, damages.append):
         count += len(batch)
         _add(files, batch, order.columns)
-    return _Written(count, files.close())
+    return _Written(count, files.close(), len(damages))
 
 
 def _add(files: _Files, batch: DispatchBatch, columns: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from reput_spark.reading.options import ReadOptions
 from reput_spark.reading.tasks import plan_tasks
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
+    from reput.batch import DispatchBatch, Finding
 
 __all__ = ["SplitTask", "batches_of", "plan"]
 
@@ -75,7 +75,10 @@ def _plan(paths: tuple[str, ...], split_size: int, corrupt: str) -> list[SplitTa
 
 
 def batches_of(
-    task: SplitTask, report: Callable[[int], None], corrupt: str = "fail"
+    task: SplitTask,
+    report: Callable[[int], None],
+    corrupt: str = "fail",
+    tell: Callable[[Finding], None] = lambda finding: None,
 ) -> Iterator[DispatchBatch]:
     """The batches of one split, with rows; each is valid until the next one is taken.
 
@@ -83,6 +86,7 @@ def batches_of(
         task: what to read.
         report: told the bytes that are read.
         corrupt: ``"fail"``, or ``"skip"`` to leave out what is damaged.
+        tell: called with what is left out.
 
     Raises:
         SparkReputError: damage, and it is not to be left out.
@@ -96,6 +100,8 @@ def batches_of(
             for batch in scan:
                 if len(batch):
                     yield batch
+                if batch.finding is not None:
+                    tell(batch.finding)
                 report(batch.end_offset - split.start_offset)
         except CorruptFileError as error:
             raise SparkReputError(

@@ -19,7 +19,7 @@ from reput.rebuild import SPLIT_SIZE
 from reput_spark.jobs.splits import SplitTask, batches_of, plan
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
+    from reput.batch import DispatchBatch, Finding
     from reput.rebuild.engine import Engine
 
 __all__ = ["QUESTIONS", "Stats", "stats"]
@@ -49,6 +49,8 @@ class Stats:
     size: int
     """Bytes of the logs."""
     tables: dict[str, pa.Table]
+    damage_count: int = 0
+    """Places of the logs that were left out, as they are damaged."""
 
     def frames(self, spark: Any) -> dict[str, Any]:
         """A DataFrame for each question."""
@@ -64,6 +66,7 @@ class _Counts:
     keys_dropped_at: int
     """Messages of the most frequent key that was dropped, 0 where none was."""
     delays: pa.Table
+    damage_count: int = 0
 
 
 def stats(
@@ -107,15 +110,17 @@ def stats(
         "keys": _keys(parts, top),
         "delays": _delays(delays),
     }
-    return Stats(int(pc.sum(cube["messages"]).as_py() or 0), size, tables)
+    left_out = sum(part.damage_count for part in parts)
+    return Stats(int(pc.sum(cube["messages"]).as_py() or 0), size, tables, left_out)
 
 
 # ---------------------------------------------------------------------- one split
 
 
 def _count(corrupt: str, task: SplitTask, report: Callable[[int], None]) -> _Counts:
-    windows = [_window(batch) for batch in batches_of(task, report, corrupt)]
-    return _counts_of(windows)
+    damages: list[Finding] = []
+    windows = [_window(batch) for batch in batches_of(task, report, corrupt, damages.append)]
+    return attrs.evolve(_counts_of(windows), damage_count=len(damages))
 
 
 def _window(batch: DispatchBatch) -> tuple[pa.Table, pa.Table, pa.Table]:
