@@ -107,4 +107,4 @@ def test_whatever_a_power_cut_leaves_each_message_comes_once(tmp_path, record_pr
     cuts.live(Life(), run, check)
 
     record_property("crash states", cuts.state_count)
-    assert cuts.state_count > 100
+    cuts.check_tried(at_least=40)

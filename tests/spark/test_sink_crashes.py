@@ -97,7 +97,7 @@ def test_wherever_the_power_goes_each_row_is_there_once_in_the_end(tmp_path):
 
     cuts.try_all(disk.points, check)
 
-    assert cuts.tried_count >= 20
+    cuts.check_tried(at_least=20)
 
 
 def test_a_commit_that_ended_in_front_of_its_end_is_finished_in_the_order_it_had(tmp_path):

@@ -13,6 +13,7 @@ import reput
 from reput.message import Message
 from reput.plugin import NoConfig
 from reput.testing import CrashContract, SmallLog, Witness
+from reput.testing.powercuts import PowerCuts
 
 pytestmark = pytest.mark.proof
 
@@ -214,6 +215,46 @@ def test_a_failure_is_seen_again_by_the_state_that_it_names(tmp_path, monkeypatc
 
     assert state in str(second.value)
     assert len(list((tmp_path / "2").rglob("state"))) == 1
+
+
+def states_of(cuts):
+    """Try all states of two small files; what they are called."""
+    disk, names = cuts.disk(), []
+    for name in ("one", "two"):
+        disk.replace(os.path.join(disk.directory, name), b"x" * 100)
+    disk.points.append(disk.now("the end"))
+    cuts.try_all(disk.points, lambda state, directory: names.append(str(state)))
+    return names
+
+
+def test_a_good_state_that_is_tried_again_is_good(tmp_path, monkeypatch):
+    monkeypatch.delenv("REPUT_CRASH_STATE", raising=False)
+    names = states_of(PowerCuts(tmp_path / "all"))
+    monkeypatch.setenv("REPUT_CRASH_STATE", names[-1])
+    cuts = PowerCuts(tmp_path / "again")
+
+    again = states_of(cuts)
+
+    assert again == [names[-1]]
+    cuts.check_tried(at_least=len(names))
+
+
+def test_a_workload_with_too_few_states_is_no_success(tmp_path, monkeypatch):
+    monkeypatch.delenv("REPUT_CRASH_STATE", raising=False)
+    cuts = PowerCuts(tmp_path)
+    names = states_of(cuts)
+
+    with pytest.raises(AssertionError, match="states tried"):
+        cuts.check_tried(at_least=len(names) + 1)
+
+
+def test_a_state_of_another_life_that_was_not_reached_is_no_success(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPUT_CRASH_STATE", "3:-/1:-")
+    cuts = PowerCuts(tmp_path)
+    states_of(cuts)
+
+    with pytest.raises(AssertionError, match="was not found"):
+        cuts.check_tried(at_least=1)
 
 
 def test_a_plugin_that_swallows_errors_of_the_disk_is_found(tmp_path, monkeypatch):

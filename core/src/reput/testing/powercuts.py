@@ -135,6 +135,17 @@ class PowerCuts:
         self.state_count += other.state_count
         self.tried_count += other.tried_count
 
+    def check_tried(self, at_least: int) -> None:
+        """Fail unless so many states were tried; of a replay, unless its one state was.
+
+        A test calls it at its end: a workload that does not reach the disk any more, or a state
+        that there is not any more, would look like success.
+        """
+        wanted = os.environ.get(STATE_VARIABLE, "")
+        least = 1 if wanted else at_least
+        found = f"state {wanted!r} was not found" if wanted else f"{self.tried_count} states tried"
+        assert self.tried_count >= least, f"{found}, {least} expected"
+
     # ------------------------------------------------------------------ lives of a store
 
     def live(
