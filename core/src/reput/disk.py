@@ -476,6 +476,23 @@ class Disk:
         self.rename(fresh, path)
         self.flush_directory(os.path.dirname(path))
 
+    def remove_unfinished(self, directory: str, *names: str) -> None:
+        """Remove what a `replace` that a crash has interrupted left in a directory.
+
+        To be called by whoever writes the files, when nobody can be writing them.
+
+        Args:
+            directory: may be missing.
+            names: of the files that are replaced; all that are there when left out.
+        """
+        fresh = {f"{name}.new" for name in names}
+        for entry in self.list(directory):
+            if entry.name in fresh or (not names and entry.name.endswith(".new")):
+                if not self.follows_links:
+                    self.status(entry.path)  # which refuses a link
+                if entry.is_file():
+                    self.remove(entry.path)
+
     def read_file(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes:
         """All of a small file, at most ``limit`` bytes of it."""
         descriptor = self.open(path)

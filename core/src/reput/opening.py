@@ -482,6 +482,10 @@ class _Opening:
     ) -> None:
         assert self.log is not None
         own = os.path.join(self.root, OWN_DIRECTORY)
+        self.disk.remove_unfinished(self.root, "abort", "checkpoint")
+        # Not in "requests": other processes write there at any time.
+        for directory in (own, os.path.join(own, "plugins"), os.path.join(own, "lost+found")):
+            self.disk.remove_unfinished(directory)
         self.disk.make_directory(os.path.join(own, "progress"))
         self.disk.make_directory(self.log.files.directory)
         self.made_abort = not self.abort.present

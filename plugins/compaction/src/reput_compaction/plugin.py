@@ -143,6 +143,9 @@ class CompactionPlugin(reput.Plugin):
         if not self.context.writable:
             return progress
         sweep(self.context)
+        disk, directory = self.context.disk, self.context.directory
+        disk.remove_unfinished(directory(DIRECTORY), CHECKPOINT, f"{CHECKPOINT}.bak")
+        disk.remove_unfinished(directory(OWN_DIRECTORY, DIRECTORY))
         limit = max_physical_offset
         if self.context.recovery != "rocketmq":
             limit = min(limit, progress)
@@ -152,6 +155,7 @@ class CompactionPlugin(reput.Plugin):
                 logger.warning("no topic to compact, its files stay as they are topic=%s", topic)
                 continue
             places = Places.of(self.context, topic, queue_id)
+            disk.remove_unfinished(places.notes)
             finish_replacement(self.context, places, (topic, queue_id), self.checkpoint)
             queue = self._queue(topic, queue_id)
             needed = min(needed, QueueRecovery(self.context, queue, self.files, limit).run())

@@ -18,10 +18,16 @@ from reput_schedule._levelcolumn import deliver_times
 from reput_schedule._levelput import TIMER_REQUESTS, level_of, may_be_delayed, park_at_level
 from reput_schedule._levelstate import DelayState
 from reput_schedule._levelwork import LevelDelivery
+from reput_schedule.delayoffsets import FILE_NAME
 from reput_schedule.levels import DEFAULT_LEVELS, PROPERTY_LEVEL, DelayLevels
 from reput_schedule.pending import Scheduled, scheduled
 from reput_schedule.timer import Timer, TimerOptions
-from reput_schedule.timerlayout import LOG_FILE_SIZE
+from reput_schedule.timerlayout import (
+    CHECK_FILE,
+    CONFIG_DIRECTORY,
+    LOG_FILE_SIZE,
+    METRICS_FILE,
+)
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -136,6 +142,8 @@ class SchedulePlugin(reput.Plugin):
         assert self._state is not None
         assert self.timer is not None
         if self._context.writable:
+            config = self._context.directory(CONFIG_DIRECTORY)
+            self._context.disk.remove_unfinished(config, FILE_NAME, CHECK_FILE, METRICS_FILE)
             self.delivers = _ownership.take(self._context, self._state, self.config.deliver)
             self.delivery = LevelDelivery(self._context, self.levels, self._state, self.delivers)
             # Behind a failed flush the files count up to `max_physical_offset` and the log goes on:

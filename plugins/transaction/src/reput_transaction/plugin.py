@@ -87,6 +87,8 @@ class TransactionPlugin(reput.Plugin):
     def reput_recover(self, max_physical_offset: int, progress: int) -> int:
         """Load the newest snapshot that the store vouches for."""
         engine = self._of_store
+        if engine.context.writable and self._offsets is not None:
+            self._offsets.remove_unfinished()
         with engine.lock:
             # What is in the log now the index will have seen before anything is ended. Behind a
             # failed flush that reaches beyond `max_physical_offset`, where the files are sound.

@@ -1,0 +1,82 @@
+"""What a kill leaves of a small file's replacement goes at the next opening for writing."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from strangers import make, opened, paths_of
+
+import reput
+
+_OF_OTHERS = ("reput/requests/", "reput/rebuild/", "reput/compacting/")
+"""Other processes write there beside a writer; or all of it is thrown away as one."""
+_RARE = {
+    "reput/queue-offsets.json.new",
+    "reput/trimming.new",
+    "reput/losses.jsonl.damaged.new",
+    "compaction/position-checkpoint.bak.new",
+    "transaction/00000000000000004096.new",
+}
+"""These are made where the log loses its head, is long, or a file is damaged."""
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory):
+    """Every name under which a store with all plugins makes a file before its own name."""
+    found = paths_of(tmp_path_factory.mktemp("noted") / "store")
+    found = {name for name in found if name.endswith(".new") and not name.startswith(_OF_OTHERS)}
+    return sorted(found | _RARE)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    """A closed store, and one that a crash has left."""
+    root = tmp_path_factory.mktemp("made") / "store"
+    return root, make(root)
+
+
+def with_leftovers(names, store, root):
+    shutil.copytree(store, root)
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"half of a file")
+
+
+def leftovers(root):
+    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*.new"))
+
+
+def test_they_are_of_the_core_and_of_each_plugin_that_has_small_files(names):
+    kinds = {name.rpartition("/")[2] for name in names}
+
+    assert {"abort.new", "checkpoint.new", "closed.new", "manifest.json.new", ".new"} <= kinds
+    assert {"queues-consumequeue.json.new", "consumequeue.json.new"} <= kinds
+    assert {"delayOffset.json.new", "timercheck.new", "timermetrics.new"} <= kinds
+    assert {"consumerFilter.json.new", "consumerOffset.json.new", "replacing.new"} <= kinds
+
+
+@pytest.mark.parametrize("left", ["closed", "crashed"])
+def test_a_writer_removes_them(tmp_path, names, stores, left):
+    root = tmp_path / "store"
+    with_leftovers(names, stores[left == "crashed"], root)
+
+    opened(root).close()
+
+    assert leftovers(root) == []
+
+
+def test_a_reader_and_a_file_of_somebody_else_leave_them(tmp_path, names, stores):
+    root = tmp_path / "store"
+    with_leftovers(names, stores[0], root)
+    others = ["config/topics.json.new", "mine.new", "reput/requests/index.new"]
+    for name in others:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"not the store's")
+
+    reput.open(root, "r").close()
+    before = leftovers(root)
+    opened(root).close()
+
+    assert before == sorted([*names, *others])
+    assert leftovers(root) == sorted(others)
