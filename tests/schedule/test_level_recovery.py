@@ -169,6 +169,47 @@ def test_offsets_that_are_lost_are_found_in_the_log(tmp_path, clock):
         assert sorted(sent(store)) == list(range(320))
 
 
+@pytest.mark.parametrize("lost", [[0], [0, 1], [2], [1, 3, 4], [5, 6], [0, 6], range(7)])
+def test_messages_whose_copies_are_lost_with_the_offsets_come_again(tmp_path, clock, lost):
+    store = opened(tmp_path / "1", clock)
+    store.put_many(orders(0, 7))
+    store.flush()
+    clock.advance(1_000)
+    run(store, clock)
+    copies = [view for batch in store.scan() for view in map(batch.message, range(len(batch)))][7:]
+    root = killed(store, tmp_path / "2")
+    for number in lost:
+        without(root, copies[number])
+    shutil.rmtree(root / "config")
+
+    with opened(root, clock, deliver="always") as store:
+        run(store, clock)
+
+        assert sorted(sent(store)) == list(range(7))
+        assert sent(store)[7 - len(lost) :] == list(lost)
+    with opened(root, clock, deliver="always") as store:
+        run(store, clock)
+        assert sorted(sent(store)) == list(range(7))
+
+
+def test_equal_messages_are_counted_where_the_offsets_are_lost(tmp_path, clock):
+    equal = delayed(reput.Message("orders", b"7", born_timestamp=1), level=1)
+    store = opened(tmp_path / "1", clock)
+    store.put_many([*orders(0, 2), equal, equal, equal, *orders(2, 4)])
+    clock.advance(1_000)
+    run(store, clock)
+    store.put_many([equal] * 2)
+    store.wait_dispatched()
+    root = killed(store, tmp_path / "2")
+    shutil.rmtree(root / "config")
+
+    with opened(root, clock, deliver="always") as store:
+        clock.advance(1_000)
+        run(store, clock)
+
+        assert sent(store) == [0, 1, 7, 7, 7, 2, 3, 7, 7]
+
+
 def test_a_damaged_file_of_offsets_is_read_from_its_backup(tmp_path, clock, caplog):
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(0, 5))

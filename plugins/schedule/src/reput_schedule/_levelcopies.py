@@ -5,9 +5,9 @@ the copy of one message and keeps that of a later one, the log goes on behind th
 parked message is looked for, not only the last that has a copy. Those without one are delivered
 again, and what was delivered above them is remembered (`LevelQueue.delivered_ahead`).
 
-Where nobody knows from which place on copies were counted, the last of the parked messages that has
-a copy counts as the last that was delivered: an older message without one may have been delivered
-by another writer in another form, or long ago.
+That holds also where the offsets are lost: a copy stands behind its parked message in the log, and
+is there as long as that one is, whoever has delivered it. What the log does not prove to be
+delivered is delivered.
 
 Messages that are equal in everything, birth time and key included, are counted where it is known
 how many there can be, and else taken for one.
@@ -52,8 +52,6 @@ class _Walk:
     place: int | None = None
     following: int = -1
     """Queue offset behind the last message that has a copy."""
-    asks_for_each: bool = False
-    """Whether a message without a copy was not delivered, though a later one was."""
     is_full: bool = False
     """Whether copies older than those in `left` were left out."""
     missing: int | None = None
@@ -75,7 +73,7 @@ class _Walk:
 
     def miss(self, view: MessageView, place: int) -> None:
         """Note a message that has no copy."""
-        if not self.asks_for_each or self.missing is not None:
+        if self.missing is not None:
             return
         if self.is_full and self.following < 0:
             return  # its copy may be one of those that were left out
@@ -99,7 +97,6 @@ class Matcher:
             level: _Walk(
                 each.counted(each_once=each_once),
                 each.last_offset,
-                asks_for_each=not each_once,
                 is_full=each.is_full,
             )
             for level, each in copies.items()

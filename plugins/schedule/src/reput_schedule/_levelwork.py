@@ -345,7 +345,9 @@ class LevelDelivery:
             if not self._survey.advance(_WINDOWS):
                 return 0
             copies, self._survey = self._survey.copies, None
-            self._matcher = Matcher(self.context, copies, each_once=not self._is_exact)
+            # Where the log lost its head, copies may be of messages that went with it.
+            is_counted = self._is_exact or self.context.log.min_physical_offset == 0
+            self._matcher = Matcher(self.context, copies, each_once=not is_counted)
             return 0
         if self._matcher is None:
             return None
