@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from delayedstores import SECOND, Delayed
+from delayedstores import LEVEL_MS, SECOND, Delayed
 
 import reput
 from reput.testing import ManualClock, copy_store
@@ -60,6 +60,71 @@ def test_what_a_kill_has_left_waits(delayed, tmp_path, mode, was_dispatched):
         if mode == "w":
             store.wait_dispatched()
             assert told(store) == waiting(delayed)
+
+
+def told_of_level(store):
+    """Messages of the one level that is used; when the first and the last are due."""
+    (found,) = store.scheduled().levels
+    return found.message_count, found.next_timestamp, found.last_timestamp
+
+
+@pytest.fixture(params=["never flushed", "flushed", "delivered"])
+def at_level(tmp_path, request):
+    """A store with messages of a delay level that nobody has dispatched or saved yet."""
+    delayed = Delayed(tmp_path / "store", ManualClock()).open()
+    if request.param != "never flushed":
+        delayed.put_at_level("old")
+        delayed.settle()
+        delayed.store.flush()
+    if request.param == "delivered":
+        delayed.pass_time(LEVEL_MS + SECOND)
+        delayed.store.flush()
+    for number in range(4):
+        delayed.clock.advance(SECOND)
+        delayed.put_at_level(f"level {number}")
+    yield delayed
+    delayed.close()
+
+
+def test_what_was_just_put_at_a_level_waits(at_level):
+    times = waiting(at_level)
+
+    assert told_of_level(at_level.store) == (len(times), times[0], times[-1])
+
+
+@pytest.mark.parametrize("was_dispatched", [False, True])
+@pytest.mark.parametrize("mode", ["r", "w"])
+def test_what_a_kill_has_left_at_a_level_waits(at_level, tmp_path, mode, was_dispatched):
+    if was_dispatched:
+        at_level.store.wait_dispatched()
+    copy_store(at_level.root, tmp_path / "left")
+    times = waiting(at_level)
+
+    with reput.open(
+        tmp_path / "left",
+        mode,
+        plugins=["consumequeue", "schedule"],
+        clock=at_level.clock,
+        threads=False,
+    ) as store:
+        assert told_of_level(store) == (len(times), times[0], times[-1])
+        if mode == "w":
+            store.wait_dispatched()
+            assert told_of_level(store) == (len(times), times[0], times[-1])
+
+
+def test_a_reader_follows_a_writer_of_levels(at_level):
+    plugins = ["consumequeue", "schedule"]
+    with reput.open(at_level.root, "r", plugins=plugins, clock=at_level.clock) as reader:
+        for number in range(2):
+            at_level.put_at_level(f"more {number}")
+            times = waiting(at_level)
+            count, first, last = told_of_level(reader)
+            assert (count, first, last) == (len(times), times[0], times[-1])
+            at_level.store.wait_dispatched()
+            assert told_of_level(reader) == (count, first, last)
+            at_level.store.flush()
+            assert told_of_level(reader) == (count, first, last)
 
 
 def test_a_reader_follows_a_writer(delayed):

@@ -9,13 +9,14 @@ import attrs
 import numpy as np
 
 from reput.errors import NoReaderError
+from reput.results import QueueInfo
+from reput_schedule._leveltail import parked_behind
 from reput_schedule.levels import LEVEL_MAX, SCHEDULE_TOPIC, DelayLevels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.context import StoreContext
-    from reput.results import QueueInfo
 
     Integers = npt.NDArray[np.int64]
 
@@ -68,38 +69,59 @@ def scheduled(
     levels: DelayLevels,
     offsets: Mapping[int, int],
     timed: tuple[Integers, Integers],
+    dispatched_to: int,
 ) -> Scheduled:
-    """Look at the queues of the levels, and at both ends of what waits in them.
+    """Look at the queues of the levels, at both ends of what waits in them, and behind them.
 
     Args:
         context: of the store.
         levels: what the levels mean.
         offsets: queue offset of the next message to deliver, by level.
         timed: when timed messages are delivered, and how many, as `Timer.pending` says it.
+        dispatched_to: physical offset below which every parked message is in its queue.
     """
     try:
         queues = context.store.queues()
     except NoReaderError:
         queues = []
+    # First the queues and then the log: what comes into a queue meanwhile is told once.
+    extents = {
+        queue.queue_id + 1: queue
+        for queue in queues
+        if queue.topic == SCHEDULE_TOPIC and queue.queue_id < LEVEL_MAX
+    }
+    behind = parked_behind(context.log, dispatched_to)
     found = []
-    for queue in queues:
-        if queue.topic == SCHEDULE_TOPIC and queue.queue_id < LEVEL_MAX:
-            each = _pending(context, levels, queue, offsets.get(queue.queue_id + 1, 0))
-            if each is not None:
-                found.append(each)
+    for level in sorted({*extents, *behind}):
+        queue = extents.get(level) or QueueInfo(SCHEDULE_TOPIC, level - 1, 0, 0, None)
+        more = behind.get(level, {})
+        each = _pending(context, levels, queue, offsets.get(level, 0), more)
+        if each is not None:
+            found.append(each)
     return Scheduled(tuple(found), *timed)
 
 
 def _pending(
-    context: StoreContext, levels: DelayLevels, queue: QueueInfo, offset: int
+    context: StoreContext,
+    levels: DelayLevels,
+    queue: QueueInfo,
+    offset: int,
+    behind: Mapping[int, int],
 ) -> PendingLevel | None:
     level, last = queue.queue_id + 1, queue.max_queue_offset - 1
+    more = {place: stored for place, stored in behind.items() if place > last}
+    if more:
+        if last < queue.min_queue_offset:
+            offset = max(offset, min(more))  # nothing that is in front of it is in the log
+        last = max(more)
     offset = max(offset, queue.min_queue_offset)
     if offset > last:
         return None
     delay = levels.delay_ms(level)
 
     def due(place: int) -> int | None:
+        if place in more:
+            return more[place] + delay
         result = context.store.read(SCHEDULE_TOPIC, queue.queue_id, place, 1)
         return result.messages[0].store_timestamp + delay if len(result) else None
 

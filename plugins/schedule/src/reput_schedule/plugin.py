@@ -121,6 +121,8 @@ class SchedulePlugin(reput.Plugin):
     timer: Timer | None = attrs.field(init=False, default=None)
     _state: DelayState | None = attrs.field(init=False, default=None)
     _context: StoreContext | None = attrs.field(init=False, default=None)
+    _progress: int = attrs.field(init=False, default=0)
+    """The store's at opening."""
 
     # ------------------------------------------------------------------ opening
 
@@ -141,6 +143,7 @@ class SchedulePlugin(reput.Plugin):
         assert self._context is not None
         assert self._state is not None
         assert self.timer is not None
+        self._progress = progress
         if self._context.writable:
             config = self._context.directory(CONFIG_DIRECTORY)
             self._context.disk.remove_unfinished(config, FILE_NAME, CHECK_FILE, METRICS_FILE)
@@ -282,7 +285,18 @@ class SchedulePlugin(reput.Plugin):
         else:
             saved = self._state.load()  # another process writes it
             offsets = {} if saved is None else saved.offsets
-        return scheduled(self._context, self.levels, offsets, self.timer.pending())
+        timed = self.timer.pending()
+        return scheduled(self._context, self.levels, offsets, timed, self._dispatched_to())
+
+    def _dispatched_to(self) -> int:
+        """Physical offset below which parked messages are in the queues of their levels."""
+        assert self._context is not None
+        if self._context.writable:
+            return self._context.store.dispatched_to
+        recorded = self._context.recorded()
+        if recorded is None or recorded.physical_offset > self._context.log.max_physical_offset:
+            return self._progress
+        return recorded.physical_offset
 
     # ------------------------------------------------------------------ maintaining
 
