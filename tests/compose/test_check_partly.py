@@ -158,6 +158,62 @@ def test_deliver_times_are_compared_where_the_store_says_how_long_levels_delay(g
     assert assert_differs(root, "consumequeue", path).position == unit + 19
 
 
+LEVELS = {"schedule": {"delay_levels": "1s 2s 4s"}}
+
+
+def test_deliver_times_are_compared_where_the_caller_says_how_long_levels_delay(golden_store):
+    root = golden_store("delay")
+
+    (sound,) = rebuild(root, ["consumequeue"], jobs=1, check=True, config=LEVELS)
+
+    assert sound.differences == sound.not_compared == ()
+
+
+def units_of_levels(root):
+    queues = root / "consumequeue" / "SCHEDULE_TOPIC_XXXX"
+    return {path.parent.name: path.read_bytes().rstrip(b"\0") for path in queues.rglob("0*0")}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_deliver_times_are_built_by_the_levels_that_are_given(golden_store, jobs):
+    root = golden_store("delay")
+    before = units_of_levels(root)
+
+    (built,) = rebuild(root, ["consumequeue"], jobs=jobs, config=LEVELS)
+
+    assert built.assumed == ()
+    assert units_of_levels(root) == before
+
+
+def test_levels_that_nobody_gives_are_said_to_be_assumed(golden_store):
+    root = golden_store("delay")
+
+    told = CliRunner().invoke(command, ["rebuild", str(root), "consumequeue", "--jobs", "1"])
+
+    assert told.exit_code == 0
+    assert "consumequeue, assumed: the options of schedule are the usual ones" in told.output
+
+
+def test_levels_are_given_on_the_command_line(golden_store):
+    root = golden_store("delay")
+    before = units_of_levels(root)
+    options = ["--jobs", "1", "--set", "schedule.delay_levels=1s 2s 4s"]
+
+    told = CliRunner().invoke(command, ["rebuild", str(root), "consumequeue", *options])
+
+    assert told.exit_code == 0
+    assert "assumed" not in told.output
+    assert units_of_levels(root) == before
+
+
+def test_an_option_that_is_none_is_refused(golden_store):
+    root = str(golden_store("delay"))
+
+    for text in ("schedule", "schedule.x", "=1", ".=1"):
+        told = CliRunner().invoke(command, ["rebuild", root, "--set", text])
+        assert told.exit_code == 2
+
+
 # --------------------------------------------------------------------------- real differences
 
 UNIT_BYTES = [7, 11, 19]

@@ -31,10 +31,22 @@ Examples:
 @click.option(
     "--check", is_flag=True, help="Compare with the files that are there, and change nothing."
 )
+@click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="PLUGIN.OPTION=VALUE",
+    help="An option of a plugin, for a store that does not remember it; may be repeated.",
+)
 @json_option("one document at the end")
 @with_debug
 def rebuild(
-    path: str, plugins: tuple[str, ...], jobs: int | None, check: bool, as_json: bool
+    path: str,
+    plugins: tuple[str, ...],
+    jobs: int | None,
+    check: bool,
+    given: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     r"""Build the files of each PLUGIN of the store at PATH anew from the log.
 
@@ -46,6 +58,10 @@ def rebuild(
     With --check the new files are only compared with those that are there; exit code 1 says that
     some differ. What does not follow from the log, such as units of messages that it has lost with
     its head, is not compared, and said.
+
+    A store that only RocketMQ has written does not say which options its plugins have. Give those
+    that are not the usual ones, like the delays of the broker's messageDelayLevel:
+    --set schedule.delay_levels="1s 2s 3s". What was assumed is told.
     """
     from reput.cli.opening import follows_links
     from reput.cli.progress import Progress
@@ -63,8 +79,27 @@ def rebuild(
             progress=progress.update,
             check=check,
             follow_links=follows_links(),
+            config=_sections(given),
         )
     print_rebuilt(root, built, as_json=as_json)
+
+
+def _sections(given: tuple[str, ...]) -> dict[str, dict[str, object]]:
+    """Options by section; a value is JSON where it can be, else a text."""
+    import json
+
+    sections: dict[str, dict[str, object]] = {}
+    for each in given:
+        name, is_given, text = each.partition("=")
+        section, _, option = name.partition(".")
+        if not (section and option and is_given):
+            raise click.BadParameter(f"{each!r} is not PLUGIN.OPTION=VALUE", param_hint="--set")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        sections.setdefault(section, {})[option] = value
+    return sections
 
 
 def print_rebuilt(root: str, built: list[Rebuilt], *, as_json: bool) -> None:
@@ -124,6 +159,8 @@ def print_built(root: str, built: list[Rebuilt]) -> None:
             click.echo(f"{escape_text(found.path)}, byte {found.position}: {found.reason}")
         for what in each.not_compared:
             click.echo(f"{each.plugin}, not compared: {escape_text(what)}")
+        for what in each.assumed:
+            click.echo(f"{each.plugin}, assumed: {escape_text(what)}")
 
 
 def _outcome(compared: Rebuilt) -> str:

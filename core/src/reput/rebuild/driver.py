@@ -78,6 +78,8 @@ class Rebuilt:
     """Where the files that are there are others, when that was all that was asked; else None."""
     not_compared: tuple[str, ...] = ()
     """What of the files that are there does not follow from the log, each with the reason."""
+    assumed: tuple[str, ...] = ()
+    """What had to be assumed, as neither the store nor the caller says it."""
 
 
 def run_rebuild(
@@ -90,6 +92,7 @@ def run_rebuild(
     check: bool = False,
     disk: Disk | None = None,
     follow_links: bool = False,
+    config: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Rebuilt]:
     """Build files of plugins anew; see `reput.rebuild.local.rebuild`.
 
@@ -102,6 +105,7 @@ def run_rebuild(
         check: compare what is built with the files that are there, and change nothing.
         disk: file operations of this process.
         follow_links: as for `reput.open`.
+        config: options of plugins, by section.
     """
     root = os.path.abspath(os.fspath(path))
     disk = (disk or Disk()).at(root, follow_links=follow_links)
@@ -113,7 +117,7 @@ def run_rebuild(
     try:
         if is_locked:
             lock.acquire(writes=not check)
-        built = _Rebuild(root, disk, engine, split_size, progress, check).run(plugins)
+        built = _Rebuild(root, disk, engine, split_size, progress, check, config or {}).run(plugins)
         if not is_locked and disk.exists(lock.path):
             raise StoreLockedError(root, None)  # somebody has come meanwhile, and may have written
         return built
@@ -142,8 +146,10 @@ class _Rebuild:
         split_size: int,
         progress: Callable[[int, int], None] | None,
         check: bool,
+        config: Mapping[str, Mapping[str, Any]],
     ) -> None:
         self.root = root
+        self.config = config
         self.disk = disk
         self.engine = engine
         self.split_size = split_size
@@ -156,7 +162,7 @@ class _Rebuild:
         from reput.opening import open_store
 
         manifest = Manifest.load(self.root, self.disk)
-        names, sections = decide(manifest, None, {}, frozenset(), writable=False)
+        names, sections = decide(manifest, None, self.config, frozenset(), writable=False)
         known = [name for name in names if isinstance(name, str)]
         self.plugins = PluginSet(known, sections)
         targets = _targets(self.plugins, wanted)
@@ -187,16 +193,26 @@ class _Rebuild:
                 _check_names(built)
                 if self.check:
                     named = frozenset(manifest.plugins if manifest is not None else ())
+                    named |= self.config.keys()
                     return [self._compared(each, log, named) for each in built]
                 for each in built:
                     plugin = each.facts.plugin
                     publish(self.root, plugin, each.directory, each.names, log, last, self.disk)
+                assumed = self._assumed() if manifest is None else ()
             finally:
                 if self.check:
                     self._sweep_own(kept)
                 else:
                     self._sweep()
-        return [each.facts for each in built]
+        return [attrs.evolve(each.facts, assumed=assumed) for each in built]
+
+    def _assumed(self) -> tuple[str, ...]:
+        """What decides on the bytes that were built, and nobody has said: RocketMQ's options."""
+        return tuple(
+            f"the options of {name} are the usual ones; the store does not say what they were"
+            for name, _ in self.plugins.implementing("reput_enrich")
+            if name not in self.config
+        )
 
     def _floors(
         self, log: CommitLogReader, plugins: Sequence[str], sections: Mapping[str, Any]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from reput.rebuild.driver import Rebuilt, run_rebuild
 from reput.rebuild.engine import LocalEngine
@@ -26,6 +26,7 @@ def rebuild(
     check: bool = False,
     disk: Disk | None = None,
     follow_links: bool = False,
+    config: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Rebuilt]:
     """Build the files of plugins anew from the log, and put them in the place of the old ones.
 
@@ -43,6 +44,8 @@ def rebuild(
         check: compare what is built with the files that are there, and change nothing.
         disk: file operations of this process; others use the system's.
         follow_links: as for `reput.open`.
+        config: options of plugins, by section, for a store that does not remember them as it was
+            never opened for writing: what RocketMQ's ``messageDelayLevel`` says, for one.
 
     Raises:
         StoreNotFoundError: no store there.
@@ -62,4 +65,5 @@ def rebuild(
             check=check,
             disk=disk,
             follow_links=follow_links,
+            config=config,
         )
