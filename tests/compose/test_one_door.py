@@ -76,6 +76,7 @@ def test_files_are_opened_changed_and_looked_at_through_the_disk(path):
 BOUND_LATER = {
     "core/src/reput/opening.py": "the directories above a store are made and flushed by it",
     "core/src/reput/queuefloors.py": "for floors that are kept in no file",
+    "core/src/reput/queuereaches.py": "for reaches that are kept in no file",
     "spark/src/reput_spark/sink/writer.py": "the task makes the directories above a new store",
     "spark/src/reput_spark/writing/plan.py": "the same, before the first task",
     "spark/src/reput_spark/writing/publishing.py": "for `reput.open`, which binds it",
