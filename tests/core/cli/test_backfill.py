@@ -34,12 +34,17 @@ def backfill():
     started = []
 
     def start(*arguments):
-        process = subprocess.Popen(
-            [*MODULE, *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        # Tests that run in the background of a shell have Ctrl-C ignored, and so would the child.
+        heard = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            process = subprocess.Popen(
+                [*MODULE, *map(str, arguments)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        finally:
+            signal.signal(signal.SIGINT, heard)
         started.append(process)
         return process
 
