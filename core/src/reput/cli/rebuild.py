@@ -65,12 +65,13 @@ def rebuild(
     """
     from reput.cli.opening import follows_links
     from reput.cli.progress import Progress
-    from reput.cli.storeplugins import check_store, check_used
+    from reput.cli.storeplugins import check_store, check_used, used_plugins
     from reput.rebuild.local import rebuild as build
 
     root = check_store(path)
-    for plugin in plugins:
-        check_used(root, plugin)
+    if used_plugins(root) is not None:  # of a store of RocketMQ's own everything can be built
+        for plugin in plugins:
+            check_used(root, plugin)
     with Progress("rebuilding", None, "bytes") as progress:
         built = build(
             root,

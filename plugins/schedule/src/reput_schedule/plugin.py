@@ -276,7 +276,11 @@ class SchedulePlugin(reput.Plugin):
         return self._context.store.put_many([message])[0]
 
     def scheduled(self) -> Scheduled:
-        """What waits to be delivered, by level and by time; in read-only stores, too."""
+        """What waits to be delivered, by level and by time; in read-only stores, too.
+
+        In a reader, timed messages that another process is dispatching at that moment may be
+        counted twice: on the wheel, and in the end of the log.
+        """
         assert self._context is not None
         assert self._state is not None
         assert self.timer is not None

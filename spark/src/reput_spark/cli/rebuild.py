@@ -38,13 +38,14 @@ def rebuild(
     """Build the files of each PLUGIN of the store at PATH anew from the log, as `reput rebuild`."""
     from reput.cli.opening import follows_links
     from reput.cli.rebuild import print_rebuilt
-    from reput.cli.storeplugins import check_store, check_used
+    from reput.cli.storeplugins import check_store, check_used, used_plugins
     from reput.rebuild import SPLIT_SIZE
     from reput.rebuild.driver import run_rebuild
 
     root = check_store(path)
-    for plugin in plugins:
-        check_used(root, plugin)
+    if used_plugins(root) is not None:  # of a store of RocketMQ's own everything can be built
+        for plugin in plugins:
+            check_used(root, plugin)
     with engine_of(master, jobs) as engine, progress_of("rebuilding") as progress:
         built: list[Rebuilt] = run_rebuild(
             root,
