@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import ClassVar
 
 import attrs
 import pytest
+from strangeplugin import install_strange_plugin
 
 import reput
 from reput.errors import ConfigError, PluginError
@@ -122,28 +122,10 @@ def test_an_object_without_configuration_serves_as_well_as_others(tmp_path):
         assert store.report()["plugins"]["otherfield"]["message_count"] == 1
 
 
-SOURCE = """\
-import attrs, reput
-
-@attrs.define(eq=False)
-class StrangePlugin(reput.Plugin):
-    @reput.hookimpl
-    def reput_dispatch(self, batch):
-        pass
-"""
-
-
 @pytest.fixture
 def strange_plugin(tmp_path, monkeypatch):
     """An installed plugin whose class has no ``config``."""
-    about = tmp_path / "installed/strange_plugin-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: strange-plugin\nVersion: 1.0\n")
-    entry = "[reput.plugins]\nstrange = strange_plugin:StrangePlugin\n"
-    (about / "entry_points.txt").write_text(entry)
-    (about.parent / "strange_plugin.py").write_text(SOURCE)
-    monkeypatch.syspath_prepend(str(about.parent))
-    monkeypatch.setenv("PYTHONPATH", str(about.parent))
+    monkeypatch.syspath_prepend(str(install_strange_plugin(tmp_path / "installed")))
     yield
     sys.modules.pop("strange_plugin", None)
 
@@ -154,19 +136,3 @@ def test_installed_it_is_refused_when_a_store_is_opened_or_given_it(tmp_path, st
     with reput.open(tmp_path / "store", plugins=[], config=SMALL) as store:
         with pytest.raises(PluginError, match=r"'strange'.*'config'"):
             store.add_plugin("strange")
-
-
-def test_on_the_command_line_it_is_one_line_and_code_5(tmp_path, strange_plugin):
-    with reput.open(tmp_path / "store", plugins=[], config=SMALL):
-        pass
-
-    done = subprocess.run(
-        [sys.executable, "-m", "reput.cli", "backfill", tmp_path / "store", "strange"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 5
-    assert done.stderr.startswith("reput: plugin 'strange'")
-    assert done.stderr.count("\n") == 1
