@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
+from commands import cli_runner
 
 import reput
 from reput.cli.root import reput as command_line
@@ -12,7 +12,7 @@ PLUGINS = ("compaction", "consumequeue", "filter", "index", "schedule", "transac
 
 
 def _run(*arguments):
-    return CliRunner().invoke(command_line, [str(each) for each in arguments])
+    return cli_runner().invoke(command_line, [str(each) for each in arguments])
 
 
 def _filled(path):

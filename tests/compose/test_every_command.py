@@ -92,7 +92,8 @@ def _check_line(outcome, *parts):
 
 
 def test_every_command_is_called_here():
-    found = set(_named(command_line, click.Context(command_line)))
+    fresh = type(command_line)("reput")  # without commands that other tests have offered
+    found = set(_named(fresh, click.Context(fresh)))
 
     assert {name for name in found if name.partition(" ")[0] not in WITHOUT_STORE} == set(CALLS)
 

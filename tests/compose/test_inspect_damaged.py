@@ -7,7 +7,7 @@ import os
 import shutil
 
 import pytest
-from click.testing import CliRunner
+from commands import cli_runner
 
 import reput
 from reput.cli.root import reput as command_line
@@ -39,7 +39,7 @@ SHOWS_MESSAGES = {"cat", "grep", "get"}
 
 def _run(store, command):
     name, *options = COMMANDS[command]
-    return CliRunner().invoke(command_line, [name, str(store), *options, "--json"])
+    return cli_runner().invoke(command_line, [name, str(store), *options, "--json"])
 
 
 def _make_directory(path):
@@ -188,7 +188,7 @@ def test_a_file_in_place_of_the_notes_is_named(store, command):
 def test_nothing_would_be_cleaned_where_the_rules_cannot_be_read(store):
     (store / "reput/manifest.json").write_bytes(b"")
 
-    done = CliRunner().invoke(command_line, ["clean", str(store), "--dry-run", "--json"])
+    done = cli_runner().invoke(command_line, ["clean", str(store), "--dry-run", "--json"])
 
     assert (done.exit_code, json.loads(done.stdout)["files"]) == (0, []), done.output
 
@@ -219,7 +219,7 @@ def test_a_log_file_that_is_cut_short_or_gone_is_named_beside_the_rest(store, hu
 
 
 def _bodies(store, *options):
-    shown = CliRunner().invoke(command_line, ["cat", str(store), "orders", "--json", *options])
+    shown = cli_runner().invoke(command_line, ["cat", str(store), "orders", "--json", *options])
     lines = [json.loads(line) for line in shown.stdout.splitlines()]
     return shown.exit_code, [line["body"] for line in lines if "body" in line], lines
 
@@ -263,16 +263,16 @@ def test_a_scan_goes_on_behind_log_files_that_are_gone(long_store, hurt):
     assert scanned == read
     assert "body 79 " in scanned[-1]
     assert any(line.get("hole") for line in lines)
-    counted = CliRunner().invoke(command_line, ["info", str(long_store), "--scan", "--json"])
+    counted = cli_runner().invoke(command_line, ["info", str(long_store), "--scan", "--json"])
     [topic] = json.loads(counted.stdout)["topics"]
     assert (counted.exit_code, topic["message_count"]) == (1, len(read))
 
 
 def test_messages_of_a_damaged_store_can_be_put_into_another(store, tmp_path):
     _make_directory(store / "reput/flushed")
-    printed = CliRunner().invoke(command_line, ["cat", str(store), "orders", "--json"])
+    printed = cli_runner().invoke(command_line, ["cat", str(store), "orders", "--json"])
 
-    done = CliRunner().invoke(
+    done = cli_runner().invoke(
         command_line,
         ["put", str(tmp_path / "other"), "orders", "--json-lines", "--create"],
         input=printed.stdout,

@@ -31,12 +31,17 @@ class Outcome(NamedTuple):
         return [json.loads(line) for line in self.raw.splitlines()]
 
 
+def cli_runner() -> CliRunner:
+    """A runner whose results have stdout and stderr each by itself."""
+    # click before 8.2 mixes stderr into stdout unless told otherwise.
+    separate = "mix_stderr" in inspect.signature(CliRunner).parameters
+    return CliRunner(**({"mix_stderr": False} if separate else {}))
+
+
 @contextlib.contextmanager
 def commands() -> Iterator[Callable[..., Outcome]]:
     """``run("info", path, "--json")``: its exit code, stdout and stderr."""
-    # click before 8.2 mixes stderr into stdout unless told otherwise.
-    separate = "mix_stderr" in inspect.signature(CliRunner).parameters
-    runner = CliRunner(**({"mix_stderr": False} if separate else {}))
+    runner = cli_runner()
 
     def run(*arguments: object, stdin: bytes | str | None = None) -> Outcome:
         result = runner.invoke(command, [str(each) for each in arguments], input=stdin)

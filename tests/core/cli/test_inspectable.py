@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
+from commands import cli_runner
 
 import reput
 from reput.cli.root import reput as command_line
 
 
 def _run(*arguments):
-    return CliRunner().invoke(command_line, [str(each) for each in arguments])
+    return cli_runner().invoke(command_line, [str(each) for each in arguments])
 
 
 @pytest.fixture

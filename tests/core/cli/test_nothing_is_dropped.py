@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
+from commands import cli_runner
 
 import reput
 from reput.cli.root import reput as command_line
@@ -14,7 +14,7 @@ SMALL = {"commitlog": {"file_size": 1 << 16}}
 
 
 def _run(*arguments, given=b""):
-    return CliRunner().invoke(command_line, [str(each) for each in arguments], input=given)
+    return cli_runner().invoke(command_line, [str(each) for each in arguments], input=given)
 
 
 @pytest.fixture
