@@ -241,7 +241,7 @@ def test_the_thread_that_flushes_outlives_a_while_without_threads(tmp_path, thre
 
         end = store.log.max_physical_offset
         file = store._live.progress_files["quiet"]
-        until(lambda: file.load().physical_offset == end)
+        until(lambda: (place := file.load()) is not None and place.physical_offset == end)
 
 
 def test_dispatching_goes_on_when_there_is_a_thread_again(tmp_path, threads):
