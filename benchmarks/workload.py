@@ -64,7 +64,7 @@ class Workload:
 
     def message(self, number: int) -> reput.Message:
         """Message ``number``."""
-        from reput.message import Message
+        from reput.record import Message
 
         return Message(
             topic=_TOPICS[number % TOPIC_COUNT],

@@ -13,7 +13,7 @@ from benchmarks.workload import BATCH
 
 if TYPE_CHECKING:
     import reput
-    from reput.filters import MessageFilter
+    from reput.plugin import MessageFilter
 
 __all__ = ["cases"]
 

@@ -15,7 +15,7 @@ from benchmarks.stores import open_store
 from benchmarks.tables import OPEN_AFTER_KILL
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
-from reput.disk import Disk
+from reput.files import Disk
 
 __all__ = ["cases"]
 

@@ -15,8 +15,8 @@ from benchmarks.tables import COMPACTION_JOBS
 from benchmarks.trial import Trial
 
 if TYPE_CHECKING:
-    from reput.rebuild.engine import Engine
-    from reput.store import Store
+    from reput import Store
+    from reput_rebuild.engine import Engine
 
 __all__ = ["cases"]
 
@@ -51,7 +51,7 @@ def cases() -> Iterator[Case]:
 
 def on_this_machine(trial: Trial) -> None:
     """The plugin's own run; tasks in this process, and in as many as there are processors."""
-    from reput.rebuild.engine import LocalEngine
+    from reput_rebuild.engine import LocalEngine
 
     _prepare(trial)
     expected = _compact(trial, None, "reput, the plugin's own run", baseline=True)

@@ -50,8 +50,8 @@ def cases() -> Iterator[Case]:
 
 def in_processes(trial: Trial) -> None:
     """Batches are made and dropped, as Spark's sink that keeps nothing drops them."""
-    from reput.arrow import COLUMNS
-    from reput.rebuild.engine import LocalEngine
+    from reput_arrow import COLUMNS
+    from reput_rebuild.engine import LocalEngine
     from reput_spark.jobs.splits import plan
 
     assert trial.big_log is not None
@@ -70,7 +70,7 @@ def in_processes(trial: Trial) -> None:
 
 
 def _make_and_drop(columns: Sequence[str], task: SplitTask, report: Callable[[int], None]) -> int:
-    from reput.arrow import schema_of, to_arrow
+    from reput_arrow import schema_of, to_arrow
     from reput_spark.jobs.splits import batches_of
 
     schema, count = schema_of(columns, unit="us"), 0
@@ -82,7 +82,7 @@ def _make_and_drop(columns: Sequence[str], task: SplitTask, report: Callable[[in
 
 def on_spark(trial: Trial) -> None:
     """The session is there, and its workers have imported what they need."""
-    from reput.arrow import COLUMNS
+    from reput_arrow import COLUMNS
     from reput_spark import local_session, read
 
     assert trial.big_log is not None

@@ -47,7 +47,7 @@ def cases() -> Iterator[Case]:
 def in_one_process(trial: Trial) -> None:
     """Batches of the log are put as they are read; the store stays open."""
     import reput
-    from reput.arrow import columns_of, schema_of, to_arrow
+    from reput_arrow import columns_of, schema_of, to_arrow
 
     rows, source, target = _source(trial)
     schema = schema_of(_COLUMNS)

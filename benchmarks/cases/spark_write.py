@@ -42,7 +42,7 @@ def cases() -> Iterator[Case]:
 def in_one_process(trial: Trial) -> None:
     """Arrow batches out of the log, put into another one, flushed in the end."""
     import reput
-    from reput.arrow import columns_of, to_arrow
+    from reput_arrow import columns_of, to_arrow
 
     assert trial.big_log is not None
     trial.warm_up()

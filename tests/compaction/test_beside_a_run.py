@@ -7,7 +7,7 @@ import threading
 import pytest
 from compactedstores import many, open_store, put
 
-from reput.testing import QuickDisk
+from reput_testing import QuickDisk
 
 _LONG = 10.0  # seconds
 _SHORT = 0.005  # seconds that the run waits for a question, which may have to wait for the run

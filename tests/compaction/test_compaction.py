@@ -11,10 +11,10 @@ import pytest
 import reput
 from reput.errors import MessageIllegalError, ReadOnlyStoreError
 from reput.status import ReadStatus
-from reput.testing import FaultyDisk, ManualClock, QuickDisk
 from reput_compaction._compaction import Compaction
 from reput_compaction._handles import HandlePool
 from reput_compaction._tombstones import Tombstones
+from reput_testing import FaultyDisk, ManualClock, QuickDisk
 
 HOUR = 3_600_000
 SIZES = {"topics": ["t"], "log_file_size": 1200, "queue_file_size": 200}

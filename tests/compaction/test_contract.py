@@ -10,8 +10,9 @@ import pytest
 from hypothesis import strategies as st
 
 import reput
-from reput.results import Hole
-from reput.testing import (
+from reput.plugin import Hole
+from reput_compaction import CompactionPlugin
+from reput_testing import (
     CrashContract,
     KillContract,
     PluginContract,
@@ -19,7 +20,6 @@ from reput.testing import (
     sample_log,
     strategies,
 )
-from reput_compaction import CompactionPlugin
 
 TOPICS = ["orders", "payments", "%RETRY%orders-group", "T"]
 CONFIG = {"topics": TOPICS, "log_file_size": 1200, "queue_file_size": 200}

@@ -10,8 +10,8 @@ import pytest
 
 import reput
 from reput.errors import CorruptFileError
-from reput.testing import Driver, ManualClock, QuickDisk, SmallLog
 from reput_compaction import CompactionPlugin
+from reput_testing import Driver, ManualClock, QuickDisk, SmallLog
 
 CONFIG = {"topics": ["t"], "log_file_size": 1200, "queue_file_size": 200}
 LOG = {"commitlog": {"file_size": 4096, "preallocate": False}}

@@ -9,9 +9,9 @@ from compactedstores import both, files_of, many, open_store, put
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reput.rebuild.engine import LocalEngine
-from reput.testing import ManualClock
 from reput_compaction import _jobplan
+from reput_rebuild.engine import LocalEngine
+from reput_testing import ManualClock
 
 HOUR = 3_600_000
 HERE = LocalEngine(1)

@@ -14,13 +14,13 @@ import pytest
 from compactedstores import files_of, many, open_store, put
 
 from reput.errors import CorruptFileError
-from reput.rebuild.engine import LocalEngine
-from reput.rebuild.tasks import TaskFailedError
-from reput.testing import FaultyDisk, ManualClock
 from reput_compaction import _jobplan
 from reput_compaction._compaction import Compaction
 from reput_compaction._jobvalues import LayTask, MergeTask, ScanTask, WriteTask
 from reput_compaction._superseded import SORT_FACTOR
+from reput_rebuild.engine import LocalEngine
+from reput_rebuild.tasks import TaskFailedError
+from reput_testing import FaultyDisk, ManualClock
 
 HERE = LocalEngine(1)
 
@@ -229,7 +229,7 @@ def test_no_task_needs_more_memory_for_keys_than_it_may_take(tmp_path, monkeypat
 DRIVER = """
 import os, signal, sys
 from compactedstores import open_store
-from reput.rebuild.engine import LocalEngine
+from reput_rebuild.engine import LocalEngine
 
 class Engine(LocalEngine):
     rounds = 0

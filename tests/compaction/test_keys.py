@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.disk import Disk
-from reput.properties import TextColumn
+from reput.files import Disk
+from reput.record import TextColumn
 from reput_compaction._runs import is_blank
 from reput_compaction._superseded import KeyHash, SupersededRows
 

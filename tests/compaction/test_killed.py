@@ -5,11 +5,11 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from reput.testing import KillLoop
-from reput.testing.killing import kill_count
-from reput.testing.killplan import PluginSource
-from reput.testing.witness import messages_of
 from reput_compaction import CompactionPlugin
+from reput_testing import KillLoop
+from reput_testing.killing import kill_count
+from reput_testing.killplan import PluginSource
+from reput_testing.witness import messages_of
 
 pytestmark = pytest.mark.proof
 

@@ -8,10 +8,10 @@ import struct
 import pytest
 
 import reput
-from reput.testing import Driver, SmallLog
 from reput_compaction import CompactionPlugin
 from reput_compaction.layout import END_UNIT, UNIT_DTYPE, FileSizes, file_sizes, is_file_name
 from reput_compaction.notelayout import NOTE_DTYPE
+from reput_testing import Driver, SmallLog
 
 UNIT = struct.Struct(">qiqqqhii")
 SIZES = {"log_file_size": 1200, "queue_file_size": 200}

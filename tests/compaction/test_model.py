@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import reput
-from reput.testing import ManualClock, QuickDisk
+from reput_testing import ManualClock, QuickDisk
 
 # Queues are listed by another plugin where that is installed, and by this one where not.
 BESIDE = [[], ["consumequeue"]] if find_spec("reput_consumequeue") else [[]]

@@ -8,10 +8,10 @@ import attrs
 import pytest
 
 import reput
-from reput.rebuild.engine import LocalEngine
-from reput.testing import PowerCuts, QuickDisk, Witness, snapshot
-from reput.testing.witness import messages_of
 from reput_compaction import CompactionPlugin
+from reput_rebuild.engine import LocalEngine
+from reput_testing import PowerCuts, QuickDisk, Witness, snapshot
+from reput_testing.witness import messages_of
 
 pytestmark = pytest.mark.proof
 

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from reput.cli.exitcodes import ExitCode
-from reput.cli.root import reput as command
 from reput.errors import StoreLockedError
-from reput.rebuild.local import rebuild
+from reput_cli.exitcodes import ExitCode
+from reput_cli.root import reput as command
+from reput_rebuild.local import rebuild
 
 SOUND = ["basic", "slow", "v6", "batch", "transaction", "demo", "crash-clean-tail"]
 

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from reput.cli.exitcodes import ExitCode
-from reput.cli.root import reput as command
-from reput.rebuild.local import rebuild
-from reput.retention import RetentionConfig
-from reput.testing import QuickDisk, snapshot
+from reput.retention.config import RetentionConfig
+from reput_cli.exitcodes import ExitCode
+from reput_cli.root import reput as command
+from reput_rebuild.local import rebuild
+from reput_testing import QuickDisk, snapshot
 
 SMALL = {
     "commitlog": {"file_size": 16_384},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import reput
-from reput.testing import ManualClock, QuickDisk
+from reput_testing import ManualClock, QuickDisk
 
 PLUGINS = ["consumequeue", "index", "compaction"]
 CONFIG = {

@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import pytest
 
 import reput
-from reput.layout import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
-from reput.testing import CrashContract, KillLoop, QuickDisk, snapshot
-from reput.testing.killing import kill_count
-from reput.testing.killplan import PluginSource
-from reput.testing.witness import messages_of
+from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from reput_testing import CrashContract, KillLoop, QuickDisk, snapshot
+from reput_testing.killing import kill_count
+from reput_testing.killplan import PluginSource
+from reput_testing.witness import messages_of
 
 pytest.importorskip("reput_consumequeue")
 pytest.importorskip("reput_filter")

@@ -8,10 +8,10 @@ from commands import commands
 from permissions import forbid
 
 import reput
-from reput.cli.root import reput as command_line
-from reput.disk import Disk
+from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError
-from reput.manifest import Manifest
+from reput.files import Disk
+from reput_cli.root import reput as command_line
 
 ID = "7F0000010001A1B2C3D400000000002A"
 SMALL = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}

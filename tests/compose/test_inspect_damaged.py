@@ -10,8 +10,8 @@ import pytest
 from commands import cli_runner
 
 import reput
-from reput.cli.root import reput as command_line
 from reput.errors import CorruptFileError
+from reput_cli.root import reput as command_line
 
 NOTES = [
     "checkpoint",

@@ -26,9 +26,9 @@ from mixedrest import bring_to_rest, look_as_reader
 from mixedshop import SECTIONS, Shop
 
 import reput
-from reput.progress import Progress, ProgressFile
-from reput.rebuild.local import rebuild
-from reput.testing import KillPoints, QuickDisk, copy_store
+from reput.log import Progress, ProgressFile
+from reput_rebuild.local import rebuild
+from reput_testing import KillPoints, QuickDisk, copy_store
 
 pytestmark = pytest.mark.proof
 

@@ -19,7 +19,7 @@ pytest.importorskip("reput_transaction")
 
 from mixedlives import KILLS_VARIABLE, MixedLives
 
-from reput.testing.powercuts import is_soak
+from reput_testing.powercuts import is_soak
 
 pytestmark = pytest.mark.proof
 

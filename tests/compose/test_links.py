@@ -16,7 +16,7 @@ from strangers import PLUGINS, link_in, make, opened, operate, paths_of
 
 import reput
 from reput.errors import ReputError, UnsafePathError
-from reput.testing import QuickDisk, snapshot
+from reput_testing import QuickDisk, snapshot
 
 _SAMPLE = 6
 _SURE = ("reput/rebuild", "reput/compacting", "index", "timerlog", "abort.new", "reput/next-file")

@@ -1,4 +1,4 @@
-"""Core and plugins reach files through `reput.disk` alone: tests put another disk in its place.
+"""Core and plugins reach files through `Disk` alone: tests put another one in its place.
 
 The command line and the testing kit are no part of a store.
 """
@@ -13,12 +13,17 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
     path
-    for pattern in ("core/src/reput", "plugins/*/src", "examples/*/src")
+    for pattern in (
+        "core/src/reput",
+        "extras/arrow/src",
+        "extras/rebuild/src",
+        "plugins/*/src",
+        "examples/*/src",
+    )
     for folder in ROOT.glob(pattern)
     for path in folder.rglob("*.py")
-    if not {"cli", "testing"} & set(path.relative_to(folder).parts)
 )
-DOORS = {ROOT / "core/src/reput" / name for name in ("disk.py", "storeroot.py")}
+DOORS = {ROOT / "core/src/reput" / name for name in ("files/disk.py", "files/root.py")}
 MODULES = {"os", "fcntl", "shutil", "tempfile", "pathlib", "io"}
 HARMLESS = {
     # What has nothing to do with files.
@@ -41,9 +46,9 @@ HARMLESS = {
     *("os.path.split", "os.path.splitext"),
 }
 ALLOWED = {
-    ("core/src/reput/storeconfig.py", "open"): "the user's TOML file, which is not the store's",
-    ("core/src/reput/storelock.py", "open"): "a file of /proc, which says when a process began",
-    ("core/src/reput/storelock.py", "os.close"): "in a forked child, whose disk is not its own",
+    ("core/src/reput/store/config.py", "open"): "the user's TOML file, which is not the store's",
+    ("core/src/reput/store/lock.py", "open"): "a file of /proc, which says when a process began",
+    ("core/src/reput/store/lock.py", "os.close"): "in a forked child, whose disk is not its own",
 }
 
 
@@ -70,13 +75,13 @@ def test_files_are_opened_changed_and_looked_at_through_the_disk(path):
 
     strangers = [found for found in file_calls(path) if (name, found[1]) not in ALLOWED]
 
-    assert strangers == [], "go through reput.disk.Disk, or say here why not"
+    assert strangers == [], "go through reput.files.Disk, or say here why not"
 
 
 BOUND_LATER = {
-    "core/src/reput/opening.py": "the directories above a store are made and flushed by it",
-    "core/src/reput/queuefloors.py": "for floors that are kept in no file",
-    "core/src/reput/queuereaches.py": "for reaches that are kept in no file",
+    "core/src/reput/store/opening.py": "the directories above a store are made and flushed by it",
+    "core/src/reput/log/writing/queuefloors.py": "for floors that are kept in no file",
+    "core/src/reput/log/writing/queuereaches.py": "for reaches that are kept in no file",
     "spark/src/reput_spark/sink/writer.py": "the task makes the directories above a new store",
     "spark/src/reput_spark/writing/plan.py": "the same, before the first task",
     "spark/src/reput_spark/writing/publishing.py": "for `reput.open`, which binds it",
@@ -100,7 +105,7 @@ def unbound_disks(path):
 
 
 def test_every_disk_is_bound_to_a_store():
-    sources = [*SOURCES, *(ROOT / "core/src/reput/cli").glob("*.py")]
+    sources = [*SOURCES, *(ROOT / "extras/cli/src/reput_cli").glob("*.py")]
     sources += (ROOT / "spark/src").rglob("*.py")
 
     found = {

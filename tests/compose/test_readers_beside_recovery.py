@@ -6,7 +6,7 @@ import pytest
 from besidewriters import check_queue, killed, look_between, open_still
 
 import reput
-from reput.testing import ManualClock
+from reput_testing import ManualClock
 
 pytest.importorskip("reput_consumequeue")
 pytest.importorskip("reput_index")

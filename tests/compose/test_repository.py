@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import importlib
 import re
 import tomllib
 from pathlib import Path
@@ -13,8 +14,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
+EXTRAS = sorted(path.parent.name for path in ROOT.glob("extras/*/pyproject.toml"))
 EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
-DISTRIBUTIONS = [ROOT / "core", *(ROOT / "plugins" / name for name in PLUGINS), ROOT / "spark"]
+DISTRIBUTIONS = [
+    ROOT / "core",
+    *(ROOT / "extras" / name for name in EXTRAS),
+    *(ROOT / "plugins" / name for name in PLUGINS),
+    ROOT / "spark",
+]
 
 
 def pyproject(directory: Path) -> dict[str, Any]:
@@ -85,6 +92,23 @@ def test_every_plugin_has_its_factor_and_its_lines_in_the_matrix() -> None:
         assert run[name] == f"pytest {{posargs:tests/{name}}}"
 
 
+def test_every_extra_has_its_factor_and_its_lines_in_the_matrix() -> None:
+    env_list = tox_section("tox")["env_list"]
+    install = factors_of(tox_section("testenv")["commands_pre"])
+    run = factors_of(tox_section("testenv")["commands"])
+
+    assert f"\npy311-{{{','.join(EXTRAS)}}}\n" in env_list
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"\nEXTRAS := {' '.join(EXTRAS)}\n" in makefile
+    for name in EXTRAS:
+        assert f"./extras/{name}" in install[name]
+        assert f"./extras/{name}" in install["all"]
+        assert f"./extras/{name}" in install["lowest"]
+        assert run[name] == f"pytest {{posargs:tests/{name}}}"
+        assert pyproject(ROOT / "extras" / name)["project"]["name"] == f"reput-{name}"
+        assert (ROOT / "extras" / name / "src" / f"reput_{name}" / "__init__.py").is_file()
+
+
 @pytest.mark.parametrize("name", PLUGINS)
 def test_directory_distribution_import_name_and_entry_point_are_one_word(name: str) -> None:
     project = pyproject(ROOT / "plugins" / name)["project"]
@@ -146,7 +170,9 @@ def test_every_wheel_carries_the_licence(directory: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     "directory",
-    [*DISTRIBUTIONS[1:], *EXAMPLES],
+    [directory for directory in [*DISTRIBUTIONS, *EXAMPLES] if directory.parent.name != "extras"][
+        1:
+    ],
     ids=lambda path: path.name,
 )
 def test_plugins_and_examples_import_only_what_a_stranger_may(directory: Path) -> None:
@@ -161,8 +187,75 @@ def test_plugins_and_examples_import_only_what_a_stranger_may(directory: Path) -
 
     # No plugin, but a program like any other: it makes filters and compacts as its users do.
     others = {"reput_filter", "reput_compaction"} if directory.name == "spark" else set()
-    assert {name.split(".")[0] for name in names} - others == {"reput"}
+    offered = {"reput", *(f"reput_{name}" for name in EXTRAS)}
+    assert {name.split(".")[0] for name in names} - others <= offered
     assert [name for name in sorted(names) if re.search(r"\._(?!_)", name)] == []
+
+
+# What extras and Spark take from behind the doors: how a store is held that is not open, and what
+# the command line shows. It becomes a door of its own, or goes.
+BEHIND_THE_DOORS = {
+    "reput.dispatch.records.deadletters",
+    "reput.dispatch.records.manifest",
+    "reput.dispatch.records.states",
+    "reput.dispatch.runner",
+    "reput.files.disk",
+    "reput.retention.config",
+    "reput.retention.planner",
+    "reput.store.abort",
+    "reput.store.config",
+    "reput.store.lock",
+}
+
+
+def inner_modules_of(directory: Path) -> set[str]:
+    """Modules of the core that a distribution imports from, and not from their doors."""
+    return {
+        node.module
+        for path in directory.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("reput.")
+        and (node.module or "").count(".") > 1
+        and node.module != "reput.record.layout"
+    }
+
+
+@pytest.mark.parametrize("directory", [*DISTRIBUTIONS[1:], *EXAMPLES], ids=lambda path: path.name)
+def test_whoever_is_not_the_core_goes_through_its_doors(directory: Path) -> None:
+    is_plugin = directory.parent.name in ("plugins", "examples")
+
+    found = inner_modules_of(directory)
+
+    assert sorted(found - (set() if is_plugin else BEHIND_THE_DOORS)) == []
+
+
+@pytest.mark.parametrize("room", ["", "files", "log", "plugin", "record"])
+def test_a_door_offers_what_it_says(room: str) -> None:
+    name = f"reput.{room}".rstrip(".")
+    door = importlib.import_module(name)
+    source = Path(str(door.__file__)).read_text(encoding="utf-8")
+
+    typed = set(re.findall(r"^    from \S+ import \w+ as (\w+)", source, re.MULTILINE))
+
+    assert typed == set(door.__all__) - {"__version__"}
+    assert [each for each in door.__all__ if not hasattr(door, each)] == []
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = door.nothing
+
+
+def test_nothing_that_pip_install_reput_brings_names_an_extra() -> None:
+    word = re.compile(r"\b(click|rich|pytest|hypothesis|pyarrow)\b", re.IGNORECASE)
+
+    found = {
+        path.relative_to(ROOT).as_posix(): names
+        for path in (ROOT / "core" / "src").rglob("*.py")
+        if (names := word.findall(path.read_text(encoding="utf-8")))
+    }
+
+    assert found == {}
+    dependencies = pyproject(ROOT / "core")["project"]["dependencies"]
+    assert not word.search(" ".join(dependencies))
 
 
 def test_the_core_imports_no_plugin() -> None:
@@ -172,7 +265,8 @@ def test_the_core_imports_no_plugin() -> None:
         for name in imports_of(path)
     }
 
-    assert [name for name in sorted(names) if name.startswith("reput_")] == []
+    # `python -m reput` is the command line, where that is installed.
+    assert [name for name in sorted(names) if name.startswith("reput_")] == ["reput_cli"]
 
 
 def test_every_requirement_has_its_pin() -> None:
@@ -182,6 +276,11 @@ def test_every_requirement_has_its_pin() -> None:
         *core["build-system"]["requires"],
         *core["project"]["dependencies"],
         *(item for items in core["project"]["optional-dependencies"].values() for item in items),
+        *(
+            item
+            for name in EXTRAS
+            for item in pyproject(ROOT / "extras" / name)["project"]["dependencies"]
+        ),
         *(item for items in groups.values() for item in items),
         *tox_section("tox")["requires"].split(),
     ]

@@ -10,9 +10,9 @@ import pytest
 from retentionlives import Life, check_left, crash_and_check
 
 import reput
-from reput.retention import RetentionConfig
+from reput.retention.config import RetentionConfig
 from reput.status import ReadStatus
-from reput.testing import ManualClock, PowerCuts, QuickDisk
+from reput_testing import ManualClock, PowerCuts, QuickDisk
 
 PLUGINS = ("consumequeue", "index")
 QUEUE_SECTION = {"units_per_file": 5}

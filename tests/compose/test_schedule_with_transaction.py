@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput.testing import ManualClock
 from reput_schedule import delayed
+from reput_testing import ManualClock
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from reput.testing import PluginContract
+from reput_testing import PluginContract
 
 
 class TestContract(PluginContract):

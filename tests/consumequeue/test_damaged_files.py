@@ -17,7 +17,7 @@ from damagedstores import SmallStore
 
 import reput
 from reput.errors import ReputError
-from reput.testing import fuzzing
+from reput_testing import fuzzing
 
 UNIT = struct.Struct(">qiq")
 QUEUES = (("T", 0), ("U", 1))
@@ -146,8 +146,8 @@ def test_queue_files_of_other_places_are_refused_or_passed_over(small):
 
 
 def test_a_record_that_states_an_absurd_queue_offset_harms_no_other(tmp_path):
-    from reput.layout import file_name
-    from reput.testing import SmallLog
+    from reput.files import file_name
+    from reput_testing import SmallLog
 
     for number, stated in enumerate([-1, -(2**63), 2**31, 2**40, 2**62, 2**63 - 1]):
         log = SmallLog(4096)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import reput
-from reput.layout import PROPERTY_LIGHT_QUEUE_OFFSETS, PROPERTY_LIGHT_QUEUES
-from reput.testing import Driver, FaultyDisk, QuickDisk, SmallLog, snapshot
+from reput.record.layout import PROPERTY_LIGHT_QUEUE_OFFSETS, PROPERTY_LIGHT_QUEUES
 from reput_consumequeue.layout import UNIT_DTYPE
 from reput_consumequeue.plugin import ConsumeQueueConfig, ConsumeQueuePlugin
+from reput_testing import Driver, FaultyDisk, QuickDisk, SmallLog, snapshot
 
 SMALL = {
     "commitlog": {"file_size": 4096, "preallocate": False},
@@ -64,7 +64,7 @@ def test_a_log_of_prepared_messages_makes_no_queue_at_all(tmp_path):
 
 
 def test_tags_codes_are_those_of_the_records(tmp_path):
-    from reput.hashing import java_string_hash
+    from reput.record import java_string_hash
 
     tags = ["TagA", None, "tag-中文", ""]
     log = SmallLog.of([reput.Message("T", b"", tags=tag) for tag in tags])

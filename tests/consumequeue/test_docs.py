@@ -15,14 +15,13 @@ import attrs
 import pytest
 
 import reput
-from reput.closerecord import CloseRecord
-from reput.encode import Encoder
-from reput.ids import offset_message_id, pack_host
-from reput.layout import HEADER_DTYPE
-from reput.manifest import Manifest
+from reput.dispatch.config import DispatchConfig
+from reput.dispatch.records.manifest import Manifest
+from reput.log import CloseRecord
 from reput.plugin import build_config
-from reput.policy import DispatchConfig
-from reput.view import MessageView
+from reput.record import Encoder, MessageView, pack_host
+from reput.record.ids import offset_message_id
+from reput.record.layout import HEADER_DTYPE
 from reput_consumequeue import ConsumeQueueConfig
 from reput_consumequeue.layout import UNIT_DTYPE
 
@@ -221,7 +220,7 @@ def test_a_ruler_stands_in_the_module_that_it_names(source, text):
 def test_every_ruler_of_a_format_is_on_the_page():
     modules = [
         path
-        for path in [*ROOT.glob("core/src/reput/*.py"), *ROOT.glob("plugins/*/src/*/*.py")]
+        for path in [*ROOT.glob("core/src/reput/**/*.py"), *ROOT.glob("plugins/*/src/*/*.py")]
         if "    +--" in path.read_text(encoding="utf-8")
     ]
 
@@ -272,7 +271,7 @@ def test_a_closed_store_has_the_files_of_the_page_and_no_other(tmp_path):
 
 def test_every_test_that_crash_safety_names_is_there():
     named = re.findall(r"`(test_\w+)`", text_of("docs/crash-safety.md"))
-    sources = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("core/src/reput/testing/*.py")]
+    sources = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("extras/testing/src/reput_testing/*.py")]
     known = {
         name
         for path in sources

@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from reput.disk import Disk, FilePool
-from reput.testing import FaultyDisk, QuickDisk
+from reput.files import Disk, FilePool
 from reput_consumequeue._files import FileSet, QueueFiles
 from reput_consumequeue._queue import ConsumeQueue
 from reput_consumequeue._recover import recover
 from reput_consumequeue.layout import UNIT, UNIT_SIZE
+from reput_testing import FaultyDisk, QuickDisk
 
 
 def _queue(root, units_per_file, disk=None):

@@ -10,8 +10,8 @@ import pytest
 import reput
 from reput.errors import MessageIllegalError
 from reput.status import ReadStatus
-from reput.testing import QuickDisk, ReadOnlyDisk, snapshot
 from reput_consumequeue.layout import UNIT_SIZE
+from reput_testing import QuickDisk, ReadOnlyDisk, snapshot
 
 SMALL = {"commitlog": {"file_size": 4096}, "consumequeue": {"units_per_file": 4}}
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from reput.cli.root import reput as command
-from reput.testing import ManualClock
+from reput_cli.root import reput as command
+from reput_testing import ManualClock
 
 CONFIG = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
 

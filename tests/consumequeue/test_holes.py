@@ -8,9 +8,9 @@ import pytest
 from damaged_logs import FILE_SIZE, damage, flip, killed, log_bytes, open_store, views
 
 import reput
-from reput.layout import RECORD_MIN_SIZE
+from reput.record.layout import RECORD_MIN_SIZE
 from reput.status import ReadStatus
-from reput.testing import snapshot
+from reput_testing import snapshot
 
 
 def _open(root, mode="w", **options):

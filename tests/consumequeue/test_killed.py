@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from reput.pluginset import installed
-from reput.testing import KillContract
+from reput.plugin import installed
+from reput_testing import KillContract
 
 pytestmark = pytest.mark.proof
 

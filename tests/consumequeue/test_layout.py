@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.hashing import java_string_hash
+from reput.record import java_string_hash
 from reput_consumequeue.layout import (
     PRE_BLANK_SIZE,
     UNIT_DTYPE,

@@ -13,7 +13,7 @@ COUNT = 10_000
 PROGRAM = """
 import json, os, resource, sys
 import reput
-from reput.testing import QuickDisk
+from reput_testing import QuickDisk
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 root, step, count = sys.argv[1], sys.argv[2], int(sys.argv[3])

@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 import reput
-from reput.testing import ManualClock, QuickDisk
 from reput_consumequeue.layout import UNIT_SIZE
+from reput_testing import ManualClock, QuickDisk
 
 UNITS = 4
 CONFIG = {

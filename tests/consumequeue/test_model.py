@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import reput
 from reput.status import ReadStatus
-from reput.testing import ManualClock, QuickDisk, ReadOnlyDisk
+from reput_testing import ManualClock, QuickDisk, ReadOnlyDisk
 
 TOPICS = st.sampled_from(["T", "orders", "%RETRY%group"])
 QUEUES = st.integers(0, 2)

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput.cli.catchingup import catch_up
 from reput.errors import PluginError
-from reput.rebuild.local import rebuild
-from reput.retention import RetentionConfig
+from reput.retention.config import RetentionConfig
 from reput.status import ReadStatus
-from reput.testing import ManualClock, QuickDisk
+from reput_cli.catchingup import catch_up
 from reput_consumequeue.layout import UNIT_SIZE
+from reput_rebuild.local import rebuild
+from reput_testing import ManualClock, QuickDisk
 
 SIZE = 4096
 UNITS = 4

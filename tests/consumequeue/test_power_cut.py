@@ -12,8 +12,8 @@ import pytest
 from crashlives import message, one
 
 import reput
-from reput.testing import CrashContract, PowerCuts, QuickDisk, Witness, place, snapshot
-from reput.testing.witness import messages_of
+from reput_testing import CrashContract, PowerCuts, QuickDisk, Witness, place, snapshot
+from reput_testing.witness import messages_of
 
 pytestmark = pytest.mark.proof
 

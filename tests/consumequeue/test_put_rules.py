@@ -13,11 +13,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reput.disk import FilePool
-from reput.testing import QuickDisk
+from reput.files import FilePool
 from reput_consumequeue._files import FileSet
 from reput_consumequeue._queue import ConsumeQueue
 from reput_consumequeue.layout import UNIT_SIZE
+from reput_testing import QuickDisk
 
 BLANK = struct.pack(">qiq", 0, 0x7FFFFFFF, 0)
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import reput
 from reput.errors import MessageIllegalError
 from reput.status import ReadStatus
-from reput.testing import Driver, QuickDisk, SmallLog, snapshot
 from reput_consumequeue.layout import UNIT_SIZE
 from reput_consumequeue.plugin import ConsumeQueueConfig, ConsumeQueuePlugin
+from reput_testing import Driver, QuickDisk, SmallLog, snapshot
 
 PER_FILE = 4
 SMALL = {"commitlog": {"file_size": 4096}, "consumequeue": {"units_per_file": PER_FILE}}

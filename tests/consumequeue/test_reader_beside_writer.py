@@ -8,9 +8,9 @@ import pytest
 
 import reput
 from reput.status import ReadStatus
-from reput.testing import Driver, QuickDisk, SmallLog
 from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
 from reput_consumequeue.layout import UNIT, UNIT_SIZE
+from reput_testing import Driver, QuickDisk, SmallLog
 
 
 def _driver(root, log, **options):

@@ -9,8 +9,8 @@ import pytest
 from besidewriters import check_queue, killed, look_between, open_still
 
 import reput
-from reput.progress import Progress, ProgressFile
-from reput.rebuild.local import rebuild
+from reput.log import Progress, ProgressFile
+from reput_rebuild.local import rebuild
 
 PLUGINS = ["consumequeue"]
 UNITS = 4

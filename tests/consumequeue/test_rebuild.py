@@ -11,9 +11,9 @@ import rebuildstores
 from rebuildstores import LOG, SPLIT
 
 import reput
+from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, PluginError, StoreLockedError, StoreNotFoundError
-from reput.manifest import Manifest
-from reput.rebuild.local import rebuild
+from reput_rebuild.local import rebuild
 
 CONFIG = {
     "commitlog": LOG,

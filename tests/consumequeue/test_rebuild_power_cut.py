@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 import reput
-from reput.rebuild.local import rebuild
-from reput.testing import QuickDisk, snapshot
-from reput.testing.powercuts import is_soak
-from reput.testing.simulateddisk import SimulatedDisk
+from reput_rebuild.local import rebuild
+from reput_testing import QuickDisk, snapshot
+from reput_testing.powercuts import is_soak
+from reput_testing.simulateddisk import SimulatedDisk
 
 pytestmark = pytest.mark.proof
 

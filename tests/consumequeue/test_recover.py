@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput.disk import FilePool
 from reput.errors import CorruptFileError, PluginError
-from reput.testing import QuickDisk, ReadOnlyDisk, snapshot
+from reput.files import FilePool
 from reput_consumequeue._files import FileSet
 from reput_consumequeue._queue import ConsumeQueue
 from reput_consumequeue._recover import correct_min_offset, recover, truncate
 from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE, pre_blank_units
+from reput_testing import QuickDisk, ReadOnlyDisk, snapshot
 
 PER_FILE = 4
 FILE_SIZE = PER_FILE * UNIT_SIZE

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput.disk import FilePool
-from reput.testing import ManualClock, QuickDisk
+from reput.files import FilePool
 from reput_consumequeue._files import FileSet
 from reput_consumequeue._queue import ConsumeQueue
 from reput_consumequeue._recover import correct_min_offset, recover
 from reput_consumequeue._time import offset_by_time
 from reput_consumequeue.layout import UNIT_SIZE, pre_blank_units
+from reput_testing import ManualClock, QuickDisk
 
 SMALL = {"commitlog": {"file_size": 4096}, "consumequeue": {"units_per_file": 4}}
 

@@ -17,14 +17,15 @@ import plaindecoder
 import pytest
 from decodertargets import compare, open_quickly, shown
 
-from reput.batch import FindingReason
-from reput.decode import Decoder
-from reput.encode import Encoder
 from reput.errors import MessageIllegalError
-from reput.layout import BLANK_MAGIC, INNER_BATCH, MAGIC_V1, MAGIC_V2, file_name
-from reput.message import Message
-from reput.multidispatch import inner_message_count
-from reput.topictable import TopicTable
+from reput.files.names import file_name
+from reput.record.batch import FindingReason
+from reput.record.decode import Decoder
+from reput.record.encoding.lightqueues import inner_message_count
+from reput.record.encoding.one import Encoder
+from reput.record.layout import BLANK_MAGIC, INNER_BATCH, MAGIC_V1, MAGIC_V2
+from reput.record.message import Message
+from reput.record.text.topics import TopicTable
 
 LENGTHS = [-(2**31), -1, 0, 1, 2, 90, 91, 127, 128, 255, 2**15 - 1, 2**15, 2**16, 2**31 - 1]
 FILE_SIZE = 65_536
@@ -148,7 +149,7 @@ HUGE = {
 _OPEN = """
 import resource, sys
 import reput
-from reput.testing.disks import QuickDisk
+from reput_testing.disks import QuickDisk
 with open("/proc/self/statm") as statm:
     used = int(statm.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)

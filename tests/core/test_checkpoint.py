@@ -4,9 +4,10 @@ import os
 
 import pytest
 
-from reput.checkpoint import AbortFile, Checkpoint
-from reput.disk import Disk
-from reput.progress import Progress, ProgressFile
+from reput.files.disk import Disk
+from reput.log.progress import Progress, ProgressFile
+from reput.log.recovery.checkpoint import Checkpoint
+from reput.store.abort import AbortFile
 
 VECTOR = bytes.fromhex(
     "0000018bcfe5687b0000018bcfe568640000018bcfe540f000000000000000000000000040000000"

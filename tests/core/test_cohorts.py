@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput.disk import Disk
+from reput.files.disk import Disk
 
 WINDOW = 8_192
 RECORD = 992  # bytes, of a message of 900

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput.columns import prepare_columns, prepare_messages
-from reput.encode import Encoder
 from reput.errors import MessageIllegalError
+from reput.record.encoding.many import prepare_columns, prepare_messages
+from reput.record.encoding.one import Encoder
 
 STORED = 1_700_000_000_000
 ENCODER = Encoder()

@@ -9,8 +9,8 @@ from shares import share
 
 import reput
 from reput.errors import CorruptFileError
-from reput.layout import file_name
-from reput.testing import QuickDisk
+from reput.files.names import file_name
+from reput_testing import QuickDisk
 
 pytestmark = pytest.mark.proof
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.batch import FindingReason
-from reput.decode import Decoder, End
-from reput.encode import Encoder
-from reput.ids import pack_host
-from reput.layout import BLANK_MAGIC, MAGIC_V1
-from reput.message import Message
-from reput.view import MessageView
+from reput.record.batch import FindingReason
+from reput.record.decode import Decoder, End
+from reput.record.encoding.one import Encoder
+from reput.record.ids import pack_host
+from reput.record.layout import BLANK_MAGIC, MAGIC_V1
+from reput.record.message import Message
+from reput.record.view import MessageView
 
 ENCODER = Encoder(pack_host("127.0.0.1", 10_911))
 MAGIC = MAGIC_V1.to_bytes(4, "big")

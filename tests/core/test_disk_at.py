@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from reput.disk import Disk, FilePool
 from reput.errors import DiskShutError, ReputError, UnsafePathError
-from reput.testing import FaultyDisk, QuickDisk, SimulatedDisk
+from reput.files.disk import Disk
+from reput.files.pool import FilePool
+from reput_testing import FaultyDisk, QuickDisk, SimulatedDisk
 
 CANARY = b"not a file of the store"
 

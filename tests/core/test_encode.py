@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from reput.batchbody import encode_batch, expand_batch
-from reput.encode import Encoder, check_topic
 from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
-from reput.ids import offset_message_id, pack_host, parse_message_id
-from reput.message import Message, encode_property_text
-from reput.view import MessageView
+from reput.record.encoding.one import Encoder, check_topic
+from reput.record.encoding.wirebatch import encode_batch, expand_batch
+from reput.record.ids import offset_message_id, pack_host, parse_message_id
+from reput.record.message import Message, encode_property_text
+from reput.record.view import MessageView
 
 
 def _vectors():

@@ -8,11 +8,11 @@ import pytest
 
 import reput
 from reput.errors import CreateMappedFileError, PutError, ServiceNotAvailableError
-from reput.testing import FaultyDisk, QuickDisk
-from reput.testing.faults import Faults
-from reput.testing.powercuts import PowerCuts
-from reput.testing.simulateddisk import FaultySimulatedDisk
-from reput.testing.witness import Witness, messages_of
+from reput_testing import FaultyDisk, QuickDisk
+from reput_testing.faults import Faults
+from reput_testing.powercuts import PowerCuts
+from reput_testing.simulateddisk import FaultySimulatedDisk
+from reput_testing.witness import Witness, messages_of
 
 pytestmark = pytest.mark.proof
 

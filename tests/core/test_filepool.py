@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from reput.disk import Disk, FilePool
+from reput.files.disk import Disk
+from reput.files.pool import FilePool
 
 
 class SlowDisk(Disk):

@@ -15,7 +15,7 @@ import pytest
 from damagedstores import SOAK, SmallStore, missing, wrong
 
 from reput.errors import ConfigError, CorruptFileError, PluginError, ReputError
-from reput.layout import CRC_PROPERTY_SIZE
+from reput.record.layout import CRC_PROPERTY_SIZE
 
 ALWAYS = (
     "abort",
@@ -128,7 +128,7 @@ def test_a_flipped_bit_of_a_small_file_costs_no_message(tmp_path, name, killed):
 
 def _lose_a_message(store):
     """Make the second record of the store one that was lost and filled."""
-    from reput.testing import snapshot
+    from reput_testing import snapshot
 
     offset = sorted(store.records)[1]
     name = "commitlog/" + f"{0:020d}"

@@ -12,8 +12,8 @@ from damaged_logs import FILE_SIZE, offsets, open_store
 
 import reput
 from reput.errors import CorruptFileError, CreateMappedFileError, ReputError
-from reput.layout import file_name
-from reput.testing import ReadOnlyDisk, open_files_under, snapshot
+from reput.files.names import file_name
+from reput_testing import ReadOnlyDisk, open_files_under, snapshot
 
 
 @pytest.fixture

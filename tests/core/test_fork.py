@@ -18,7 +18,7 @@ import pytest
 
 import reput
 from reput.errors import ForkedStoreError, StoreClosedError, StoreLockedError
-from reput.plugin import Plugin
+from reput.plugin.base import Plugin
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork"),

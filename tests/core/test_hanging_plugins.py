@@ -11,8 +11,8 @@ import pytest
 from openstores import is_written, plugin, put, state_of, until
 
 import reput
+from reput.dispatch.calls import PluginCalls
 from reput.errors import StoreLockedError
-from reput.plugincalls import PluginCalls
 
 CONFIG = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},

@@ -12,7 +12,7 @@ from openstores import is_written, plugin, put, state_of, until
 
 import reput
 from reput.errors import PluginError, PluginFlushError, ReadOnlyStoreError, StoreLockedError
-from reput.results import QueueInfo
+from reput.plugin.answers import QueueInfo
 
 QUICK = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
@@ -374,7 +374,7 @@ def test_a_plugin_that_hangs_while_it_is_opened_does_not_keep_the_store_from_ope
     tmp_path, monkeypatch
 ):
     gate, witness = Gate(), Witness()
-    monkeypatch.setattr("reput.pluginopening.OPEN_SECONDS", 0.1)
+    monkeypatch.setattr("reput.dispatch.opener.OPEN_SECONDS", 0.1)
 
     with open_with(tmp_path, plugin("hung", reput_recover=lambda self: gate()), witness) as store:
         assert "has not returned" in state_of(store, "hung").last_error

@@ -11,9 +11,9 @@ import pytest
 from javatexts import blocks, checksum, recorded
 
 import reput
-from reput.hashing import java_string_hash, java_string_hash_column
-from reput.javatext import java_text
-from reput.properties import TextColumn, parse_properties
+from reput.record.text.hashing import java_string_hash, java_string_hash_column
+from reput.record.text.java import java_text
+from reput.record.text.properties import TextColumn, parse_properties
 
 SURROGATES = (
     b"\xed\xa0",
@@ -78,17 +78,3 @@ def test_every_way_to_a_text_gives_the_same_one(tmp_path, data):
     assert codes == [view.tags_code] == [java_string_hash(text)]
     assert column == [text]
     assert TextColumn(*_columns([data])).tolist() == [text]
-
-
-@pytest.mark.parametrize("data", SURROGATES)
-def test_arrow_columns_have_the_same_text(data):
-    pytest.importorskip("pyarrow")
-    import pyarrow as pa
-
-    from reput.arrow.texts import as_text
-
-    assert as_text(pa.array([data, b"plain", None], pa.binary())).to_pylist() == [
-        java_text(data),
-        "plain",
-        None,
-    ]

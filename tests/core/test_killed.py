@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 import reput
-from reput.layout import BLANK_MAGIC, SIZE_AND_MAGIC
-from reput.testing import KillLoop, QuickDisk
-from reput.testing.killing import kill_count
+from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
+from reput_testing import KillLoop, QuickDisk
+from reput_testing.killing import kill_count
 
 pytestmark = pytest.mark.proof
 

@@ -4,7 +4,8 @@ import struct
 
 import numpy as np
 
-from reput import layout
+from reput.files.names import file_name
+from reput.record import layout
 
 
 def test_the_header_is_88_bytes_with_its_fields_where_the_format_puts_them():
@@ -73,5 +74,5 @@ def test_every_field_of_every_format_is_big_endian():
 
 
 def test_a_file_is_named_by_its_offset_in_twenty_digits():
-    assert layout.file_name(1_073_741_824) == "00000000001073741824"
-    assert layout.file_name(0) == "0" * 20
+    assert file_name(1_073_741_824) == "00000000001073741824"
+    assert file_name(0) == "0" * 20

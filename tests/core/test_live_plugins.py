@@ -13,10 +13,10 @@ import pytest
 from openstores import put, state_of, until
 
 import reput
+from reput.dispatch.records.states import PluginRecords
 from reput.errors import PluginError, PluginOrderError
-from reput.pluginrecord import PluginRecords
-from reput.progress import Progress, ProgressFile
-from reput.testing import FaultyDisk, KillPoints, QuickDisk
+from reput.log.progress import Progress, ProgressFile
+from reput_testing import FaultyDisk, KillPoints, QuickDisk
 
 CONFIG = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 5},

@@ -20,10 +20,10 @@ from damaged_logs import (
 )
 
 import reput
-from reput.batch import Finding, FindingReason
-from reput.disk import Disk
-from reput.losses import Loss, LossLedger
-from reput.testing import FaultyDisk, QuickDisk, snapshot
+from reput.files.disk import Disk
+from reput.log.losses import Loss, LossLedger
+from reput.record.batch import Finding, FindingReason
+from reput_testing import FaultyDisk, QuickDisk, snapshot
 
 
 def _written(root, sizes=(150,) * 40, **options):

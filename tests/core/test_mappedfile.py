@@ -4,10 +4,11 @@ import os
 
 import pytest
 
-from reput.disk import Disk, FilePool
 from reput.errors import CorruptFileError
-from reput.layout import file_name
-from reput.mappedfile import MappedFile, MappedFileQueue
+from reput.files.disk import Disk
+from reput.files.mapped import MappedFile, MappedFileQueue
+from reput.files.names import file_name
+from reput.files.pool import FilePool
 
 SIZE = 1024
 

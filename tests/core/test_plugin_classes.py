@@ -11,7 +11,7 @@ from strangeplugin import install_strange_plugin
 
 import reput
 from reput.errors import ConfigError, PluginError
-from reput.plugin import NoConfig
+from reput.plugin.base import NoConfig
 
 SMALL = {"commitlog": {"file_size": 4096}}
 

@@ -8,13 +8,14 @@ import pytest
 from openstores import plugin, put, state_of, until
 
 import reput
-from reput.disk import Disk, FilePool
+from reput.dispatch.calls import PluginCalls
 from reput.errors import PluginFlushError, StoreClosedError
-from reput.heartbeat import beating
-from reput.plugincalls import PluginCalls
-from reput.progress import ProgressFile
-from reput.sidebyside import side_by_side
-from reput.testing import QuickDisk
+from reput.files.disk import Disk
+from reput.files.heartbeat import beating
+from reput.files.pool import FilePool
+from reput.files.sidebyside import side_by_side
+from reput.log.progress import ProgressFile
+from reput_testing import QuickDisk
 
 CONFIG = {
     "commitlog": {

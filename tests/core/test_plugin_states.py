@@ -10,8 +10,8 @@ import pytest
 from openstores import plugin, put, state_of, until
 
 import reput
-from reput.disk import Disk
-from reput.progress import ProgressFile
+from reput.files.disk import Disk
+from reput.log.progress import ProgressFile
 
 CONFIG = {
     "commitlog": {

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reput.properties import PropertyColumns, encode_properties, parse_properties
+from reput.record.text.properties import PropertyColumns, encode_properties, parse_properties
 
 _PIECES = [b"a", b"TAGS", b"KEYS", b"ab", b"UNIQ_KEY", b"\x01", b"\x02", b"x" * 20, "é".encode()]
 texts = st.lists(st.sampled_from(_PIECES), max_size=12).map(b"".join)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from openstores import plugin
 
 import reput
-from reput.properties import encode_properties, parse_properties
-from reput.putinterest import PutInterest
+from reput.plugin.interest import PutInterest
+from reput.record.text.properties import encode_properties, parse_properties
 
 SMALL = {"commitlog": {"file_size": 65_536, "preallocate": False}}
 NAMES = st.sampled_from(["DELAY", "ELAY", "DELAYED", "region", "KEYS"])

@@ -23,7 +23,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput.layout import (
+import reput_testing
+from reput.record.layout import (
     CRC_PROPERTY_SIZE,
     FILLER_TOPIC,
     MAGIC_V1,
@@ -31,8 +32,8 @@ from reput.layout import (
     SIZE_AND_MAGIC,
     TRANSACTION_ROLLBACK,
 )
-from reput.testing import QuickDisk, copy_store
-from reput.testing.powercuts import is_soak
+from reput_testing import QuickDisk, copy_store
+from reput_testing.powercuts import is_soak
 
 UNFINISHED = SIZE_AND_MAGIC.pack(0, MAGIC_V1)
 SIZES = st.lists(st.integers(0, 900), min_size=1, max_size=40)
@@ -234,7 +235,7 @@ def test_a_wrong_size_that_leads_to_a_later_record_costs_none_in_between(tmp_pat
 
 def test_an_older_record_behind_damage_was_left_by_a_log_that_was_cut_there(tmp_path):
     # RocketMQ cuts a log without clearing it: what it cut stays behind what it writes next.
-    from reput.testing import ManualClock
+    from reput_testing import ManualClock
 
     clock = ManualClock()
     with open_store(tmp_path, clock=clock) as store:
@@ -301,7 +302,7 @@ def test_puts_go_on_behind_a_filled_hole(tmp_path):
 def test_a_reader_goes_on_behind_damage_and_changes_nothing(tmp_path):
     places = _written(tmp_path, [200] * 40)
     flip(tmp_path, places[7].physical_offset + 90)
-    before = reput.testing.snapshot(tmp_path)
+    before = reput_testing.snapshot(tmp_path)
 
     with open_store(tmp_path, "r") as store:
         assert offsets(store) == [each.physical_offset for each in places if each is not places[7]]
@@ -311,7 +312,7 @@ def test_a_reader_goes_on_behind_damage_and_changes_nothing(tmp_path):
     assert hole.start_offset == loss.start_offset == places[7].physical_offset
     assert loss.action == "skipped"
     assert [each.physical_offset for each in findings] == [places[7].physical_offset]
-    assert reput.testing.snapshot(tmp_path) == before
+    assert reput_testing.snapshot(tmp_path) == before
 
 
 def test_a_reader_that_follows_a_writer_goes_on_behind_damage(tmp_path):
@@ -500,8 +501,8 @@ def test_a_hole_may_be_as_small_as_a_record(tmp_path):
 def test_a_filler_has_the_size_that_is_asked_for_and_is_sound(size, record_crc):
     import numpy as np
 
-    from reput.decode import Decoder
-    from reput.encode import encode_filler
+    from reput.record.decode import Decoder
+    from reput.record.encoding.one import encode_filler
 
     record = encode_filler(size, 1000, 5, b'{"a":1}', bytes(8), record_crc=record_crc)
 

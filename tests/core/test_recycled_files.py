@@ -8,9 +8,9 @@ import pytest
 from damaged_logs import FILE_SIZE, killed, open_store, views
 
 import reput
-from reput.layout import file_name
-from reput.testing import ManualClock
-from reput.testing.clock import NOON
+from reput.files.names import file_name
+from reput_testing import ManualClock
+from reput_testing.clock import NOON
 
 HOUR = 3_600_000
 

@@ -19,14 +19,14 @@ from retainedstores import (
 )
 
 import reput
+from reput.dispatch.records.manifest import Manifest
 from reput.errors import (
     ConfigError,
     OffsetOutOfRangeError,
     ReadOnlyStoreError,
 )
-from reput.manifest import Manifest
-from reput.retention import RetentionConfig
-from reput.testing import ManualClock, QuickDisk, snapshot
+from reput.retention.config import RetentionConfig
+from reput_testing import ManualClock, QuickDisk, snapshot
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -23,9 +23,9 @@ from reput.errors import (
     DiskFullError,
     PluginError,
 )
-from reput.retention import RetentionConfig
+from reput.retention.config import RetentionConfig
 from reput.status import PutStatus
-from reput.testing import FaultyDisk, ManualClock, QuickDisk
+from reput_testing import FaultyDisk, ManualClock, QuickDisk
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

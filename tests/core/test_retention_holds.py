@@ -18,9 +18,9 @@ from retainedstores import (
 )
 
 import reput
-from reput.retention import RetentionConfig
-from reput.retentionholds import LiveHolds
-from reput.testing import ManualClock
+from reput.retention.config import RetentionConfig
+from reput.retention.holds import LiveHolds
+from reput_testing import ManualClock
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -298,7 +298,7 @@ def test_after_a_crash_behind_the_removal_plugins_are_told_by_the_next_writer(
 
 
 def test_a_warning_is_given_once_as_long_as_the_same_ones_hold(tmp_path, caplog):
-    caplog.set_level(logging.WARNING, "reput.cleaning")
+    caplog.set_level(logging.WARNING, "reput.retention.service")
     plugin = Notes(needs=0)
     with open_with(tmp_path, plugin, max_bytes=SIZE) as store:
         fill(store, 3)

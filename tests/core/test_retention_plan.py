@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.diskspace import Space, spaces_of
 from reput.errors import ConfigError
-from reput.plugin import build_config
-from reput.retention import ROCKETMQ, RetentionConfig, hour_of
-from reput.retentionplan import Hold, LogFiles, decide
-from reput.testing import QuickDisk
+from reput.plugin.base import build_config
+from reput.retention.config import ROCKETMQ, RetentionConfig, hour_of
+from reput.retention.diskspace import Space, spaces_of
+from reput.retention.plan import Hold, LogFiles, decide
+from reput_testing import QuickDisk
 
 SIZE = 1_000
 NOW = 1_700_049_600_000  # 2023-11-15 12:00 UTC
@@ -172,7 +172,7 @@ def test_each_disk_of_a_store_is_looked_at_once(tmp_path):
 
 
 def test_the_systems_disk_says_how_full_it_is(tmp_path):
-    from reput.disk import Disk
+    from reput.files.disk import Disk
 
     used, available = Disk().usage(str(tmp_path))
 

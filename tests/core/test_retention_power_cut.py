@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from retentionlives import Life, check_left, crash_and_check
 
-from reput.testing import PowerCuts
+from reput_testing import PowerCuts
 
 pytestmark = pytest.mark.proof
 

@@ -13,11 +13,11 @@ import pytest
 from interrupts import Interrupts, interrupt, interrupted
 
 import reput
+from reput.dispatch.calls import PluginCalls
 from reput.errors import ReputError, ServiceNotAvailableError
-from reput.plugin import Plugin
-from reput.plugincalls import PluginCalls
-from reput.retention import RetentionConfig
-from reput.testing import QuickDisk
+from reput.plugin.base import Plugin
+from reput.retention.config import RetentionConfig
+from reput_testing import QuickDisk
 
 pytestmark = pytest.mark.skipif(
     sys.version_info >= (3, 13),

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import reput
-from reput.batchbody import encode_batch
-from reput.disk import Disk
 from reput.errors import (
     ConfigError,
     CreateMappedFileError,
@@ -28,6 +26,8 @@ from reput.errors import (
     StoreLockedError,
     StoreNotFoundError,
 )
+from reput.files.disk import Disk
+from reput.record.encoding.wirebatch import encode_batch
 
 SMALL = {"commitlog": {"file_size": 4096}}
 

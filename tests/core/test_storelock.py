@@ -13,13 +13,13 @@ import textwrap
 import pytest
 
 import reput
-from reput.disk import Disk
 from reput.errors import StoreLockedError
-from reput.storelock import StoreLock
+from reput.files.disk import Disk
+from reput.store.lock import StoreLock
 
 HOLD = """
-    from reput.disk import Disk
-    from reput.storelock import StoreLock
+    from reput.files.disk import Disk
+    from reput.store.lock import StoreLock
     StoreLock(sys.argv[1] + '/lock', sys.argv[1], Disk()).acquire()
 """
 HOLD_AS_JAVA = """

@@ -7,9 +7,11 @@ import pytest
 from damaged_logs import FILE_SIZE, damage, killed, ledger, log_bytes, offsets, open_store
 
 import reput
-from reput.decode import Decoder
-from reput.layout import PROPERTIES_SIZE_MAX
-from reput.tornproperties import SECTOR_SIZE, torn_rows
+import reput_testing
+from reput.log.recovery.torn import torn_rows
+from reput.record.decode import Decoder
+from reput.record.layout import PROPERTIES_SIZE_MAX
+from reput.record.torn import SECTOR_SIZE
 
 
 def written(root, *lengths):
@@ -135,14 +137,14 @@ def test_a_reader_passes_over_it_and_changes_nothing(tmp_path):
     places = written(tmp_path, 1_200, 1_200)
     (at, *_) = sectors_of_properties(tmp_path, places[0])
     damage(tmp_path, at, bytes(SECTOR_SIZE))
-    before = reput.testing.snapshot(tmp_path)
+    before = reput_testing.snapshot(tmp_path)
 
     with open_store(tmp_path, "r") as store:
         assert offsets(store) == [places[1].physical_offset]
         (loss,) = store.losses()
 
     assert loss.action == "skipped"
-    assert reput.testing.snapshot(tmp_path) == before
+    assert reput_testing.snapshot(tmp_path) == before
 
 
 def test_rocketmq_believes_it(tmp_path):

@@ -10,9 +10,9 @@ from openstores import plugin, state_of, until
 
 import reput
 from reput.errors import PluginError, ServiceNotAvailableError
-from reput.results import ReadResult
+from reput.plugin.answers import ReadResult
 from reput.status import ReadStatus
-from reput.testing import ManualClock
+from reput_testing import ManualClock
 
 QUICK = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},

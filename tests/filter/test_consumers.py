@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 import reput
 import reput_filter
 from reput.errors import ConfigError
-from reput.message import Message
-from reput.testing import Driver, ManualClock, PluginContract, SmallLog
+from reput.record import Message
 from reput_filter._file import decode, encode
 from reput_filter.bloom import BloomFilter
 from reput_filter.consumers import Consumers
 from reput_filter.plugin import FilterConfig, FilterPlugin
 from reput_filter.registered import RegisteredFilter, RetryFilter, group_of
+from reput_testing import Driver, ManualClock, PluginContract, SmallLog
 
 NOW = 1_700_000_000_000
 

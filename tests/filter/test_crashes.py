@@ -9,9 +9,9 @@ from fixed_filters import FixedFilters, extend_units, with_bit_maps
 
 import reput
 import reput_filter
-from reput.testing import CrashContract, KillContract, PowerCuts, QuickDisk, Witness
-from reput.testing.killplan import PluginSource
 from reput_filter import RegisteredFilter
+from reput_testing import CrashContract, KillContract, PowerCuts, QuickDisk, Witness
+from reput_testing.killplan import PluginSource
 
 pytest.importorskip("reput_consumequeue")
 pytestmark = pytest.mark.proof

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import reput_filter
-from reput.hashing import java_string_hash
+from reput.record import java_string_hash
 from reput_filter.bloom import BloomFilter, murmur3_64
 
 VECTORS = Path(__file__).parents[1] / "golden" / "rocketmq-4.8.0" / "vectors.jsonl.gz"

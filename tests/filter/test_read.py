@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import reput
 import reput_filter
 from reput.errors import NoReaderError
-from reput.hashing import java_string_hash
+from reput.record import java_string_hash
 from reput.status import ReadStatus
 
 pytest.importorskip("reput_consumequeue")

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 
 import reput
-from reput.testing import PluginContract, strategies
+from reput_testing import PluginContract, strategies
 
 
 class TestContract(PluginContract):

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pytest
 
 import reput
-from reput.testing import CrashContract, KillContract
 from reput_index import IndexPlugin
+from reput_testing import CrashContract, KillContract
 
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reput.disk import Disk, FilePool
+from reput.files import Disk, FilePool
 from reput_index._files import IndexFiles
 from reput_index._header import Geometry, Header
 from reput_index._keys import Keys

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput.disk import Disk
-from reput.testing import Driver, SmallLog
+from reput.files import Disk
 from reput_index import IndexConfig, IndexPlugin
 from reput_index._geometry import guess_geometry
 from reput_index._header import Geometry
+from reput_testing import Driver, SmallLog
 
 
 def log_of(count):

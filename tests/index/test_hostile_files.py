@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import reput
 from reput.errors import CorruptFileError
-from reput.testing import Driver, SmallLog
 from reput_index import IndexConfig, IndexPlugin
 from reput_index._keys import hash_of
 from reput_index.layout import HEADER_SIZE, ITEM_SIZE, SLOT_SIZE
+from reput_testing import Driver, SmallLog
 
 SLOTS, ITEMS = 3, 200
 FIRST, LAST = -(1 << 63), (1 << 63) - 1

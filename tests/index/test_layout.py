@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reput.disk import Disk, FilePool
-from reput.hashing import java_string_hash
+from reput.files import Disk, FilePool
+from reput.record import java_string_hash
 from reput_index._files import IndexFiles
 from reput_index._header import Geometry, Header
 from reput_index._keys import Keys, hash_of

@@ -8,9 +8,9 @@ import pytest
 
 import reput
 import reput_index._query as query_module
-from reput.disk import Disk
-from reput.testing import Driver, SmallLog
+from reput.files import Disk
 from reput_index import IndexConfig, IndexPlugin
+from reput_testing import Driver, SmallLog
 
 COUNT = 4_000
 FIRST, LAST = -(1 << 63), (1 << 63) - 1

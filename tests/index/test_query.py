@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import reput
 from reput.errors import NoReaderError
-from reput.testing import Driver, ManualClock, SmallLog
 from reput_index import IndexConfig, IndexPlugin
+from reput_testing import Driver, ManualClock, SmallLog
 
 # All of the first five have the same Java hash.
 WORDS = ["AaAa", "BBBB", "AaBB", "BBAa", "k", "k1", "订单", "😀", "x" * 40]

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from rebuildstores import LOG, SPLIT
 
 import reput
-from reput.manifest import Manifest
-from reput.rebuild import NotSplittableError, Split, plan_splits, read_split
-from reput.rebuild.local import rebuild
-from reput.testing import snapshot
+from reput.dispatch.records.manifest import Manifest
+from reput.log import Split, plan_splits, read_split
+from reput.plugin import NotSplittableError
 from reput_index._header import Geometry
 from reput_index._shards import IndexBuilder, SplitKeys
+from reput_rebuild.local import rebuild
+from reput_testing import snapshot
 
 CONFIG = {
     "commitlog": LOG,

@@ -10,7 +10,7 @@ from damaged_logs import killed
 from java_store import COMMITLOG_SIZE, JavaStore, Row
 from samples import CASES, consume_queue_files, expected, in_order
 
-from reput.layout import file_name
+from reput.files import file_name
 
 COUNT = 700
 LOST = (100, 101, 102, 250, 400, 520)

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from javatexts import blocks, checksum, java_texts, recorded
 
-from reput.javatext import java_text
+from reput.record import java_text
 
 pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java")
 

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from reput.cli.root import reput as command
-from reput.clock import system_clock
+from reput.files import system_clock
+from reput_cli.root import reput as command
 from reput_schedule import delayed
 
 

@@ -6,8 +6,8 @@ import pytest
 from delayedstores import SECOND, Delayed
 
 import reput
-from reput.testing import ManualClock, copy_store
 from reput_schedule import SchedulePlugin
+from reput_testing import ManualClock, copy_store
 
 
 class Picky(SchedulePlugin):

@@ -7,7 +7,7 @@ import errno
 import pytest
 from delayedstores import SECOND, Delayed
 
-from reput.testing import FaultyDisk, ManualClock
+from reput_testing import FaultyDisk, ManualClock
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 import reput
-from reput.message import Message
-from reput.testing import ManualClock
+from reput.record import Message
+from reput_testing import ManualClock
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 LEVELS = {"delay_levels": "1s 2s 4s"}

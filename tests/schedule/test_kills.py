@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 from delayedstores import SECOND, Delayed
 
-from reput.testing import KillPoints, ManualClock, copy_store
-from reput.testing.powercuts import is_soak
+from reput_testing import KillPoints, ManualClock, copy_store
+from reput_testing.powercuts import is_soak
 
 
 def a_flush(delayed):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import reput
-from reput.testing import ManualClock, QuickDisk
 from reput_schedule import delayed
+from reput_testing import ManualClock, QuickDisk
 
 LEVELS = "1s 3s 10s 5m"
 DELAYS = (1_000, 3_000, 10_000, 300_000)

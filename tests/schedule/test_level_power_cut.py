@@ -7,9 +7,9 @@ from collections import Counter
 import attrs
 
 import reput
-from reput.testing import ManualClock, PowerCuts, QuickDisk
-from reput.testing.clock import NOON
 from reput_schedule import delayed
+from reput_testing import ManualClock, PowerCuts, QuickDisk
+from reput_testing.clock import NOON
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 CONFIG = {

@@ -10,9 +10,9 @@ import pytest
 
 import reput
 from reput.errors import CreateMappedFileError
-from reput.testing import ManualClock, QuickDisk
 from reput_schedule import delayed
 from reput_schedule._levelstate import DelayState
+from reput_testing import ManualClock, QuickDisk
 
 FILE_SIZE = 65_536
 

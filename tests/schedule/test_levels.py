@@ -7,10 +7,10 @@ import pytest
 
 import reput
 from reput.errors import ConfigError, MessageIllegalError
-from reput.layout import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from reput.testing import ManualClock, QuickDisk
+from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from reput_schedule import DelayLevels, delayed
 from reput_schedule._propertytext import java_map_order
+from reput_testing import ManualClock, QuickDisk
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 HOUR = 3_600_000

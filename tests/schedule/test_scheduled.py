@@ -6,7 +6,7 @@ import pytest
 from delayedstores import LEVEL_MS, SECOND, Delayed
 
 import reput
-from reput.testing import ManualClock, copy_store
+from reput_testing import ManualClock, copy_store
 
 
 @pytest.fixture(params=["never flushed", "flushed", "flushed and delivered"])

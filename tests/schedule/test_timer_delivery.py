@@ -7,10 +7,10 @@ import pytest
 from timerstores import DAY, TimerStore
 
 from reput.errors import ConfigError, PropertiesSizeError, PutError
-from reput.message import Message
+from reput.record import Message
 from reput.status import PutStatus
-from reput.testing.clock import ManualClock
 from reput_schedule.timer import TimerIllegalError, TimerOptions
+from reput_testing.clock import ManualClock
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import reput_schedule.timerlayout as layout
-from reput.hashing import java_string_hash
+from reput.record import java_string_hash
 from reput_schedule._timerput import rounded
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from timerstores import DAY, TimerStore, copy_sparsely
 
 import reput
 from reput.errors import CorruptFileError
-from reput.message import Message
+from reput.record import Message
 from reput_schedule._timerwheel import Wheel
 
 LOG = "timerlog/00000000000000000000"

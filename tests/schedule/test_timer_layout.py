@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timerstores import TimerStore
 
-from reput.hashing import java_string_hash
-from reput.properties import TextColumn
+from reput.record import TextColumn, java_string_hash
 from reput_schedule._timerplace import numbers_of, place
 from reput_schedule._timerput import rounded
 from reput_schedule._timerstate import Check, Reached, decode_check, encode_check

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.testing.powercuts import is_soak
+from reput_testing.powercuts import is_soak
 
 PROGRAM = """
 import json, resource, sys
@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import numpy as np
 from timerstores import TimerStore, DAY
-from reput.message import Message
+from reput.record import Message
 
 COUNT, PER_PUT = int(sys.argv[3]), 10_000
 

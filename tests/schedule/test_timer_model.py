@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from timerstores import DAY, TimerStore
 
-from reput.testing.powercuts import is_soak
 from reput_schedule._timerput import rounded
+from reput_testing.powercuts import is_soak
 
 PRECISION = 1000
 DELAYS = st.one_of(

@@ -11,7 +11,7 @@ import pyarrow.fs
 import pytest
 from sparkstores import messages_of
 
-from reput.disk import Disk
+from reput.files import Disk
 from reput_spark import ReadOptions
 from reput_spark.logs import arrowdisk
 from reput_spark.logs.arrowdisk import ArrowDisk, LocalDisk, disk_of

@@ -24,16 +24,16 @@ from pyspark.sql.functions import udf
 from sparkcluster import Cluster, kill_own_worker
 
 import reput
-from reput.arrow import to_arrow
-from reput.rebuild.driver import run_rebuild
-from reput.rebuild.engine import LocalEngine
-from reput.testing import snapshot
+from reput_arrow import to_arrow
+from reput_rebuild.driver import run_rebuild
+from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError, local_session, read
 from reput_spark.jobs.engine import SparkEngine
 from reput_spark.jobs.export import export
 from reput_spark.jobs.stats import stats
 from reput_spark.jobs.verify import verify
 from reput_spark.source import LogReader, ReputDataSource
+from reput_testing import snapshot
 
 pytestmark = [
     pytest.mark.proof,
@@ -282,8 +282,8 @@ def test_export(killing, made, expected, tmp_path):
 def test_compact(killing, tmp_path):
     from compactedstores import files_of, many, open_store, put
 
-    from reput.testing import ManualClock
     from reput_spark.jobs.compact import compact_with
+    from reput_testing import ManualClock
 
     with open_store(tmp_path / "store", ManualClock()) as store:
         put(store, many(400, 40))

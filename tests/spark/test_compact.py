@@ -16,13 +16,13 @@ pytest.importorskip("pyspark")
 from compactedstores import files_of, many, open_store, put
 
 import reput
-from reput.cli.root import reput as command
 from reput.errors import PluginError, StoreLockedError, StoreNotFoundError
-from reput.rebuild.engine import LocalEngine
-from reput.testing import ManualClock
+from reput_cli.root import reput as command
+from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
 from reput_spark.jobs.compact import compact, compact_with
 from reput_spark.jobs.engine import SparkEngine
+from reput_testing import ManualClock
 
 OLD = "compaction/compactionLog/t/0/00000000000000000000"
 

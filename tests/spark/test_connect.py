@@ -14,9 +14,9 @@ import pytest
 from sparkstores import messages_of
 
 import reput
-from reput.testing import snapshot
 from reput_spark import SparkReputError
 from reput_spark.setup.session import prepare_environment
+from reput_testing import snapshot
 
 pytestmark = pytest.mark.proof
 

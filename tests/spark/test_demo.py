@@ -16,8 +16,8 @@ from click.testing import CliRunner
 pytest.importorskip("pyspark")
 
 import reput
-from reput.cli.exitcodes import ExitCode
-from reput.cli.root import reput as command
+from reput_cli.exitcodes import ExitCode
+from reput_cli.root import reput as command
 from reput_spark.cli.aside import stderr_aside
 from reput_spark.jobs import rebuild as jobs_rebuild
 from reput_spark.setup import session as sessions

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from sparkstores import fill, messages_of
 
 import reput
-from reput.cli.exitcodes import ExitCode
-from reput.cli.root import reput as command
-from reput.rebuild.engine import LocalEngine
+from reput_cli.exitcodes import ExitCode
+from reput_cli.root import reput as command
+from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
 from reput_spark.cli import spark as spark_command
 from reput_spark.jobs.export import export

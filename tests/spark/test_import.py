@@ -25,7 +25,7 @@ def exported(root, target, engine):
 
 @pytest.fixture
 def engine():
-    from reput.rebuild.engine import LocalEngine
+    from reput_rebuild.engine import LocalEngine
 
     return LocalEngine(1)
 

@@ -11,7 +11,7 @@ from sparkstores import FILE_SIZE, fill, messages_of
 
 import reput
 from reput.errors import CorruptFileError
-from reput.layout import file_name
+from reput.files import file_name
 from reput_spark import SparkReputError
 from reput_spark.logs.arrowdisk import above, below
 from reput_spark.logs.places import COMMIT_LOG, LogPlace, find_logs, open_log

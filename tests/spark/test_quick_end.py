@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 import reput
-from reput.rebuild.engine import LocalEngine
+from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
 from reput_spark.jobs.verify import verify
 from reput_spark.logs import places as logs

@@ -11,7 +11,7 @@ import pytest
 from sparkstores import FILE_SIZE, forged_store, messages_of
 
 import reput
-from reput.arrow import COLUMNS, to_arrow
+from reput_arrow import COLUMNS, to_arrow
 from reput_spark import ReadOptions, SparkReputError, code_of
 from reput_spark.reading.tasks import plan_tasks, read_task
 from reput_spark.schema import arrow_schema, spark_schema

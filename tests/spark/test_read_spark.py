@@ -17,7 +17,7 @@ from pyspark.sql.functions import lit
 from sparkstores import forged_store, messages_of
 
 import reput
-from reput.arrow import COLUMNS, to_arrow
+from reput_arrow import COLUMNS, to_arrow
 from reput_spark import SparkReputError, code_of, read
 
 GOLDEN = ["basic", "slow", "v6", "transaction", "delay", "ext"]

@@ -15,9 +15,9 @@ import pytest
 
 import reput
 from reput.errors import PluginError, StoreLockedError, StoreNotFoundError
-from reput.rebuild import local
-from reput.rebuild.driver import run_rebuild
-from reput.testing import snapshot
+from reput_rebuild import local
+from reput_rebuild.driver import run_rebuild
+from reput_testing import snapshot
 
 pytest.importorskip("pyspark")
 

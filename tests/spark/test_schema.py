@@ -13,7 +13,7 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from reput.arrow import COLUMNS, schema_of
+from reput_arrow import COLUMNS, schema_of
 from reput_spark import SparkReputError
 from reput_spark.schema import arrow_schema, spark_schema
 

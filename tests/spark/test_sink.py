@@ -12,9 +12,8 @@ import pytest
 from sinkrows import QUERY, bodies_of, expected, options_of, rows_of, segments_of, sink_of
 
 import reput
-from reput.disk import Disk
 from reput.errors import CorruptFileError
-from reput.testing.disks import FaultyDisk
+from reput.files import Disk
 from reput_spark import SparkReputError
 from reput_spark.sink.options import SinkOptions
 from reput_spark.sink.segments import (
@@ -25,6 +24,7 @@ from reput_spark.sink.segments import (
     read_segment,
     write_segment,
 )
+from reput_testing.disks import FaultyDisk
 
 
 def files_in(root):

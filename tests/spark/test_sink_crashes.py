@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from sinkrows import FILE_SIZE, QUERY, bodies_of, expected, options_of, rows_of, sink_of
 
 import reput
-from reput.disk import Disk
-from reput.testing import PowerCuts
-from reput.testing.powercuts import is_soak
-from reput.testing.simulateddisk import SimulatedDisk
+from reput.files import Disk
 from reput_spark.sink.matching import found_rows
 from reput_spark.sink.segments import TaskFacts, write_segment
+from reput_testing import PowerCuts
+from reput_testing.powercuts import is_soak
+from reput_testing.simulateddisk import SimulatedDisk
 
 COUNTS = (4, 3)
 TWINS = 2

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from sinkrows import QUERY, options_of, sink_of
 
 import reput
-from reput.disk import Disk
-from reput.testing.disks import FaultyDisk
+from reput.files import Disk
 from reput_spark.sink import matching
 from reput_spark.sink.matching import found_rows
 from reput_spark.sink.segments import TaskFacts, write_segment
+from reput_testing.disks import FaultyDisk
 
 MAP = pa.map_(pa.string(), pa.string())
 BORN = 7

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from sparkstores import fill, forged_store, messages_of
 
 import reput
-from reput.cli.root import reput as command
-from reput.rebuild import plan_splits
-from reput.rebuild.engine import LocalEngine
+from reput.log import plan_splits
+from reput_cli.root import reput as command
+from reput_rebuild.engine import LocalEngine
 
 pytest.importorskip("pyarrow")
 

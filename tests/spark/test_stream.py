@@ -13,7 +13,7 @@ import pytest
 from sparkstores import FILE_SIZE, fill, messages_of
 
 import reput
-from reput.arrow import schema_of
+from reput_arrow import schema_of
 from reput_spark import SparkReputError
 from reput_spark.streaming import growing as streamlogs
 from reput_spark.streaming import planning as streamplanning

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sparkstores import fill, forged_store
 
 import reput
-from reput.cli.exitcodes import ExitCode
-from reput.cli.root import reput as command
-from reput.rebuild import plan_splits
-from reput.rebuild.engine import LocalEngine
+from reput.log import plan_splits
+from reput_cli.exitcodes import ExitCode
+from reput_cli.root import reput as command
+from reput_rebuild.engine import LocalEngine
 
 pytest.importorskip("pyarrow")
 

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from reput.cli.exitcodes import ExitCode
-from reput.cli.root import reput as command
-from reput.rebuild.engine import LocalEngine
+from reput_cli.exitcodes import ExitCode
+from reput_cli.root import reput as command
+from reput_rebuild.engine import LocalEngine
 
 pytest.importorskip("pyarrow")
 

@@ -25,9 +25,9 @@ from writtenstores import (
 )
 
 import reput
-from reput.arrow import check_schema, columns_of, to_arrow
-from reput.disk import Disk
-from reput.rebuild.engine import LocalEngine
+from reput.files import Disk
+from reput_arrow import check_schema, columns_of, to_arrow
+from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
 from reput_spark.writing import publishing, segments
 from reput_spark.writing.driver import commit_write, intent_of, publish_write

@@ -11,12 +11,9 @@ import pytest
 from writtenstores import FILE_SIZE, NOW, bodies_of, planned, rows_of, table_of, write, written
 
 import reput
-from reput.arrow import columns_of
-from reput.disk import Disk
-from reput.rebuild.engine import LocalEngine
-from reput.testing import PowerCuts
-from reput.testing.powercuts import is_soak
-from reput.testing.simulateddisk import SimulatedDisk
+from reput.files import Disk
+from reput_arrow import columns_of
+from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
 from reput_spark.writing import intents
 from reput_spark.writing import standing as stands
@@ -25,6 +22,9 @@ from reput_spark.writing.intents import Intent, load_writes
 from reput_spark.writing.publishing import publish
 from reput_spark.writing.settling import take_back
 from reput_spark.writing.staging import STALE_MS, is_vacant, spark_directory, sweep
+from reput_testing import PowerCuts
+from reput_testing.powercuts import is_soak
+from reput_testing.simulateddisk import SimulatedDisk
 
 
 class Killed(BaseException):

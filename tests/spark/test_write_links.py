@@ -9,8 +9,8 @@ import pytest
 from sinkrows import QUERY, segments_of, sink_of
 from writtenstores import bodies_of, planned, rows_of, write, written
 
-from reput.disk import Disk
 from reput.errors import UnsafePathError
+from reput.files import Disk
 from reput_spark import SparkReputError
 from reput_spark.sink.segments import directory_of
 from reput_spark.writing.driver import abort_write, commit_write

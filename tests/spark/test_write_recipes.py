@@ -9,8 +9,8 @@ import pytest
 from writtenstores import table_of
 
 import reput
-from reput.arrow import INPUT_COLUMNS
-from reput.rebuild.engine import LocalEngine
+from reput_arrow import INPUT_COLUMNS
+from reput_rebuild.engine import LocalEngine
 from reput_spark.writing.options import WRITE_OPTIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-writing.md"

@@ -6,10 +6,10 @@ import os
 import traceback
 
 import reput
-from reput.progress import ProgressFile
+from reput.log import ProgressFile
 from reput.status import ReadStatus
-from reput.testing import ManualClock, QuickDisk
-from reput.testing.killpoints import KillPoints, copy_store
+from reput_testing import ManualClock, QuickDisk
+from reput_testing.killpoints import KillPoints, copy_store
 
 
 def open_still(root, config, plugins, disk=None, clock=None):

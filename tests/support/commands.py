@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
-from reput.cli.root import reput as command
+from reput_cli.root import reput as command
 
 
 class Outcome(NamedTuple):

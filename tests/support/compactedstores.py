@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 
 import reput
-from reput.testing import ManualClock, QuickDisk, snapshot
+from reput_testing import ManualClock, QuickDisk, snapshot
 
 SIZES = {"topics": ["t", "u"], "log_file_size": 1200, "queue_file_size": 200}
 

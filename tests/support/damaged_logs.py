@@ -6,8 +6,8 @@ import json
 import os
 
 import reput
-from reput.layout import FILLER_TOPIC
-from reput.testing import ManualClock, QuickDisk
+from reput.record.layout import FILLER_TOPIC
+from reput_testing import ManualClock, QuickDisk
 
 FILE_SIZE = 4096
 

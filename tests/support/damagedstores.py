@@ -10,7 +10,7 @@ from shares import share
 
 import reput
 from reput.errors import ReputError
-from reput.testing import ManualClock, QuickDisk, place, snapshot
+from reput_testing import ManualClock, QuickDisk, place, snapshot
 
 FILE_SIZE = 512
 SOAK = bool(os.environ.get("REPUT_SOAK"))

@@ -18,28 +18,32 @@ import numpy as np
 import plaindecoder
 
 import reput
-from reput.batchbody import encode_batch, expand_batch
-from reput.checkpoint import Checkpoint
-from reput.closerecord import CloseRecord
-from reput.decode import Decoder, End
-from reput.encode import Encoder
+from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, MessageIllegalError, ReputError
-from reput.ids import offset_message_id, parse_message_id
-from reput.layout import (
+from reput.log import Checkpoint, CloseRecord, LossLedger, Progress, ProgressFile
+from reput.record import (
+    Decoder,
+    Encoder,
+    End,
+    Message,
+    MessageView,
+    PropertyColumns,
+    inner_message_count,
+    light_queue_names,
+    parse_message_id,
+    parse_properties,
+)
+from reput.record.encoding.lightqueues import with_light_queue_offsets
+from reput.record.encoding.wirebatch import encode_batch, expand_batch
+from reput.record.ids import offset_message_id
+from reput.record.layout import (
     BLANK_MAGIC,
     FILLER_TOPIC,
     INNER_BATCH,
     SIZE_AND_MAGIC,
     TRANSACTION_ROLLBACK,
 )
-from reput.losses import LossLedger
-from reput.manifest import Manifest
-from reput.message import Message
-from reput.multidispatch import inner_message_count, light_queue_names, with_light_queue_offsets
-from reput.progress import Progress, ProgressFile
-from reput.properties import PropertyColumns, parse_properties
-from reput.testing import ManualClock, QuickDisk, SmallLog
-from reput.view import MessageView
+from reput_testing import ManualClock, QuickDisk, SmallLog
 
 NUMBERS = (
     "body_crc",

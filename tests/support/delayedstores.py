@@ -5,9 +5,9 @@ from __future__ import annotations
 import attrs
 
 import reput
-from reput.testing import ManualClock, QuickDisk
 from reput_schedule import SchedulePlugin
 from reput_schedule.plugin import ScheduleConfig
+from reput_testing import ManualClock, QuickDisk
 
 SECOND = 1_000
 LEVEL_MS = 10 * SECOND  # of level 3

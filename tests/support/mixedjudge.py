@@ -14,9 +14,9 @@ from typing import Any
 import attrs
 import mixedplan as plan
 
+from reput.record import MessageView
 from reput.status import ReadStatus
-from reput.testing.witness import is_filler
-from reput.view import MessageView
+from reput_testing.witness import is_filler
 
 VISIBLE = frozenset(plan.TOPIC_OF.values())
 LEVEL_TOPIC = "SCHEDULE_TOPIC_XXXX"

@@ -25,8 +25,8 @@ import mixedwriter
 from mixedjudge import Judge, Tail, Violation
 from mixedrest import REST_MS, bring_to_rest, look_as_reader
 
-from reput.testing import copy_store
-from reput.testing.powercuts import command_for
+from reput_testing import copy_store
+from reput_testing.powercuts import command_for
 
 SEED_VARIABLE = "REPUT_KILL_SEED"
 KILLS_VARIABLE = "REPUT_KILLS"

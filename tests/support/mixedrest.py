@@ -13,8 +13,8 @@ from mixedreader import Reader
 
 import reput
 from reput.errors import StoreNotFoundError
-from reput.rebuild.local import rebuild
-from reput.testing import ManualClock, QuickDisk
+from reput_rebuild.local import rebuild
+from reput_testing import ManualClock, QuickDisk
 
 REST_MS = 20_000
 """Time in which everything comes that waits."""

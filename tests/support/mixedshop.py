@@ -15,11 +15,11 @@ from mixedjudge import Judge, Told
 from mixedrest import check_back
 
 import reput
-from reput.disk import Disk
-from reput.results import Receipt
-from reput.retention import RetentionConfig
-from reput.testing import ManualClock, QuickDisk
+from reput.files import Disk
+from reput.log import Receipt
+from reput.retention.config import RetentionConfig
 from reput_schedule import delayed
+from reput_testing import ManualClock, QuickDisk
 
 SECTIONS: Final[dict[str, dict[str, Any]]] = {
     "commitlog": {"file_size": plan.FILE_SIZE, "preallocate": False},

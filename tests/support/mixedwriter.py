@@ -27,12 +27,12 @@ from mixedreader import Journal, read
 from mixedrest import check_back
 
 import reput
-import reput.rebuild.local
+import reput_rebuild.local
 from reput.errors import StoreNotFoundError
-from reput.progress import Progress, ProgressFile
-from reput.retention import RetentionConfig
-from reput.testing.mortaldisk import MortalDisk
+from reput.log import Progress, ProgressFile
+from reput.retention.config import RetentionConfig
 from reput_schedule import delayed
+from reput_testing.mortaldisk import MortalDisk
 from reput_transaction import TransactionEndedError
 
 START_SIZE = 1 << 18
@@ -112,7 +112,7 @@ class Writer:
         self.enter(plan.WRITING)
         self.enter(plan.CLOSING)
         with contextlib.suppress(StoreNotFoundError):  # none was made before the kill
-            reput.rebuild.local.rebuild(self.root, jobs=1, disk=self.disk)
+            reput_rebuild.local.rebuild(self.root, jobs=1, disk=self.disk)
         self.journal.note("rebuilt")
 
     def backfill(self) -> None:

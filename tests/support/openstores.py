@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 import reput
-from reput.disk import Disk
-from reput.storelock import StoreLock
+from reput.files import Disk
+from reput.store.lock import StoreLock
 
 
 def plugin(name, **members):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import reput
-from reput.testing import ManualClock, QuickDisk
+from reput_testing import ManualClock, QuickDisk
 
 SIZE = 4_096
 HOUR = 3_600_000

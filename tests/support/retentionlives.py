@@ -8,9 +8,9 @@ from collections import Counter
 import attrs
 
 import reput
-from reput.retention import RetentionConfig
-from reput.testing import ManualClock
-from reput.testing.powercuts import STATE_VARIABLE
+from reput.retention.config import RetentionConfig
+from reput_testing import ManualClock
+from reput_testing.powercuts import STATE_VARIABLE
 
 SIZE = 4_096
 QUEUES = 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 import reput
-from reput.disk import Disk
-from reput.layout import FILLER_TOPIC
+from reput.files import Disk
+from reput.record.layout import FILLER_TOPIC
 from reput_spark.sink.commit import StoreSink
 from reput_spark.sink.options import SinkOptions
 from reput_spark.sink.segments import TaskFacts, write_segment

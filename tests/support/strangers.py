@@ -12,13 +12,13 @@ import shutil
 from pathlib import Path
 
 import reput
+from reput.dispatch.records.states import SUSPEND, PluginRecords
 from reput.errors import ReputError
-from reput.pluginrecord import SUSPEND, PluginRecords
-from reput.rebuild.engine import LocalEngine
-from reput.rebuild.local import rebuild
-from reput.retention import RetentionConfig
-from reput.testing import ManualClock, QuickDisk
+from reput.retention.config import RetentionConfig
+from reput_rebuild.engine import LocalEngine
+from reput_rebuild.local import rebuild
 from reput_schedule import delayed
+from reput_testing import ManualClock, QuickDisk
 
 PLUGINS = ["compaction", "consumequeue", "filter", "index", "schedule", "transaction"]
 CONFIG = {

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import attrs
 
 import reput
-from reput.message import Message
-from reput.testing.clock import ManualClock
+from reput.record import Message
 from reput_schedule.recall import cancel_message
 from reput_schedule.timer import Timer, TimerOptions
+from reput_testing.clock import ManualClock
 
 DAY = 86_400_000
 
@@ -188,6 +188,6 @@ def copy_sparsely(source: Path, target: Path) -> None:
 
 
 def _data(descriptor: int, size: int) -> list[tuple[int, int]]:
-    from reput.disk import Disk
+    from reput.files import Disk
 
     return Disk().data_ranges(descriptor, 0, size)

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 from hypothesis import strategies as st
 
-from reput.message import Message
-from reput.testing import SmallLog
+from reput.record import Message
+from reput_testing import SmallLog
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"

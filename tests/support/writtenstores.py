@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 import reput
-from reput.arrow import to_arrow
-from reput.disk import Disk
-from reput.layout import SIZE_AND_MAGIC
+from reput.files import Disk
+from reput.record.layout import SIZE_AND_MAGIC
+from reput_arrow import to_arrow
 from reput_spark.writing.driver import commit_write
 from reput_spark.writing.options import WriteOptions
 from reput_spark.writing.plan import plan_write

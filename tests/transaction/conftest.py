@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 import reput
-from reput.testing import ManualClock
+from reput_testing import ManualClock
 
 CONFIG = {"commitlog": {"file_size": 65_536, "preallocate": False}}
 PLUGINS = ["consumequeue", "transaction"]

@@ -8,13 +8,13 @@ import os
 import pytest
 
 import reput
-from reput.manifest import Manifest
-from reput.testing.damage import traces
+from reput.dispatch.records.manifest import Manifest
+from reput_testing.damage import traces
 
 testing = pytest.importorskip("click.testing")
 pytest.importorskip("rich")
 
-from reput.cli.root import reput as command  # noqa: E402
+from reput_cli.root import reput as command  # noqa: E402
 
 OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 
@@ -115,7 +115,7 @@ def test_a_store_that_does_not_use_the_plugin_stays_so(at):
     with reput.open(at.root, "r") as store:
         assert store.read("orders", 2, 0).messages[0].body == b"1"
         assert store.read(OP, 0, 0).messages[0].body == b"0,"
-    from reput.disk import Disk
+    from reput.files import Disk
 
     assert Manifest.load(os.fspath(at.root), Disk()).plugins == ("consumequeue",)
 

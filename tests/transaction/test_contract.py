@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transactionlogs import sample_transactions, state_of, transaction_logs
 
 from reput import Message, MessageView
-from reput.testing import CrashContract, KillContract, PluginContract, SmallLog, Witness
+from reput_testing import CrashContract, KillContract, PluginContract, SmallLog, Witness
 
 
 class Transactions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 import reput
-from reput.testing import FaultyDisk, ManualClock
+from reput_testing import FaultyDisk, ManualClock
 from reput_transaction import TransactionConfig, TransactionPlugin
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput.testing import KillPoints, ManualClock, QuickDisk
+from reput_testing import KillPoints, ManualClock, QuickDisk
 from reput_transaction import TransactionConfig, TransactionPlugin
 
 HOUR = 3_600_000

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import reput
-from reput.testing import ManualClock, QuickDisk
+from reput_testing import ManualClock, QuickDisk
 from reput_transaction import TransactionEndedError
 
 CONFIG = {

@@ -11,8 +11,8 @@ from pathlib import Path
 import attrs
 
 import reput
-from reput.testing import ManualClock, PowerCuts, QuickDisk
-from reput.testing.clock import NOON
+from reput_testing import ManualClock, PowerCuts, QuickDisk
+from reput_testing.clock import NOON
 from reput_transaction import HalfMessage
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"

@@ -9,8 +9,8 @@ import pytest
 
 import reput
 from reput.errors import MessageIllegalError
-from reput.testing import ManualClock
-from reput.testing.clock import NOON
+from reput_testing import ManualClock
+from reput_testing.clock import NOON
 from reput_transaction import TransactionConfig, TransactionPlugin
 from reput_transaction._ops import op_messages, parse_op_body
 

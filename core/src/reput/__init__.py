@@ -5,74 +5,63 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from reput.doors import door
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch as DispatchBatch
-    from reput.batch import Finding as Finding
-    from reput.columns import Columns as Columns
-    from reput.config import CommitLogConfig as CommitLogConfig
-    from reput.context import StoreContext as StoreContext
     from reput.errors import ReputError as ReputError
-    from reput.hookspecs import hookimpl as hookimpl
-    from reput.losses import Loss as Loss
-    from reput.message import Message as Message
-    from reput.opening import open_store as open  # noqa: A004 (`reput.open`, like `gzip.open`)
-    from reput.opening import open_store as open_store
-    from reput.plugin import Plugin as Plugin
-    from reput.results import BatchReceipt as BatchReceipt
-    from reput.results import Hole as Hole
-    from reput.results import QueryResult as QueryResult
-    from reput.results import QueueInfo as QueueInfo
-    from reput.results import ReadResult as ReadResult
-    from reput.results import Receipt as Receipt
+    from reput.log.config import CommitLogConfig as CommitLogConfig
+    from reput.log.losses import Loss as Loss
+    from reput.log.writing.receipts import BatchReceipt as BatchReceipt
+    from reput.log.writing.receipts import Receipt as Receipt
+    from reput.plugin.answers import Hole as Hole
+    from reput.plugin.answers import QueryResult as QueryResult
+    from reput.plugin.answers import QueueInfo as QueueInfo
+    from reput.plugin.answers import ReadResult as ReadResult
+    from reput.plugin.base import Plugin as Plugin
+    from reput.plugin.context import StoreContext as StoreContext
+    from reput.plugin.hookspecs import hookimpl as hookimpl
+    from reput.record.batch import DispatchBatch as DispatchBatch
+    from reput.record.batch import Finding as Finding
+    from reput.record.encoding.many import Columns as Columns
+    from reput.record.message import Message as Message
+    from reput.record.view import MessageView as MessageView
     from reput.status import Durability as Durability
     from reput.status import PutStatus as PutStatus
     from reput.status import ReadStatus as ReadStatus
-    from reput.store import Store as Store
-    from reput.view import MessageView as MessageView
+    from reput.store.opening import open_store as open  # noqa: A004 (`reput.open`, like `gzip.open`)
+    from reput.store.opening import open_store as open_store
+    from reput.store.store import Store as Store
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "BatchReceipt": "results",
-    "Columns": "columns",
-    "CommitLogConfig": "config",
-    "DispatchBatch": "batch",
+    "BatchReceipt": "log.writing.receipts",
+    "Columns": "record.encoding.many",
+    "CommitLogConfig": "log.config",
+    "DispatchBatch": "record.batch",
     "Durability": "status",
-    "Finding": "batch",
-    "Hole": "results",
-    "Loss": "losses",
-    "Message": "message",
-    "MessageView": "view",
-    "Plugin": "plugin",
+    "Finding": "record.batch",
+    "Hole": "plugin.answers",
+    "Loss": "log.losses",
+    "Message": "record.message",
+    "MessageView": "record.view",
+    "Plugin": "plugin.base",
     "PutStatus": "status",
-    "QueryResult": "results",
-    "QueueInfo": "results",
-    "ReadResult": "results",
+    "QueryResult": "plugin.answers",
+    "QueueInfo": "plugin.answers",
+    "ReadResult": "plugin.answers",
     "ReadStatus": "status",
-    "Receipt": "results",
+    "Receipt": "log.writing.receipts",
     "ReputError": "errors",
-    "Store": "store",
-    "StoreContext": "context",
-    "hookimpl": "hookspecs",
-    "open_store": "opening",
+    "Store": "store.store",
+    "StoreContext": "plugin.context",
+    "hookimpl": "plugin.hookspecs",
+    "open_store": "store.opening",
 }
 
 __all__ = [*_HOMES, "__version__", "open"]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get("open_store" if name == "open" else name)
-    if home is None:
-        raise AttributeError(f"module 'reput' has no attribute {name!r}")
-    value = getattr(
-        importlib.import_module(f"reput.{home}"), "open_store" if name == "open" else name
-    )
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES | {"open": "store.opening:open_store"})

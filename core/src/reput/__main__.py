@@ -1,7 +1,14 @@
-"""``python -m reput`` is ``reput``."""
+"""``python -m reput`` is ``reput``, the command line: a distribution of its own."""
 
 from __future__ import annotations
 
-from reput.cli import main
+import sys
+from importlib.util import find_spec
+
+if find_spec("reput_cli") is None:
+    sys.stderr.write('reput: the command line is not installed; pip install "reput[cli]"\n')
+    sys.exit(5)
+
+from reput_cli import main
 
 main()

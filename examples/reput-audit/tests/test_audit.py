@@ -12,7 +12,8 @@ import pytest
 
 import reput
 from reput.errors import ConfigError, CorruptFileError, StoreNotFoundError
-from reput.testing import (
+from reput_audit import AuditConfig, AuditPlugin, read_counts
+from reput_testing import (
     CrashContract,
     Driver,
     KillContract,
@@ -22,7 +23,6 @@ from reput.testing import (
     garbled_at,
     torn_at,
 )
-from reput_audit import AuditConfig, AuditPlugin, read_counts
 
 NOON = 1_700_049_600_000  # 2023-11-15 12:00 UTC, ms
 MIDNIGHT = NOON - 12 * 3_600_000
@@ -185,7 +185,7 @@ def test_a_reader_that_comes_before_the_first_flush_has_nothing_to_report(tmp_pa
 def test_the_command_shows_a_table_or_json(tmp_path):
     testing = pytest.importorskip("click.testing")
     pytest.importorskip("rich")
-    from reput.cli.root import reput as command
+    from reput_cli.root import reput as command
 
     fill(tmp_path)
 

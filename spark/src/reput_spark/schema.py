@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from reput.arrow import COLUMNS, schema_of
+from reput_arrow import COLUMNS, schema_of
 from reput_spark.errors import SparkReputError
 from reput_spark.reading.tasks import DAMAGE_COLUMN, STORE_COLUMN
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from reput.cli.root import reput as command
+from reput_cli.root import reput as command
 
 CONFIG = {
     "commitlog": {"file_size": 1 << 16, "preallocate": False},

@@ -5,9 +5,9 @@ import threading
 import pytest
 
 import reput
-from reput.cli import cat, reading
-from reput.cli.exitcodes import ExitCode
-from reput.cli.times import Start
+from reput_cli import cat, reading
+from reput_cli.exitcodes import ExitCode
+from reput_cli.times import Start
 
 
 @pytest.mark.parametrize("case", ["basic", "slow", "v6", "batch"])

@@ -13,7 +13,7 @@ importlib.metadata.entry_points = lambda **chosen: [
     found for found in every(**chosen) if found.name == "consumequeue"
 ]
 sys.argv = ["reput", "--help"]
-from reput.cli import main
+from reput_cli import main
 try:
     main()
 finally:

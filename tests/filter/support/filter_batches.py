@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from reput.batch import DispatchBatch
-from reput.message import Message
-from reput.testing import SmallLog
+from reput.record import DispatchBatch, Message
+from reput_testing import SmallLog
 
 FILE_SIZE = 1 << 20
 

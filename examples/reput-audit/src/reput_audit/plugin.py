@@ -11,8 +11,8 @@ import attrs
 from attrs.validators import in_
 
 import reput
-from reput.disk import Disk
 from reput.errors import CorruptFileError, StoreNotFoundError
+from reput.files import Disk
 from reput_audit._counts import Counts, Tally, decode_counts, encode_counts
 from reput_audit.layout import DIRECTORY, FILE_NAME
 
@@ -141,8 +141,8 @@ def read_counts(path: str | os.PathLike[str]) -> dict[tuple[str, int], Tally]:
 
 
 def _print_counts(totals: dict[tuple[str, int], Tally], as_json: bool) -> None:
-    from reput.cli.output import Column, print_json, print_table
-    from reput.cli.times import format_timestamp
+    from reput_cli.output import Column, print_json, print_table
+    from reput_cli.times import format_timestamp
 
     if as_json:
         names = ("topic", "start_timestamp", "message_count", "body_size")

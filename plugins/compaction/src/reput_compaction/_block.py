@@ -17,7 +17,7 @@ from reput_compaction.notelayout import NOTE_DTYPE
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
+    from reput.record import DispatchBatch
 
 __all__ = ["Block", "block_of", "gathered", "state_positions"]
 

@@ -15,7 +15,7 @@ from reput_compaction._json import read_json, write_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.disk import Disk
+    from reput.files import Disk
 
 __all__ = ["Checkpoint"]
 

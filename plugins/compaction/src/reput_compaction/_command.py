@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli.exitcodes import ExitCode
-from reput.cli.options import json_option, path_argument, with_debug
+from reput_cli.exitcodes import ExitCode
+from reput_cli.options import json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
-    from reput.rebuild.engine import Engine
+    from reput_rebuild.engine import Engine
 
 __all__ = ["compact"]
 
@@ -41,10 +41,10 @@ def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> No
     Without TOPIC all of them are compacted. Files that are being written are closed for it, so that
     nothing is left out. The store must not be open for writing elsewhere.
     """
-    from reput.cli.failures import Failure
-    from reput.cli.opening import open_to_write
-    from reput.cli.progress import Progress
-    from reput.cli.storeplugins import check_store, check_used
+    from reput_cli.failures import Failure
+    from reput_cli.opening import open_to_write
+    from reput_cli.progress import Progress
+    from reput_cli.storeplugins import check_store, check_used
     from reput_compaction.printing import print_compacted
 
     check_used(check_store(path), "compaction")
@@ -64,7 +64,7 @@ def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> No
 
 
 def _engine(jobs: int | None) -> contextlib.AbstractContextManager[Engine | None]:
-    from reput.rebuild.engine import LocalEngine
+    from reput_rebuild.engine import LocalEngine
 
     engine = LocalEngine(jobs)
     return contextlib.nullcontext() if engine.is_here else engine

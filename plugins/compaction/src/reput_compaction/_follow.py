@@ -19,7 +19,7 @@ from reput_compaction._pairs import Files
 from reput_compaction._queue import CompactedQueue
 
 if TYPE_CHECKING:
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
     from reput_compaction._pairs import Pair
     from reput_compaction.layout import FileSizes
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from reput.disk import Disk
+    from reput.files import Disk
 
 __all__ = ["Handle", "HandlePool", "ReplacedError"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from reput.disk import FilePool
+from reput.files import FilePool
 from reput_compaction._jobvalues import (
     KIND_DTYPE,
     KIND_STAYS,
@@ -25,7 +25,7 @@ from reput_compaction._superseded import ROW_DTYPE, by_key
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.disk import Disk
+    from reput.files import Disk
     from reput_compaction._jobvalues import Job, LayTask, MergeTask, Scanned
     from reput_compaction.layout import FileSizes
 

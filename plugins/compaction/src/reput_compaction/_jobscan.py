@@ -22,7 +22,7 @@ from reput_compaction._superseded import ROW_DTYPE, SORT_FACTOR, KeyHash, by_key
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.disk import Disk
+    from reput.files import Disk
     from reput_compaction._jobvalues import Job, ScanTask
 
 __all__ = ["scan"]

@@ -6,10 +6,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from reput.errors import UnsafePathError
-from reput.manifest import OWN_DIRECTORY
+from reput.files import OWN_DIRECTORY
 
 if TYPE_CHECKING:
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
 
 __all__ = ["staging_directory", "sweep"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput.disk import FilePool
 from reput.errors import CorruptFileError
+from reput.files import FilePool
 from reput_compaction._block import Block, gathered
 from reput_compaction._handles import HandlePool
 from reput_compaction._jobmerge import read_items
@@ -20,7 +20,7 @@ from reput_compaction._pairs import Files, Pair
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.disk import Disk
+    from reput.files import Disk
     from reput_compaction._jobvalues import Job, LaidPair, Part, WriteTask
 
 __all__ = ["write"]

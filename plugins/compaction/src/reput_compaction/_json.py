@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.disk import Disk
+    from reput.files import Disk
 
 __all__ = ["read_json", "write_json"]
 

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from reput.errors import CorruptFileError
-from reput.manifest import OWN_DIRECTORY
+from reput.files import OWN_DIRECTORY
 from reput_compaction._names import Places, is_queue_name, is_topic
 from reput_compaction._pairs import Pair
 from reput_compaction._replacing import Replacement
@@ -25,8 +25,8 @@ from reput_compaction.layout import (
 from reput_compaction.notelayout import UNKNOWN
 
 if TYPE_CHECKING:
-    from reput.context import StoreContext
-    from reput.disk import Disk
+    from reput.files import Disk
+    from reput.plugin import StoreContext
     from reput_compaction._pairs import Files
 
 __all__ = ["bases_in", "find_queues", "find_sizes", "look_into", "paired", "unit_count"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from reput.context import StoreContext, is_safe_name
-from reput.encode import check_topic
 from reput.errors import MessageIllegalError
-from reput.manifest import OWN_DIRECTORY
+from reput.files import OWN_DIRECTORY, is_safe_name
+from reput.plugin import StoreContext
+from reput.record import check_topic
 from reput_compaction.layout import COMPACTING, DIRECTORY, LOG_DIRECTORY, QUEUE_DIRECTORY
 
 __all__ = ["Places", "is_queue_name", "is_topic"]

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.layout import BLANK_MAGIC, SIZE_AND_MAGIC, file_name
+from reput.files import file_name
+from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput_compaction._block import Block, state_positions
 from reput_compaction._handles import Handle, HandlePool, ReplacedError
 from reput_compaction.layout import END_UNIT, UNIT_DTYPE, UNIT_SIZE, FileSizes
@@ -27,7 +28,7 @@ from reput_compaction.notelayout import NOTE_DTYPE, NOTE_SIZE, UNKNOWN
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.disk import Disk
+    from reput.files import Disk
     from reput_compaction._names import Places
 
 __all__ = ["Files", "Pair"]

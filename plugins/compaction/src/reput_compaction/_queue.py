@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.layout import BLANK_MIN_SIZE
+from reput.record.layout import BLANK_MIN_SIZE
 from reput_compaction._block import Block, block_of
 from reput_compaction.notelayout import NOTE_SIZE, OLDER, UNKNOWN
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
+    from reput.record import DispatchBatch
     from reput_compaction._names import Places
     from reput_compaction._pairs import Files, Pair
 

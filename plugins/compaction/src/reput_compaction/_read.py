@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from reput.decode import RECORD_SIZE_MAX
-from reput.layout import RECORD_MIN_SIZE
-from reput.logreader import message_at
-from reput.results import Hole, ReadResult
+from reput.plugin import Hole, ReadResult
+from reput.record import RECORD_SIZE_MAX, message_at
+from reput.record.layout import RECORD_MIN_SIZE
 from reput.status import ReadStatus
 from reput_compaction._handles import ReplacedError
 
 if TYPE_CHECKING:
-    from reput.view import MessageView
+    from reput.record import MessageView
     from reput_compaction._pairs import Files, Pair
     from reput_compaction._queue import CompactedQueue
 
@@ -38,7 +37,7 @@ _HOLES_MAX = 4096  # damaged places that one read passes over
 
 
 def read(queue: CompactedQueue, queue_offset: int, max_count: int, max_bytes: int) -> ReadResult:
-    """Answer `reput.hookspecs.reput_read` for one queue."""
+    """Answer `reput.plugin.hookspecs.reput_read` for one queue."""
     return beside_runs(queue, lambda: _read(queue, queue_offset, max_count, max_bytes))
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.decode import Decoder
 from reput.errors import CorruptFileError
-from reput.layout import BLANK_MAGIC, BLANK_MIN_SIZE, RECORD_MIN_SIZE, SIZE_AND_MAGIC
+from reput.record import Decoder
+from reput.record.layout import BLANK_MAGIC, BLANK_MIN_SIZE, RECORD_MIN_SIZE, SIZE_AND_MAGIC
 from reput_compaction._load import bases_in, look_into, paired, unit_count
 from reput_compaction._pairs import Pair
 from reput_compaction._replacing import Replacement, clear_work_area, mend_others
@@ -28,7 +28,7 @@ from reput_compaction.notelayout import NOTE_SIZE, OLDER, UNKNOWN
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
     from reput_compaction._checkpoint import Checkpoint
     from reput_compaction._names import Places
     from reput_compaction._pairs import Files

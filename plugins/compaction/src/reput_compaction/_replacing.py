@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.layout import file_name
+from reput.files import file_name
 from reput_compaction.layout import is_file_name
 from reput_compaction.notelayout import REPLACING, SPILL_PREFIX
 
 if TYPE_CHECKING:
-    from reput.disk import Disk
+    from reput.files import Disk
     from reput_compaction._names import Places
 
 __all__ = ["Replacement", "clear_work_area", "mend_others"]

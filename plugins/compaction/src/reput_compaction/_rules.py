@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.properties import TextColumn
+    from reput.record import TextColumn
     from reput_compaction._scan import Window
 
 __all__ = ["Rules"]

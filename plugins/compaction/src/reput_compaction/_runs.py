@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from reput.layout import PROPERTY_KEYS, TRANSACTION_COMMIT
+from reput.record.layout import PROPERTY_KEYS, TRANSACTION_COMMIT
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.properties import TextColumn
+    from reput.record import DispatchBatch, TextColumn
 
 __all__ = ["Run", "is_blank", "keyed_rows", "runs"]
 

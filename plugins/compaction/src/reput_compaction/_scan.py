@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.gather import fixed_rows, words_at
-from reput.layout import (
+from reput.record import PropertyColumns, TextColumn, fixed_rows, words_at
+from reput.record.layout import (
     BORN_HOST_V6,
     HEADER_SIZE,
     HOST_EXTRA_V6,
@@ -23,7 +23,6 @@ from reput.layout import (
     RECORD_MIN_SIZE,
     STORE_HOST_V6,
 )
-from reput.properties import PropertyColumns, TextColumn
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from reput.gather import rows_by_width
+from reput.record import rows_by_width
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.disk import Disk
-    from reput.properties import TextColumn
+    from reput.files import Disk
+    from reput.record import TextColumn
 
 __all__ = [
     "PARTS_MAX",

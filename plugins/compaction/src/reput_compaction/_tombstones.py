@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 if TYPE_CHECKING:
-    from reput.disk import Disk
+    from reput.files import Disk
     from reput_compaction._names import Places
 
 __all__ = ["Tombstones"]

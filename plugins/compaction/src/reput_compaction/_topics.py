@@ -10,7 +10,7 @@ from reput_compaction._json import read_json
 from reput_compaction._names import is_topic
 
 if TYPE_CHECKING:
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
 
 __all__ = ["compacted_topics"]
 

@@ -16,14 +16,14 @@ from reput_compaction._compaction import Compaction
 from reput_compaction._jobstaging import sweep
 
 if TYPE_CHECKING:
-    from reput.context import StoreContext
-    from reput.rebuild.engine import Engine
+    from reput.plugin import StoreContext
     from reput_compaction._checkpoint import Checkpoint
     from reput_compaction._compaction import Compacted
     from reput_compaction._job import CompactionJob
     from reput_compaction._pairs import Files, Pair
     from reput_compaction._queue import CompactedQueue
     from reput_compaction._rules import Rules
+    from reput_rebuild.engine import Engine
 
 __all__ = ["Timing", "Worker"]
 
@@ -66,7 +66,7 @@ class Worker:
     # ------------------------------------------------------------------ by the clock
 
     def work(self, now: int) -> int:
-        """See `reput.hookspecs.reput_work`."""
+        """See `reput.plugin.hookspecs.reput_work`."""
         if not self._lock.acquire(blocking=False):
             return now + _PAUSE_MS
         try:

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from reput.layout import BLANK_MIN_SIZE, FILE_NAME_DIGITS
+from reput.files import FILE_NAME_DIGITS
+from reput.record.layout import BLANK_MIN_SIZE
 
 if TYPE_CHECKING:
     import numpy.typing as npt

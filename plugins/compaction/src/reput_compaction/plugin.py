@@ -16,11 +16,10 @@ from reput.errors import (
     MessageIllegalError,
     ReadOnlyStoreError,
 )
-from reput.layout import PROPERTY_KEYS
-from reput.manifest import OWN_DIRECTORY
-from reput.properties import parse_properties
-from reput.putinterest import PutInterest
-from reput.results import QueueInfo, ReadResult
+from reput.files import OWN_DIRECTORY
+from reput.plugin import PutInterest, QueueInfo, ReadResult
+from reput.record import parse_properties
+from reput.record.layout import PROPERTY_KEYS
 from reput.status import ReadStatus
 from reput_compaction._checkpoint import Checkpoint
 from reput_compaction._follow import Follower
@@ -48,11 +47,10 @@ from reput_compaction.layout import (
 from reput_compaction.notelayout import TOPICS
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
-    from reput.context import StoreContext
-    from reput.message import Message
-    from reput.rebuild.engine import Engine
+    from reput.plugin import StoreContext
+    from reput.record import DispatchBatch, Message
     from reput_compaction._compaction import Compacted
+    from reput_rebuild.engine import Engine
 
 logger = logging.getLogger(__name__)
 
@@ -258,7 +256,7 @@ class CompactionPlugin(reput.Plugin):
             topic: only this topic, or these.
             progress: called now and then with bytes done, and bytes to be done in all; both may
                 grow.
-            engine: see `reput.rebuild.engine.Engine`; where it runs tasks the plugin is installed,
+            engine: see `reput_rebuild.engine.Engine`; where it runs tasks the plugin is installed,
                 too.
             split_size: bytes of records that a task of the engine reads, about: 256 MiB when left
                 out, and less where there would be too few tasks.
@@ -289,7 +287,7 @@ class CompactionPlugin(reput.Plugin):
     def reput_read(
         self, topic: str, queue_id: int, queue_offset: int, max_count: int, max_bytes: int
     ) -> ReadResult | None:
-        """See `reput.hookspecs.reput_read`; None for topics that are not compacted."""
+        """See `reput.plugin.hookspecs.reput_read`; None for topics that are not compacted."""
         if topic not in self.topics:
             return None
         if not self.context.writable and self._is_there(topic, queue_id):

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.results import ReadResult
+from reput.plugin import ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue._recover import correct_min_offset, extend, recover, truncate
 from reput_consumequeue.layout import valid_count
 
 if TYPE_CHECKING:
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
     from reput_consumequeue._queue import ConsumeQueue
 
 __all__ = ["Follower"]

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.decode import RECORD_SIZE_MAX
-from reput.layout import LIGHT_QUEUE_PREFIX, RECORD_MIN_SIZE
-from reput.logreader import message_at
-from reput.results import Hole
+from reput.plugin import Hole
+from reput.record import RECORD_SIZE_MAX, message_at
+from reput.record.layout import LIGHT_QUEUE_PREFIX, RECORD_MIN_SIZE
 from reput.status import ReadStatus
 
 if TYPE_CHECKING:
-    from reput.context import LogReader
-    from reput.view import MessageView
+    from reput.log import LogReader
+    from reput.record import MessageView
     from reput_consumequeue._queue import ConsumeQueue
     from reput_consumequeue._scout import Scout
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput.gather import fixed_rows
-from reput.rebuild import Compared, Comparison, Difference
+from reput.plugin import Compared, Comparison, Difference
+from reput.record import fixed_rows
 from reput_consumequeue._files import unit_file_size
 from reput_consumequeue.extendlayout import (
     EXTEND_DIRECTORY,
@@ -32,7 +32,7 @@ from reput_consumequeue.layout import DIRECTORY, PRE_BLANK_SIZE, UNIT_DTYPE, UNI
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.disk import Disk
+    from reput.files import Disk
 
     Units = npt.NDArray[np.void]
     Rows = npt.NDArray[np.bool_]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.layout import file_name
+from reput.files import file_name
 from reput_consumequeue._extendsource import ExtendSource
 from reput_consumequeue._extendunits import ExtendUnits, read_units
 from reput_consumequeue._files import unit_file_size

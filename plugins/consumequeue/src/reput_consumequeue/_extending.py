@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
     from reput_consumequeue._files import FileSet
     from reput_consumequeue._queue import ConsumeQueue
 

@@ -12,7 +12,7 @@ from reput_consumequeue.extendlayout import EXTEND_DTYPE, EXTEND_HEAD_SIZE
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
+    from reput.record import DispatchBatch
 
 __all__ = ["BIT_MAP", "BIT_MAP_SIZE", "ExtendSource"]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.filters import BitMaps
-from reput.gather import fixed_rows
+from reput.plugin import BitMaps
+from reput.record import fixed_rows
 from reput_consumequeue.extendlayout import (
     EXTEND_DTYPE,
     EXTEND_HEAD_SIZE,

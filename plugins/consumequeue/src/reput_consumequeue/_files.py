@@ -12,14 +12,14 @@ import attrs
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.layout import FILE_NAME_DIGITS, file_name
+from reput.files import FILE_NAME_DIGITS, file_name
 from reput_consumequeue.layout import UNIT, UNIT_DTYPE, UNIT_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from reput.disk import Disk, Entry, FilePool
-    from reput.losses import Loss
+    from reput.files import Disk, Entry, FilePool
+    from reput.log import Loss
 
     Units = np.ndarray[tuple[int], np.dtype[np.void]]
 

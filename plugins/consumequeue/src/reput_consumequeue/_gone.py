@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.losses import CUT, GONE, Loss
+from reput.log import CUT, GONE, Loss
 from reput_consumequeue._recover import first_beyond
 
 if TYPE_CHECKING:
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
     from reput_consumequeue._queue import ConsumeQueue
 
 __all__ = ["note_gone"]

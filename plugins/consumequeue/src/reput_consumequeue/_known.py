@@ -1,7 +1,7 @@
 """Notes which queues there are, and finds those that lack units which they had.
 
 A queue is noted before the store's progress says that its units are on disk; how far it goes, when
-the plugin is closed. See `reput.queuereaches`.
+the plugin is closed. See `reput.log.writing.queuereaches`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from reput.layout import PROPERTY_LIGHT_QUEUES
-from reput.queuereaches import QueueReach
+from reput.log import QueueReach
+from reput.record.layout import PROPERTY_LIGHT_QUEUES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
     from reput_consumequeue._queue import ConsumeQueue
 
     Queues = Mapping[tuple[str, int], ConsumeQueue]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from reput.context import is_safe_name
-from reput.encode import check_topic
 from reput.errors import MessageIllegalError
-from reput.layout import LIGHT_QUEUE_PREFIX
+from reput.files import is_safe_name
+from reput.record import check_topic
+from reput.record.layout import LIGHT_QUEUE_PREFIX
 
 __all__ = ["check_name"]
 

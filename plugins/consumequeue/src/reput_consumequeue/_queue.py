@@ -6,8 +6,8 @@ it leaves no gap but is written at the next place, with a warning; queue offset 
 wherever the queue stands. Different on purpose: where the log is known to have lost records in
 between, what follows keeps its place. The units of what was lost are *hole units*, which repeat the
 unit behind them; who reads them without knowing gets that message more than once, and none is out
-of place. The same holds below the queue's floor (`reput.queuefloors`): what is missing there was
-given once, and the files were made again from a log that does not have it any more.
+of place. The same holds below the queue's floor (`reput.log.writing.queuefloors`): what is missing
+there was given once, and the files were made again from a log that does not have it any more.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput.layout import RECORD_MIN_SIZE
-from reput.losses import CUT
+from reput.log import CUT
+from reput.record.layout import RECORD_MIN_SIZE
 from reput_consumequeue._files import FileSet, QueueFiles
 from reput_consumequeue.layout import UNIT, UNIT_SIZE, gone_units, pre_blank_units
 

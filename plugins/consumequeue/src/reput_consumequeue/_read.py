@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.results import ReadResult
+from reput.plugin import ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue._collector import Collector
 from reput_consumequeue.layout import UNIT_SIZE
 
 if TYPE_CHECKING:
-    from reput.context import LogReader
+    from reput.log import LogReader
     from reput_consumequeue._files import QueueFiles
     from reput_consumequeue._queue import ConsumeQueue
     from reput_consumequeue._scout import Scout
@@ -41,7 +41,7 @@ def read(
     max_bytes: int,
     scout: Scout | None = None,
 ) -> ReadResult:
-    """Answer `reput.hookspecs.reput_read` for one queue; ``scout`` knows the filter, if any."""
+    """Answer `reput_read` for one queue; ``scout`` knows the filter, if any."""
     result = _read(queue, log, queue_offset, max_count, max_bytes, scout)
     if result.status is ReadStatus.MESSAGE_WAS_REMOVING and not queue.files.shared.writable:
         # The unit may have been in the middle of being written when it was read.

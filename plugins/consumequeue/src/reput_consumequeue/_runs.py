@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from reput.layout import (
+from reput.record.layout import (
     LIGHT_QUEUE_PREFIX,
     PROPERTY_LIGHT_QUEUE_OFFSETS,
     PROPERTY_LIGHT_QUEUES,
@@ -29,7 +29,7 @@ from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
+    from reput.record import DispatchBatch
 
 __all__ = ["Run", "light_runs", "runs"]
 

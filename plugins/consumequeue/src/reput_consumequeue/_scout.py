@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput.decode import RECORD_SIZE_MAX, Decoder
-from reput.gather import words_at
-from reput.layout import HEADER_DTYPE, RECORD_MIN_SIZE
+from reput.record import RECORD_SIZE_MAX, Decoder, words_at
+from reput.record.layout import HEADER_DTYPE, RECORD_MIN_SIZE
 from reput_consumequeue._extending import extended
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.context import StoreContext
-    from reput.filters import MessageFilter
-    from reput.view import MessageView
+    from reput.plugin import MessageFilter, StoreContext
+    from reput.record import DispatchBatch, MessageView
     from reput_consumequeue._queue import ConsumeQueue
 
     Rows = npt.NDArray[np.int64]

@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.disk import Disk, FilePool
-from reput.layout import file_name
-from reput.rebuild import NotSplittableError
+from reput.files import Disk, FilePool, file_name
+from reput.plugin import NotSplittableError
 from reput_consumequeue._runs import runs
 from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, gone_units, pre_blank_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.batch import DispatchBatch
-    from reput.rebuild import Split
+    from reput.log import Split
+    from reput.record import DispatchBatch
     from reput_consumequeue._runs import Run
 
 __all__ = ["QueueBuilder", "QueueScan"]
@@ -62,7 +61,7 @@ class QueueScan:
         self._pool = FilePool(self.disk, _FILES_OPEN, write=True)
 
     def add(self, batch: DispatchBatch) -> None:
-        """See `reput.rebuild.ShardScan.add`."""
+        """See `reput.plugin.ShardScan.add`."""
         for run in runs(batch):
             if 0 <= run.queue_id <= _QUEUE_ID_MAX and self.is_good(run.topic):
                 self._write(run)
@@ -101,7 +100,7 @@ class QueueScan:
 
 @attrs.define(eq=False)
 class QueueBuilder:
-    """Builds all queues; see `reput.rebuild.ShardBuilder`."""
+    """Builds all queues; see `reput.plugin.ShardBuilder`."""
 
     units_per_file: int
     is_good: Callable[[str], bool]
@@ -116,7 +115,7 @@ class QueueBuilder:
         return (DIRECTORY,)
 
     def begin(self, split: Split, staging: str) -> QueueScan:
-        """See `reput.rebuild.ShardBuilder.begin`."""
+        """See `reput.plugin.ShardBuilder.begin`."""
         return QueueScan(staging, self.units_per_file, self.is_good, self.disk)
 
     def plan(self, scanned: Sequence[Mapping[tuple[str, int], Extent]]) -> Sequence[Any]:

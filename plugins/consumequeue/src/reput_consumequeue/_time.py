@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from reput_consumequeue.layout import PRE_BLANK_SIZE
 
 if TYPE_CHECKING:
-    from reput.context import LogReader
+    from reput.log import LogReader
     from reput_consumequeue._queue import ConsumeQueue
 
 __all__ = ["offset_by_time"]
@@ -23,7 +23,7 @@ LOWER = "lower"
 
 
 def offset_by_time(queue: ConsumeQueue, log: LogReader, timestamp: int, boundary: str) -> int:
-    """See `reput.hookspecs.reput_offset_by_time`."""
+    """See `reput.plugin.hookspecs.reput_offset_by_time`."""
     low, high = queue.min_offset, queue.max_offset
     base = _file_by_time(queue, log, timestamp, boundary)
     if base is None:

@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from reput.layout import RECORD_MIN_SIZE
+from reput.record.layout import RECORD_MIN_SIZE
 
 UNIT_DTYPE: Final = np.dtype(
     [

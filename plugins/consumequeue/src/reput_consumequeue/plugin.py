@@ -10,10 +10,9 @@ import attrs
 from attrs.validators import ge, instance_of
 
 import reput
-from reput.disk import FilePool
 from reput.errors import CorruptFileError, MessageIllegalError
-from reput.manifest import OWN_DIRECTORY
-from reput.results import QueueInfo, ReadResult
+from reput.files import OWN_DIRECTORY, FilePool
+from reput.plugin import QueueInfo, ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue._beside import Follower
 from reput_consumequeue._extend import ExtendSource
@@ -33,10 +32,8 @@ from reput_consumequeue.extendlayout import EXTEND_FILE_SIZE, EXTEND_HEAD_SIZE, 
 from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, UNITS_PER_FILE
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
-    from reput.context import StoreContext
-    from reput.filters import MessageFilter
-    from reput.rebuild import Compared, Comparison, Difference
+    from reput.plugin import Compared, Comparison, Difference, MessageFilter, StoreContext
+    from reput.record import DispatchBatch
 
 logger = logging.getLogger(__name__)
 
@@ -325,7 +322,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         max_bytes: int,
         filter: MessageFilter | None = None,  # noqa: A002 - the hook's word
     ) -> ReadResult:
-        """See `reput.hookspecs.reput_read`."""
+        """See `reput.plugin.hookspecs.reput_read`."""
         queue = self._known(topic, queue_id)
         if queue is None and self.context.writable:
             # As RocketMQ says it, too: there the question itself makes an empty queue.
@@ -351,7 +348,7 @@ class ConsumeQueuePlugin(reput.Plugin):
     def reput_offset_by_time(
         self, topic: str, queue_id: int, timestamp: int, boundary: str
     ) -> int | None:
-        """See `reput.hookspecs.reput_offset_by_time`."""
+        """See `reput.plugin.hookspecs.reput_offset_by_time`."""
         queue = self._known(topic, queue_id)
         if queue is None:
             return 0

@@ -16,7 +16,7 @@ from reput_filter._texts import Texts
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.properties import TextColumn
+    from reput.record import TextColumn
     from reput_filter._codes import Codes, Mask
 
 __all__ = ["Columns"]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from reput.gather import rows_by_width
-from reput.javatext import java_text
+from reput.record import java_text, rows_by_width
 from reput_filter._javavalues import (
     INT_MAX,
     EvaluationError,

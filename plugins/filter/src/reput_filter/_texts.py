@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from reput.gather import rows_by_width, words_at
-from reput.properties import TextColumn
+from reput.record import TextColumn, rows_by_width, words_at
 from reput_filter import _numbers
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput.filters import BitMaps
-from reput.gather import fixed_rows
+from reput.plugin import BitMaps
+from reput.record import fixed_rows
 from reput_filter.bloom import bits_of
 from reput_filter.expression import SQL92, Expression
 

@@ -29,7 +29,7 @@ from reput_filter.expression import SQL92, TAG, Expression
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
+    from reput.record import DispatchBatch
 
 __all__ = ["BIT_MAP", "BIT_MAP_SIZE", "Consumers"]
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.view import MessageView
+    from reput.record import DispatchBatch, MessageView
     from reput_filter.subscription import TagSubscription
 
 __all__ = ["SQL92", "TAG", "Expression", "Undecided", "compile", "properties_of"]

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
+    from reput.record import DispatchBatch
     from reput_filter.subscription import TagSubscription
 
 __all__ = ["FilterConfig", "FilterPlugin"]
@@ -109,7 +109,7 @@ class FilterPlugin(reput.Plugin):
     def reput_filter(
         self, expression: str, kind: str, topic: str | None
     ) -> Expression | TagSubscription | RegisteredFilter | RetryFilter | None:
-        """See `reput.hookspecs.reput_filter`."""
+        """See `reput.plugin.hookspecs.reput_filter`."""
         if kind not in (SQL92, TAG):
             return None
         compiled = expressions.compile(expression, kind, strict=self.config.strict)

@@ -19,8 +19,7 @@ from reput_filter.expression import SQL92, Expression, Undecided, properties_of
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.view import MessageView
+    from reput.record import DispatchBatch, MessageView
 
 __all__ = ["RETRY_PREFIX", "RegisteredFilter", "RetryFilter", "group_of"]
 

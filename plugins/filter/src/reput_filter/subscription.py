@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput.hashing import java_string_hash
+from reput.record import java_string_hash
 from reput_filter._texts import Texts
 from reput_filter.errors import ExpressionError
 from reput_filter.expression import TAG, properties_of
@@ -23,8 +23,7 @@ from reput_filter.expression import TAG, properties_of
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.view import MessageView
+    from reput.record import DispatchBatch, MessageView
 
 __all__ = ["TagSubscription", "tags"]
 

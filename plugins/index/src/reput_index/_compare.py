@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.disk import FilePool
 from reput.errors import CorruptFileError
-from reput.rebuild import Compared, Comparison, Difference
+from reput.files import FilePool
+from reput.plugin import Compared, Comparison, Difference
 from reput_index._chain import chain, seconds_between, seconds_of, slots_of
 from reput_index._file import CHUNK
 from reput_index._files import IndexFiles
@@ -35,7 +35,7 @@ from reput_index.layout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.context import LogReader
+    from reput.log import LogReader
     from reput_index._file import IndexFile
 
 __all__ = ["weigh"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reput.errors import CorruptFileError
-from reput.results import QueryResult
+from reput.plugin import QueryResult
 from reput_index._keys import hash_of
 from reput_index._look import Look
 
 if TYPE_CHECKING:
-    from reput.context import LogReader
-    from reput.view import MessageView
+    from reput.log import LogReader
+    from reput.record import MessageView
     from reput_index._files import IndexFiles
     from reput_index._query import Question
 

@@ -22,7 +22,7 @@ from reput_index.layout import HEADER_SIZE, ITEM, ITEM_DTYPE, ITEM_SIZE, SLOT_DT
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.disk import Disk, FilePool
+    from reput.files import Disk, FilePool
     from reput_index._keys import Keys
 
 __all__ = ["CHUNK", "IndexFile"]

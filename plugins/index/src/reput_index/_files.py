@@ -22,7 +22,7 @@ from reput_index._names import file_name, is_file_name, name_of_time
 from reput_index.layout import HEADER_SIZE, NEXT_ITEM_POSITION
 
 if TYPE_CHECKING:
-    from reput.disk import Disk, FilePool
+    from reput.files import Disk, FilePool
     from reput_index._keys import Keys
 
 __all__ = ["IndexFiles", "follow_up", "make_empty"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from reput.disk import Disk
+    from reput.files import Disk
 
 __all__ = ["guess_geometry"]
 

@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from reput.gather import rows_by_width
-from reput.hashing import java_string_hash, java_string_hash_column
-from reput.layout import PROPERTY_KEYS, PROPERTY_UNIQ_KEY, TRANSACTION_ROLLBACK
+from reput.record import java_string_hash, java_string_hash_column, rows_by_width
+from reput.record.layout import PROPERTY_KEYS, PROPERTY_UNIQ_KEY, TRANSACTION_ROLLBACK
 from reput_index.layout import KEY_SEPARATOR, TOPIC_END, key_hash
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.properties import TextColumn
-    from reput.view import MessageView
+    from reput.record import DispatchBatch, MessageView, TextColumn
 
 __all__ = ["Keys", "KeysOfBatch", "hash_of", "keys_of_message"]
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.errors import CorruptFileError
-from reput.results import QueryResult
+from reput.plugin import QueryResult
 from reput_index._keys import hash_of, keys_of_message
 from reput_index._look import BrokenChainError, Found, Look
 
 if TYPE_CHECKING:
-    from reput.context import LogReader
-    from reput.view import MessageView
+    from reput.log import LogReader
+    from reput.record import MessageView
     from reput_index._files import IndexFiles
 
 __all__ = ["Question", "find"]

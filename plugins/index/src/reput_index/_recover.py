@@ -27,7 +27,7 @@ from reput_index._names import name_of_time
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.context import LogReader
+    from reput.log import LogReader
     from reput_index._files import IndexFiles
 
 __all__ = ["Recovery"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from reput.disk import Disk, FilePool
+from reput.files import Disk, FilePool
 from reput_index._file import CHUNK, IndexFile
 from reput_index._files import IndexFiles, follow_up, make_empty
 from reput_index._header import Geometry, Header
@@ -27,8 +27,8 @@ from reput_index.layout import DIRECTORY
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.rebuild import Split
+    from reput.log import Split
+    from reput.record import DispatchBatch
 
 __all__ = ["FileTask", "IndexBuilder", "IndexScan", "SplitKeys"]
 
@@ -77,7 +77,7 @@ class IndexScan:
     _descriptor: int = -1
 
     def add(self, batch: DispatchBatch) -> None:
-        """See `reput.rebuild.ShardScan.add`."""
+        """See `reput.plugin.ShardScan.add`."""
         if not len(batch):
             return
         if self.first_timestamp is None:
@@ -102,7 +102,7 @@ class IndexScan:
 
 @attrs.define(eq=False)
 class IndexBuilder:
-    """Builds all index files; see `reput.rebuild.ShardBuilder`."""
+    """Builds all index files; see `reput.plugin.ShardBuilder`."""
 
     geometry: Geometry
     disk: Disk = attrs.field(factory=Disk)
@@ -113,7 +113,7 @@ class IndexBuilder:
         return (DIRECTORY,)
 
     def begin(self, split: Split, staging: str) -> IndexScan:
-        """See `reput.rebuild.ShardBuilder.begin`."""
+        """See `reput.plugin.ShardBuilder.begin`."""
         return IndexScan(f"{staging}/{_KEYS}/{split.start_offset:020d}", self.disk)
 
     def plan(self, scanned: Sequence[SplitKeys]) -> Sequence[FileTask]:

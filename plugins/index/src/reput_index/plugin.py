@@ -11,10 +11,9 @@ import numpy as np
 from attrs.validators import ge, instance_of, le
 
 import reput
-from reput.disk import FilePool
 from reput.errors import CorruptFileError
-from reput.manifest import OWN_DIRECTORY
-from reput.results import QueryResult
+from reput.files import OWN_DIRECTORY, FilePool
+from reput.plugin import QueryResult
 from reput_index._compat import find_as_rocketmq
 from reput_index._files import IndexFiles
 from reput_index._header import Geometry
@@ -25,9 +24,8 @@ from reput_index._shards import IndexBuilder
 from reput_index.layout import DIRECTORY, ITEMS_PER_FILE, SLOTS_PER_FILE
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
-    from reput.context import StoreContext
-    from reput.rebuild import Compared, Comparison, Difference
+    from reput.plugin import Compared, Comparison, Difference, StoreContext
+    from reput.record import DispatchBatch
     from reput_index._keys import Keys
 
 logger = logging.getLogger(__name__)
@@ -165,7 +163,7 @@ class IndexPlugin(reput.Plugin):
         after: int | None,
         compat: bool,
     ) -> QueryResult:
-        """See `reput.hookspecs.reput_query`."""
+        """See `reput.plugin.hookspecs.reput_query`."""
         question = Question(topic, key, begin, end, limit, oldest_first, after)
         answer = find_as_rocketmq if compat else find
         if self.context.writable:

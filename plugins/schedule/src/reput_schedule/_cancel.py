@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.layout import PROPERTY_UNIQ_KEY
-from reput.results import Receipt
+from reput.log import Receipt
+from reput.record.layout import PROPERTY_UNIQ_KEY
 from reput_schedule.delayed import timestamp_of
 from reput_schedule.recall import cancel_message, decode_handle, recall_message
 from reput_schedule.timerlayout import PROPERTY_OUT_MS, PROPERTY_REAL_TOPIC, TIMER_TOPIC
@@ -13,8 +13,8 @@ from reput_schedule.timerlayout import PROPERTY_OUT_MS, PROPERTY_REAL_TOPIC, TIM
 if TYPE_CHECKING:
     import datetime as dt
 
-    from reput.context import LogReader
-    from reput.message import Message
+    from reput.log import LogReader
+    from reput.record import Message
 
 __all__ = ["cancellation"]
 

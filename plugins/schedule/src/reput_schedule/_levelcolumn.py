@@ -14,7 +14,7 @@ from reput_schedule.levels import PROPERTY_LEVEL, SCHEDULE_TOPIC, DelayLevels, p
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
+    from reput.record import DispatchBatch
 
 __all__ = ["deliver_times", "parked_rows"]
 

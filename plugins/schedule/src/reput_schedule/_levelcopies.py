@@ -27,8 +27,8 @@ from reput_schedule._leveldeliver import fingerprint, restored
 from reput_schedule.levels import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from reput.context import StoreContext
-    from reput.view import MessageView
+    from reput.plugin import StoreContext
+    from reput.record import MessageView
     from reput_schedule._levelqueue import LevelQueue
     from reput_schedule._levelsurvey import Copies
 

@@ -11,8 +11,8 @@ import hashlib
 from functools import lru_cache
 from typing import Final
 
-from reput.javatext import java_text
-from reput.layout import (
+from reput.record import Host, Message, MessageView, host_of, java_text
+from reput.record.layout import (
     BORN_HOST_POSITION,
     BORN_HOST_V6,
     HEADER,
@@ -24,8 +24,6 @@ from reput.layout import (
     VALUE_END,
     host_size,
 )
-from reput.message import Host, Message
-from reput.view import MessageView, host_of
 from reput_schedule._levelput import HALF_TOPICS, PROPERTY_REAL_QUEUE_ID, PROPERTY_REAL_TOPIC
 from reput_schedule._propertytext import entry_value
 from reput_schedule.levels import SCHEDULE_TOPIC

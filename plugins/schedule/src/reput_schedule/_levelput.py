@@ -10,9 +10,8 @@ from typing import Final
 import attrs
 
 from reput.errors import MessageIllegalError
-from reput.javatext import java_text
-from reput.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
-from reput.message import Message
+from reput.record import Message, java_text
+from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_schedule._propertytext import entries_of, entry_value, text_of
 from reput_schedule.levels import PROPERTY_LEVEL, SCHEDULE_TOPIC, DelayLevels, parse_level
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from reput.view import MessageView
+    from reput.record import MessageView
 
 __all__ = ["LevelQueue"]
 

@@ -26,7 +26,7 @@ from reput_schedule.delayoffsets import (
 )
 
 if TYPE_CHECKING:
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.layout import TRANSACTION_COMMIT
+from reput.record.layout import TRANSACTION_COMMIT
 from reput_schedule._levelcolumn import parked_rows
 from reput_schedule._leveldeliver import fingerprint, restored
 from reput_schedule.levels import (
@@ -27,8 +27,8 @@ from reput_schedule.levels import (
 )
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
-    from reput.context import LogReader
+    from reput.log import LogReader
+    from reput.record import DispatchBatch
 
 __all__ = ["Copies", "Survey"]
 

@@ -12,7 +12,7 @@ from reput_schedule._levelcolumn import parked_rows
 from reput_schedule.levels import LEVEL_MAX
 
 if TYPE_CHECKING:
-    from reput.context import LogReader
+    from reput.log import LogReader
 
 __all__ = ["parked_behind"]
 

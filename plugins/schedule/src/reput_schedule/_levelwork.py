@@ -30,11 +30,8 @@ from reput_schedule._levelsurvey import Survey
 from reput_schedule.levels import LEVEL_MAX, SCHEDULE_TOPIC, DelayLevels
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
-    from reput.context import StoreContext
-    from reput.message import Message
-    from reput.results import ReadResult
-    from reput.view import MessageView
+    from reput.plugin import ReadResult, StoreContext
+    from reput.record import DispatchBatch, Message, MessageView
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from reput_schedule.levels import SCHEDULE_TOPIC
 from reput_schedule.timerlayout import TIMER_TOPIC
 
 if TYPE_CHECKING:
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
     from reput_schedule._levelstate import DelayState
 
 logger = logging.getLogger(__name__)

@@ -13,9 +13,8 @@ from functools import lru_cache
 from typing import Final
 
 from reput.errors import MessageIllegalError
-from reput.hashing import java_string_hash
-from reput.layout import NAME_END, VALUE_END
-from reput.message import Message, encode_property_text
+from reput.record import Message, encode_property_text, java_string_hash
+from reput.record.layout import NAME_END, VALUE_END
 
 __all__ = ["entries_of", "entry_value", "java_map_order", "text_of"]
 

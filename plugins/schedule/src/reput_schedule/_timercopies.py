@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from reput.layout import (
+from reput.record import parse_properties
+from reput.record.layout import (
     BORN_HOST_V6,
     PROPERTY_CRC,
     PROPERTY_LIGHT_QUEUE_OFFSETS,
     STORE_HOST_V6,
 )
-from reput.properties import parse_properties
 from reput_schedule.timerlayout import PROPERTY_DEQUEUE_MS, PROPERTY_ENQUEUE_MS
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
-    from reput.message import Message
-    from reput.view import MessageView
+    from reput.record import DispatchBatch, Message, MessageView
 
 __all__ = ["Copies", "fingerprint"]
 

@@ -15,8 +15,8 @@ import attrs
 import numpy as np
 
 from reput.errors import CorruptFileError, MessageIllegalError, PropertiesSizeError
-from reput.layout import PROPERTY_CRC, PROPERTY_UNIQ_KEY, RECORD_MIN_SIZE, VALUE_END
-from reput.view import MessageView
+from reput.record import MessageView
+from reput.record.layout import PROPERTY_CRC, PROPERTY_UNIQ_KEY, RECORD_MIN_SIZE, VALUE_END
 from reput_schedule._timercopies import Copies
 from reput_schedule.timerlayout import (
     MAGIC_DELETE,
@@ -34,8 +34,8 @@ from reput_schedule.timerlayout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.context import StoreContext
-    from reput.message import Message
+    from reput.plugin import StoreContext
+    from reput.record import Message
 
     Records = npt.NDArray[np.void]
     Cancelled = set[tuple[int, str]]

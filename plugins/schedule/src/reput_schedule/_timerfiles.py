@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.layout import RECORD_MIN_SIZE
+from reput.record.layout import RECORD_MIN_SIZE
 from reput_schedule._timerchain import slot_ticks
 from reput_schedule._timerlog import TimerLog
 from reput_schedule._timerplace import Parked, place
@@ -33,7 +33,7 @@ from reput_schedule.timerlayout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
     from reput_schedule._timerstate import Check
 
     Records = npt.NDArray[np.void]

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput.disk import Disk, FilePool
 from reput.errors import CorruptFileError
-from reput.layout import BLANK_MAGIC
-from reput.manifest import OWN_DIRECTORY
-from reput.mappedfile import MappedFileQueue
+from reput.files import OWN_DIRECTORY, Disk, FilePool, MappedFileQueue
+from reput.record.layout import BLANK_MAGIC
 from reput_schedule.timerlayout import (
     BLANK_DTYPE,
     LOG_DIRECTORY,
@@ -30,7 +28,7 @@ from reput_schedule.timerlayout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
 
     Records = npt.NDArray[np.void]
     Integers = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from reput.hashing import java_string_hash
+from reput.record import java_string_hash
 from reput_schedule._timerdeliver import is_cancellation
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.layout import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from reput.properties import TextColumn
+from reput.record import TextColumn
+from reput.record.layout import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from reput_schedule.timerlayout import (
     MAGIC_DEFAULT,
     MAGIC_DELETE,
@@ -23,7 +23,7 @@ from reput_schedule.timerlayout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
+    from reput.record import DispatchBatch
 
     Integers = npt.NDArray[np.int64]
     Booleans = npt.NDArray[np.bool_]

@@ -14,13 +14,8 @@ from typing import Final
 import attrs
 
 from reput.errors import PropertiesSizeError, PutError
-from reput.layout import (
-    PROPERTIES_SIZE_MAX,
-    TRANSACTION_COMMIT,
-    TRANSACTION_MASK,
-)
-from reput.message import Message, encode_property_text
-from reput.properties import encode_properties, parse_properties
+from reput.record import Message, encode_properties, encode_property_text, parse_properties
+from reput.record.layout import PROPERTIES_SIZE_MAX, TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput.status import PutStatus
 from reput_schedule.timerlayout import (
     PROPERTY_DELAY_MS,

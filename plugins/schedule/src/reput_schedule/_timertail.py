@@ -18,8 +18,8 @@ from reput_schedule.timerlayout import PROPERTY_DEQUEUE_MS, PROPERTY_OUT_MS, TIM
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.context import LogReader
+    from reput.log import LogReader
+    from reput.record import DispatchBatch
     from reput_schedule._timerstate import Reached
 
     Integers = npt.NDArray[np.int64]

@@ -21,7 +21,7 @@ from reput_schedule.timerlayout import NO_POSITION, SLOT_COUNT, SLOT_DTYPE, SLOT
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.disk import Disk
+    from reput.files import Disk
 
     Integers = npt.NDArray[np.int64]
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from reput.cli.opening import open_to_read
-from reput.cli.options import json_option, path_argument, with_debug
-from reput.cli.output import (
+from reput_cli.opening import open_to_read
+from reput_cli.options import json_option, path_argument, with_debug
+from reput_cli.output import (
     Column,
     format_count,
     print_facts,
@@ -16,7 +16,7 @@ from reput.cli.output import (
     print_json,
     print_table,
 )
-from reput.cli.times import format_duration, format_timestamp
+from reput_cli.times import format_duration, format_timestamp
 
 if TYPE_CHECKING:
     from reput_schedule.histogram import Bar
@@ -45,7 +45,7 @@ def schedule(path: str, as_json: bool) -> None:
     Nothing in the store changes; another process may be writing it, whose deliveries of the last
     second may not show yet.
     """
-    from reput.clock import system_clock
+    from reput.files import system_clock
     from reput_schedule.histogram import histogram
 
     with open_to_read(path, plugins=_PLUGINS) as store:

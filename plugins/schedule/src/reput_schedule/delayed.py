@@ -8,8 +8,8 @@ from typing import Final
 
 import attrs
 
-from reput.layout import PROPERTY_UNIQ_KEY
-from reput.message import Message
+from reput.record import Message
+from reput.record.layout import PROPERTY_UNIQ_KEY
 from reput_schedule._levelput import TIMER_REQUESTS
 from reput_schedule._propertytext import entries_of
 from reput_schedule.levels import PROPERTY_LEVEL

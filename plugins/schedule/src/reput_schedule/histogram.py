@@ -10,7 +10,7 @@ import numpy as np
 from reput_schedule.levels import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from reput.store import Store
+    from reput import Store
     from reput_schedule.pending import PendingLevel, Scheduled
 
 __all__ = ["Bar", "histogram"]

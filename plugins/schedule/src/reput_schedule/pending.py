@@ -9,14 +9,14 @@ import attrs
 import numpy as np
 
 from reput.errors import NoReaderError
-from reput.results import QueueInfo
+from reput.plugin import QueueInfo
 from reput_schedule._leveltail import parked_behind
 from reput_schedule.levels import LEVEL_MAX, SCHEDULE_TOPIC, DelayLevels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
 
     Integers = npt.NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from attrs.validators import ge, in_, instance_of, le
 
 import reput
 from reput.errors import ReadOnlyStoreError
-from reput.putinterest import PutInterest
+from reput.plugin import PutInterest
 from reput_schedule import _ownership
 from reput_schedule._cancel import cancellation
 from reput_schedule._levelcolumn import deliver_times
@@ -35,10 +35,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.context import StoreContext
-    from reput.message import Message
-    from reput.results import Receipt
+    from reput.log import Receipt
+    from reput.plugin import StoreContext
+    from reput.record import DispatchBatch, Message
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +170,7 @@ class SchedulePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_put(self, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """Park what is to be delivered later; see `reput.hookspecs.reput_put`."""
+        """Park what is to be delivered later; see `reput.plugin.hookspecs.reput_put`."""
         changed: list[Message] | None = None
         for row, message in enumerate(messages):
             if not message.properties:

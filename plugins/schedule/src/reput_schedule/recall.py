@@ -11,8 +11,8 @@ from typing import Final
 
 import attrs
 
-from reput.layout import PROPERTY_UNIQ_KEY
-from reput.message import Message
+from reput.record import Message
+from reput.record.layout import PROPERTY_UNIQ_KEY
 from reput_schedule.timerlayout import PROPERTY_DELETE_KEY, PROPERTY_DELIVER_MS
 
 __all__ = ["RecallHandle", "cancel_message", "decode_handle", "encode_handle", "recall_message"]

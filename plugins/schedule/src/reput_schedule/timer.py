@@ -21,7 +21,7 @@ import numpy as np
 from attrs.validators import ge, instance_of, le
 
 from reput.errors import ConfigError, CorruptFileError, ServiceNotAvailableError
-from reput.layout import BLANK_MAGIC, SIZE_AND_MAGIC
+from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput_schedule._timeragenda import Agenda
 from reput_schedule._timerchain import slot_ticks
 from reput_schedule._timercopies import Copies
@@ -54,9 +54,8 @@ from reput_schedule.timerlayout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.context import StoreContext
-    from reput.message import Message
+    from reput.plugin import StoreContext
+    from reput.record import DispatchBatch, Message
 
     Integers = npt.NDArray[np.int64]
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput.cli.options import json_option, path_argument, with_debug
+from reput_cli.options import json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reput.store import Store
+    from reput import Store
     from reput_transaction.half import HalfMessage
 
 __all__ = ["transactions"]
@@ -50,8 +50,8 @@ def transactions(
     if commits or rollbacks:
         _end(path, commits, rollbacks, is_sure, as_json)
         return
-    from reput.cli.opening import open_to_read
-    from reput.cli.output import print_json
+    from reput_cli.opening import open_to_read
+    from reput_cli.output import print_json
 
     with open_to_read(path, plugins=_to_read(path)) as store:
         found = store.dangling(group=group)
@@ -67,13 +67,13 @@ def transactions(
 
 
 def _now() -> int:
-    from reput.clock import system_clock
+    from reput.files import system_clock
 
     return system_clock()
 
 
 def _to_read(path: str) -> list[str]:
-    from reput.pluginset import installed
+    from reput.plugin import installed
 
     # The queues tell where to begin in a store of RocketMQ's; without them all of it is read.
     known = {found.name for found in installed()}
@@ -86,10 +86,10 @@ def _to_read(path: str) -> list[str]:
 def _end(
     path: str, commits: Sequence[str], rollbacks: Sequence[str], is_sure: bool, as_json: bool
 ) -> None:
-    from reput.cli.exitcodes import ExitCode
-    from reput.cli.failures import Failure
-    from reput.cli.opening import open_to_read
-    from reput.cli.output import print_json
+    from reput_cli.exitcodes import ExitCode
+    from reput_cli.failures import Failure
+    from reput_cli.opening import open_to_read
+    from reput_cli.output import print_json
 
     both = sorted({*commits} & {*rollbacks})
     if both:
@@ -116,8 +116,8 @@ def _end(
 
 
 def _look_for(store: Store, names: Sequence[str]) -> None:
-    from reput.cli.exitcodes import ExitCode
-    from reput.cli.failures import Failure
+    from reput_cli.exitcodes import ExitCode
+    from reput_cli.failures import Failure
 
     found = store.dangling()
     known = {name for half in found for name in (half.transaction_id, half.msg_id)}
@@ -128,9 +128,9 @@ def _look_for(store: Store, names: Sequence[str]) -> None:
 
 
 def _end_now(path: str, wanted: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    from reput.cli.opening import open_to_write
-    from reput.cli.storeplugins import check_store, used_plugins
-    from reput.pluginset import default_plugins
+    from reput.plugin import default_plugins
+    from reput_cli.opening import open_to_write
+    from reput_cli.storeplugins import check_store, used_plugins
     from reput_transaction.errors import TransactionEndedError
 
     root = check_store(path)
@@ -181,7 +181,7 @@ def _document(half: HalfMessage, now: int) -> dict[str, Any]:
 
 
 def _summary(half: HalfMessage, now: int) -> str:
-    from reput.cli.times import format_duration
+    from reput_cli.times import format_duration
 
     age = format_duration(max(half.age_ms(now), 0) / 1_000)
     return f"{half.transaction_id}: {_place(half)}, {age} old"
@@ -192,8 +192,8 @@ def _place(half: HalfMessage) -> str:
 
 
 def _print(path: str, found: Sequence[HalfMessage], now: int) -> None:
-    from reput.cli.output import Column, format_count, print_table
-    from reput.cli.times import format_duration
+    from reput_cli.output import Column, format_count, print_table
+    from reput_cli.times import format_duration
 
     columns = [
         Column("AGE", right=True),

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.errors import FlushDiskTimeoutError, MessageIllegalError, ReadOnlyStoreError
-from reput.hashing import java_string_hash
-from reput.ids import parse_message_id
+from reput.record import java_string_hash, parse_message_id
 from reput_transaction._messages import copy_of, final_of, given_up, half_of
 from reput_transaction._ops import op_messages
 from reput_transaction._tracker import Tracker
@@ -35,9 +34,9 @@ from reput_transaction.half import HalfMessage
 from reput_transaction.layout import ENDED, HALF_TOPIC, OPEN
 
 if TYPE_CHECKING:
-    from reput.context import StoreContext
-    from reput.message import Message
-    from reput.results import BatchReceipt
+    from reput.log import BatchReceipt
+    from reput.plugin import StoreContext
+    from reput.record import Message
     from reput_transaction._rows import Row
     from reput_transaction.config import TransactionConfig
 

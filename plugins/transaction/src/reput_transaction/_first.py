@@ -9,7 +9,7 @@ from reput.status import ReadStatus
 from reput_transaction.layout import HALF_TOPIC
 
 if TYPE_CHECKING:
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
 
 __all__ = ["first_needed"]
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.layout import PROPERTY_TAGS, PROPERTY_UNIQ_KEY, TRANSACTION_COMMIT
-from reput.properties import PropertyColumns
+from reput.record import PropertyColumns
+from reput.record.layout import PROPERTY_TAGS, PROPERTY_UNIQ_KEY, TRANSACTION_COMMIT
 from reput_transaction._ops import parse_op_body
 from reput_transaction._optail import OpTail
 from reput_transaction._rows import Row, Rows
@@ -48,8 +48,7 @@ from reput_transaction.layout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.view import MessageView
+    from reput.record import DispatchBatch, MessageView
 
 __all__ = ["Index"]
 

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.encode import check_topic
 from reput.errors import MessageIllegalError
-from reput.layout import (
+from reput.record import (
+    Message,
+    check_topic,
+    encode_properties,
+    encode_property_text,
+    parse_properties,
+)
+from reput.record.layout import (
     BORN_HOST_V6,
     PROPERTY_KEYS,
     PROPERTY_TAGS,
@@ -23,8 +29,6 @@ from reput.layout import (
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
 )
-from reput.message import Message, encode_property_text
-from reput.properties import encode_properties, parse_properties
 from reput_transaction.errors import TransactionError
 from reput_transaction.half import QUEUE_ID_MAX
 from reput_transaction.layout import (
@@ -40,7 +44,7 @@ from reput_transaction.layout import (
 )
 
 if TYPE_CHECKING:
-    from reput.view import MessageView
+    from reput.record import MessageView
     from reput_transaction.half import HalfMessage
 
 __all__ = ["copy_of", "final_of", "given_up", "half_of", "is_transactional", "with_properties"]

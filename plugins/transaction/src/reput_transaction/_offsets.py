@@ -13,8 +13,8 @@ from typing import Final
 
 import attrs
 
-from reput.disk import Disk
 from reput.errors import CorruptFileError
+from reput.files import Disk
 from reput_transaction._offsetfile import (
     HALF_KEY,
     OP_KEY,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reput.message import Message
+from reput.record import Message
 from reput_transaction.layout import OP_OFFSET_DIGITS, OP_PROPERTIES, OP_TOPIC
 
 __all__ = ["op_messages", "parse_op_body"]

@@ -13,14 +13,14 @@ import os
 from typing import TYPE_CHECKING
 
 from reput.errors import CorruptFileError
-from reput.layout import FILE_NAME_DIGITS, file_name
+from reput.files import FILE_NAME_DIGITS, file_name
 from reput_transaction._index import Index
 from reput_transaction._snapshot import decode_snapshot, encode_snapshot
 from reput_transaction.layout import DIRECTORY
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
-    from reput.context import StoreContext
+    from reput.plugin import StoreContext
+    from reput.record import DispatchBatch
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from reput_transaction.layout import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reput.view import MessageView
+    from reput.record import MessageView
 
 __all__ = ["HalfMessage"]
 

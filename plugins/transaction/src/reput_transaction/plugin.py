@@ -10,7 +10,7 @@ import attrs
 
 import reput
 from reput.errors import CorruptFileError, ServiceNotAvailableError
-from reput.putinterest import PutInterest
+from reput.plugin import PutInterest
 from reput_transaction._engine import Engine, Which
 from reput_transaction._first import first_needed
 from reput_transaction._ids import UniqueKeys
@@ -25,10 +25,9 @@ from reput_transaction.layout import PROPERTY_TRANSACTIONAL
 from reput_transaction.transaction import Transaction, as_transactional
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch
-    from reput.context import StoreContext
-    from reput.message import Message
-    from reput.results import Receipt
+    from reput.log import Receipt
+    from reput.plugin import StoreContext
+    from reput.record import DispatchBatch, Message
 
 logger = logging.getLogger(__name__)
 

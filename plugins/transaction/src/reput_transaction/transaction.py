@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 import attrs
 
-from reput.layout import PROPERTY_UNIQ_KEY
-from reput.message import Message
-from reput.properties import parse_properties
+from reput.record import Message, parse_properties
+from reput.record.layout import PROPERTY_UNIQ_KEY
 from reput_transaction._messages import with_properties
 from reput_transaction.errors import TransactionEndedError
 from reput_transaction.half import HalfMessage
@@ -21,7 +20,7 @@ from reput_transaction.layout import (
 )
 
 if TYPE_CHECKING:
-    from reput.results import BatchReceipt
+    from reput.log import BatchReceipt
     from reput_transaction._engine import Engine
     from reput_transaction._ids import UniqueKeys
 

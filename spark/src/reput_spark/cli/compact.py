@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from reput.cli.exitcodes import ExitCode
-from reput.cli.options import follow_links_option, json_option, with_debug
+from reput_cli.exitcodes import ExitCode
+from reput_cli.options import follow_links_option, json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import engine_options
 
@@ -28,10 +28,10 @@ def compact(
     as_json: bool,
 ) -> None:
     """Compact each TOPIC of the store at PATH, or all that are compacted, as `reput compact`."""
-    from reput.cli.failures import Failure
-    from reput.cli.opening import follows_links
-    from reput.cli.storeplugins import check_store, check_used
     from reput.errors import ReputError
+    from reput_cli.failures import Failure
+    from reput_cli.opening import follows_links
+    from reput_cli.storeplugins import check_store, check_used
     from reput_spark.jobs.compact import compact_with
 
     root = check_store(path)

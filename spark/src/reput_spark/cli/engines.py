@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from reput.cli.exitcodes import ExitCode
-from reput.cli.failures import Failure
+from reput_cli.exitcodes import ExitCode
+from reput_cli.failures import Failure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reput.cli.progress import Progress
-    from reput.rebuild.engine import Engine
+    from reput_cli.progress import Progress
+    from reput_rebuild.engine import Engine
 
 __all__ = ["engine_of", "progress_of", "session_of"]
 
 
 def progress_of(label: str) -> Progress:
     """A bar that counts bytes; quiet where nobody watches."""
-    from reput.cli.progress import Progress
+    from reput_cli.progress import Progress
 
     return Progress(label, None, "bytes")
 
@@ -43,7 +43,7 @@ def engine_of(master: str, jobs: int | None) -> Iterator[Engine]:
             "--jobs means processes of this machine and --master names a Spark: give one"
         )
     if jobs is not None:
-        from reput.rebuild.engine import LocalEngine
+        from reput_rebuild.engine import LocalEngine
 
         with LocalEngine(jobs) as engine:
             yield engine

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from reput.cli.exitcodes import ExitCode
-from reput.cli.failures import warn
-from reput.cli.output import format_count
+from reput_cli.exitcodes import ExitCode
+from reput_cli.failures import warn
+from reput_cli.output import format_count
 
 __all__ = ["corrupt_option", "end_with_damage", "engine_options", "paths_argument"]
 

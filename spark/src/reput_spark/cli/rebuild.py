@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli.options import follow_links_option, json_option, with_debug
+from reput_cli.options import follow_links_option, json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import engine_options
 
 if TYPE_CHECKING:
-    from reput.rebuild.driver import Rebuilt
+    from reput_rebuild.driver import Rebuilt
 
 __all__ = ["rebuild"]
 
@@ -36,11 +36,11 @@ def rebuild(
     as_json: bool,
 ) -> None:
     """Build the files of each PLUGIN of the store at PATH anew from the log, as `reput rebuild`."""
-    from reput.cli.opening import follows_links
-    from reput.cli.rebuild import print_rebuilt
-    from reput.cli.storeplugins import check_store, check_used, used_plugins
-    from reput.rebuild import SPLIT_SIZE
-    from reput.rebuild.driver import run_rebuild
+    from reput.log import SPLIT_SIZE
+    from reput_cli.opening import follows_links
+    from reput_cli.rebuild import print_rebuilt
+    from reput_cli.storeplugins import check_store, check_used, used_plugins
+    from reput_rebuild.driver import run_rebuild
 
     root = check_store(path)
     if used_plugins(root) is not None:  # of a store of RocketMQ's own everything can be built

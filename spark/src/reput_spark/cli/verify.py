@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli.exitcodes import ExitCode
-from reput.cli.options import json_option, with_debug
+from reput_cli.exitcodes import ExitCode
+from reput_cli.options import json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import engine_options, paths_argument
 
@@ -40,8 +40,8 @@ def verify(
 
     With --derived, what plugins have made of the log is made once more, aside, and compared.
     """
-    from reput.cli.storeplugins import check_store
-    from reput.rebuild import SPLIT_SIZE
+    from reput.log import SPLIT_SIZE
+    from reput_cli.storeplugins import check_store
     from reput_spark.jobs.verify import verify as run
     from reput_spark.jobs.verify_derived import verify_derived
 
@@ -67,7 +67,7 @@ def _print(
 ) -> None:
     import attrs
 
-    from reput.cli.output import Column, format_count, format_size, print_json, print_table
+    from reput_cli.output import Column, format_count, format_size, print_json, print_table
 
     if as_json:
         document = attrs.asdict(found)
@@ -95,7 +95,7 @@ def _print(
         heads = [Column("file"), Column("position", right=True), Column("offset", right=True)]
         heads += [Column("bytes", right=True), Column("damage", shrink=True)]
         print_table(heads, rows)
-    from reput.cli.rebuild import print_built
+    from reput_cli.rebuild import print_built
 
     for each in compared:
         print_built(each.store, list(each.plugins))

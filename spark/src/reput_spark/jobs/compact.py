@@ -17,8 +17,8 @@ from reput_spark.errors import SparkReputError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reput.rebuild.engine import Engine
     from reput_compaction import Compacted
+    from reput_rebuild.engine import Engine
 
 __all__ = ["compact", "compact_with"]
 

@@ -3,7 +3,7 @@
 A job is a data source of its own, whose partitions are the tasks, and whose rows are what came of
 them, one for each. So results travel as Spark's do, also through Spark Connect, of each task those
 of one attempt count, and a task that fails is begun anew as often as the session allows. What a
-task writes, it writes so that no other attempt is in its way; see `reput.rebuild.tasks`.
+task writes, it writes so that no other attempt is in its way; see `reput_rebuild.tasks`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reput_spark.jobs.watching import watched
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reput.rebuild.engine import Task, Work
+    from reput_rebuild.engine import Task, Work
 
 __all__ = ["SparkEngine", "TaskPartition", "TaskReader", "failure_of", "task_source"]
 
@@ -32,7 +32,7 @@ _SCHEMA = "number long, result binary"
 
 
 class SparkEngine:
-    """Runs tasks on a Spark session; see `reput.rebuild.engine.Engine`."""
+    """Runs tasks on a Spark session; see `reput_rebuild.engine.Engine`."""
 
     splits = True
     is_here = False

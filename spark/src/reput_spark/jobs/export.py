@@ -23,14 +23,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from reput.arrow import COLUMNS, schema_of, to_arrow
-from reput.rebuild import SPLIT_SIZE
+from reput.log import SPLIT_SIZE
+from reput_arrow import COLUMNS, schema_of, to_arrow
 from reput_spark.errors import SparkReputError
 from reput_spark.jobs.splits import SplitTask, batches_of, plan
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch, Finding
-    from reput.rebuild.engine import Engine
+    from reput.record import DispatchBatch, Finding
+    from reput_rebuild.engine import Engine
 
 __all__ = ["Exported", "export"]
 
@@ -84,8 +84,8 @@ def export(
         paths: as for reading.
         target: a directory that is not there yet, or a URI that `pyarrow.fs` knows; the same place
             for all who run tasks.
-        engine: `reput_spark.jobs.engine.SparkEngine`, or `reput.rebuild.engine.LocalEngine`.
-        columns: of `reput.arrow.COLUMNS`; all when left out. The topic is in names of directories.
+        engine: `reput_spark.jobs.engine.SparkEngine`, or `reput_rebuild.engine.LocalEngine`.
+        columns: of `reput_arrow.COLUMNS`; all when left out. The topic is in names of directories.
         split_size: bytes of the log in a task, about.
         corrupt: ``"fail"``, or ``"skip"`` to leave out what is damaged.
         compression: as Parquet calls it.

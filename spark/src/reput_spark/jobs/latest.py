@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from reput.decode import RECORD_SIZE_MAX
-from reput.layout import RECORD_MIN_SIZE
-from reput.rebuild import Split
+from reput.log import Split
+from reput.record import RECORD_SIZE_MAX
+from reput.record.layout import RECORD_MIN_SIZE
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.places import COMMIT_LOG, LogPlace, find_logs, open_log
 from reput_spark.reading.options import ReadOptions

@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from reput.rebuild import SPLIT_SIZE
-from reput.rebuild.driver import Rebuilt, run_rebuild
+from reput.log import SPLIT_SIZE
+from reput_rebuild.driver import Rebuilt, run_rebuild
 from reput_spark.errors import SparkReputError
 from reput_spark.jobs.engine import SparkEngine
 
@@ -32,7 +32,7 @@ def rebuild(
     check: bool = False,
     follow_links: bool = False,
 ) -> list[Rebuilt]:
-    """Build the files of plugins anew on Spark; see `reput.rebuild.local.rebuild`.
+    """Build the files of plugins anew on Spark; see `reput_rebuild.local.rebuild`.
 
     Plugins that offer ``reput_shards`` are built from splits of the log, side by side; any other
     one is built by one task, in order, beside them. Executors need the plugins installed.

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.rebuild import SPLIT_SIZE, Split, read_split
+from reput.log import SPLIT_SIZE, Split, read_split
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.places import LogPlace, open_log
 from reput_spark.reading.options import ReadOptions
 from reput_spark.reading.tasks import plan_tasks
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch, Finding
+    from reput.record import DispatchBatch, Finding
 
 __all__ = ["SplitTask", "batches_of", "plan"]
 

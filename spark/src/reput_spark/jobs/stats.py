@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reput.arrow import to_arrow
-from reput.rebuild import SPLIT_SIZE
+from reput.log import SPLIT_SIZE
+from reput_arrow import to_arrow
 from reput_spark.jobs.splits import SplitTask, batches_of, plan
 
 if TYPE_CHECKING:
-    from reput.batch import DispatchBatch, Finding
-    from reput.rebuild.engine import Engine
+    from reput.record import DispatchBatch, Finding
+    from reput_rebuild.engine import Engine
 
 __all__ = ["QUESTIONS", "Stats", "stats"]
 
@@ -85,7 +85,7 @@ def stats(
 
     Args:
         paths: as for reading.
-        engine: `reput_spark.jobs.engine.SparkEngine`, or `reput.rebuild.engine.LocalEngine`.
+        engine: `reput_spark.jobs.engine.SparkEngine`, or `reput_rebuild.engine.LocalEngine`.
         split_size: bytes of the log in a task, about.
         top: keys in the table of keys.
         corrupt: ``"fail"``, or ``"skip"`` to leave out what is damaged.

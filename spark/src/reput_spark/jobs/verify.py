@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from reput.batch import FindingReason
 from reput.errors import CorruptFileError
-from reput.rebuild import SPLIT_SIZE, Split, read_split
+from reput.log import SPLIT_SIZE, Split, read_split
+from reput.record import FindingReason
 from reput_spark.jobs.splits import SplitTask, plan
 from reput_spark.logs.places import COMMIT_LOG, open_log
 
 if TYPE_CHECKING:
-    from reput.logreader import CommitLogReader
-    from reput.rebuild.engine import Engine
+    from reput.log import CommitLogReader
+    from reput_rebuild.engine import Engine
 
 __all__ = ["DAMAGE_SCHEMA", "Damage", "Verified", "verify"]
 
@@ -52,7 +52,7 @@ class Damage:
     end_offset: int
     """Where the log goes on."""
     reason: str
-    """Name of a `reput.batch.FindingReason`; ``TAIL`` for bytes behind the last record."""
+    """Name of a `reput.record.FindingReason`; ``TAIL`` for bytes behind the last record."""
     detail: str
 
     @property
@@ -106,7 +106,7 @@ def verify(
 
     Args:
         paths: as for reading.
-        engine: `reput_spark.jobs.engine.SparkEngine`, or `reput.rebuild.engine.LocalEngine`.
+        engine: `reput_spark.jobs.engine.SparkEngine`, or `reput_rebuild.engine.LocalEngine`.
         split_size: bytes of the log in a task, about.
         progress: called with bytes done and bytes in all; what is read twice counts twice.
 

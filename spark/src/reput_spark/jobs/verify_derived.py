@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import pyarrow as pa
 
-from reput.rebuild import SPLIT_SIZE
-from reput.rebuild.driver import Rebuilt, run_rebuild
+from reput.log import SPLIT_SIZE
+from reput_rebuild.driver import Rebuilt, run_rebuild
 
 if TYPE_CHECKING:
-    from reput.rebuild.engine import Engine
+    from reput_rebuild.engine import Engine
 
 __all__ = ["DIFFERENCE_SCHEMA", "VerifiedDerived", "verify_derived"]
 
@@ -74,7 +74,7 @@ def verify_derived(
 
     Args:
         path: a store that nobody has open for writing, mounted where the tasks run.
-        engine: `reput_spark.jobs.engine.SparkEngine`, or `reput.rebuild.engine.LocalEngine`.
+        engine: `reput_spark.jobs.engine.SparkEngine`, or `reput_rebuild.engine.LocalEngine`.
         plugins: names; all that derive files and keep nothing else when left out.
         split_size: bytes of the log in a task, about.
         progress: called with bytes done and bytes in all.

@@ -11,7 +11,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from reput.disk import Disk, Entry
+from reput.files import Disk, Entry
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile

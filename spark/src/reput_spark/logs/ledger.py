@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from reput.arrow.texts import pieces
-from reput.batch import DispatchBatch, Finding, FindingReason
-from reput.decode import Decoder
 from reput.errors import CorruptFileError
-from reput.gather import words_at
-from reput.layout import HEADER_DTYPE
-from reput.view import MessageView
+from reput.record import Decoder, DispatchBatch, Finding, FindingReason, MessageView, words_at
+from reput.record.layout import HEADER_DTYPE
+from reput_arrow.texts import pieces
 from reput_spark.logs.arrowdisk import above, below, disk_of
 from reput_spark.logs.ledgerentries import (
     HEAD_SIZE,
@@ -155,7 +152,7 @@ class LedgerLog(OpenLog):
     def scan(
         self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
     ) -> Iterator[DispatchBatch]:
-        """See `reput.context.LogReader.scan`."""
+        """See `reput.log.LogReader.scan`."""
         decoder = Decoder(check_crc=check_crc, check_offset=False)
         position = self.min_physical_offset if start is None else start
         stop = self.max_physical_offset if end is None else min(end, self.max_physical_offset)

@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import attrs
 import numpy as np
 
-from reput.batch import FindingReason
-from reput.decode import RECORD_SIZE_MAX
-from reput.gather import fixed_rows, words_at
+from reput.record import RECORD_SIZE_MAX, FindingReason, fixed_rows, words_at
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Self
 
 import attrs
 
-from reput.clock import system_clock
-from reput.disk import FilePool
-from reput.layout import BLANK_MAGIC, FILE_NAME_DIGITS, MAGIC_V1, MAGIC_V2
-from reput.logreader import CommitLogReader
+from reput.files import FILE_NAME_DIGITS, FilePool, system_clock
+from reput.log import CommitLogReader
+from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.arrowdisk import above, below, disk_of
 from reput_spark.logs.ledgerentries import ENTRY_DTYPE
 
 if TYPE_CHECKING:
-    from reput.disk import Disk
+    from reput.files import Disk
 
 __all__ = ["COMMIT_LOG", "LEDGER", "LogPlace", "OpenLog", "find_logs", "open_log"]
 

@@ -40,7 +40,7 @@ def read(
     Raises:
         SparkReputError: an option that is none, or no such column.
     """
-    from reput.arrow import COLUMNS
+    from reput_arrow import COLUMNS
     from reput_spark.schema import spark_schema
 
     register(spark)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.rebuild import SPLIT_SIZE
+from reput.log import SPLIT_SIZE
 from reput_spark.errors import SparkReputError
 
 if TYPE_CHECKING:
-    from reput.filters import MessageFilter
+    from reput.plugin import MessageFilter
 
 __all__ = ["CORRUPT", "OPTIONS", "ReadOptions", "texts_of"]
 

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
+    from reput.record import DispatchBatch
     from reput_spark.reading.options import ReadOptions
 
 __all__ = ["Condition", "offset_range", "wanted_rows"]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import attrs
 import pyarrow as pa
 
-from reput.arrow import to_arrow
 from reput.errors import CorruptFileError
-from reput.rebuild import Split, plan_splits, read_split
+from reput.log import Split, plan_splits, read_split
+from reput_arrow import to_arrow
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.places import LogPlace, OpenLog, find_logs, open_log
 from reput_spark.reading.rows import Condition, offset_range, wanted_rows
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch, Finding
+    from reput.record import DispatchBatch, Finding
     from reput_spark.reading.options import ReadOptions
 
 __all__ = [
@@ -121,7 +121,7 @@ def read_task(
     Args:
         task: what to read.
         options: of the read.
-        schema: of the batches: columns of `reput.arrow.COLUMNS`, `STORE_COLUMN`, `DAMAGE_COLUMN`.
+        schema: of the batches: columns of `reput_arrow.COLUMNS`, `STORE_COLUMN`, `DAMAGE_COLUMN`.
         conditions: those of the query that are applied here.
 
     Raises:

@@ -30,10 +30,10 @@ import attrs
 import numpy as np
 
 import reput
-from reput.disk import Disk
+from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, PutError, StoreLockedError
-from reput.manifest import Manifest
-from reput.storeconfig import LOG_SECTION
+from reput.files import Disk
+from reput.store.config import LOG_SECTION
 from reput_spark.errors import SparkReputError
 from reput_spark.sink.matching import found_rows, messages_of
 from reput_spark.sink.options import SinkOptions, check_store

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import attrs
 import numpy as np
 
-from reput.columns import prepare_columns
-from reput.layout import (
+from reput.record import encode_property_text, parse_properties, prepare_columns
+from reput.record.layout import (
     BORN_HOST_V6,
     MAGIC_V2,
     PROPERTY_CRC,
@@ -33,15 +33,11 @@ from reput.layout import (
     STORE_HOST_V6,
     TRANSACTION_MASK,
 )
-from reput.message import encode_property_text
-from reput.properties import parse_properties
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.columns import Columns, PreparedMany
-    from reput.encode import Encoder
+    from reput.record import Columns, DispatchBatch, Encoder, PreparedMany
 
 __all__ = ["ALWAYS_COMPARED", "Facts", "Keys", "facts_in", "facts_of", "record_keys", "row_keys"]
 

@@ -26,7 +26,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from reput.arrow import columns_of
+from reput_arrow import columns_of
 from reput_spark.sink.facts import (
     ALWAYS_COMPARED,
     Facts,
@@ -41,10 +41,8 @@ from reput_spark.sink.segments import PASSED_OVER
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.batch import DispatchBatch
-    from reput.columns import Columns
-    from reput.encode import Encoder
-    from reput.logreader import CommitLogReader
+    from reput.log import CommitLogReader
+    from reput.record import Columns, DispatchBatch, Encoder
 
 __all__ = ["found_rows", "messages_of"]
 

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 import attrs
 
-from reput.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
+from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.localpaths import local_path
 

@@ -20,17 +20,14 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from reput.arrow import check_schema, columns_of
-from reput.columns import prepare_columns
-from reput.config import CommitLogConfig
-from reput.encode import Encoder
+from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, MessageIllegalError, MessageTooLargeError, PutError
-from reput.ids import pack_host
-from reput.layout import BLANK_MIN_SIZE
-from reput.manifest import Manifest
-from reput.multidispatch import inner_message_count
+from reput.log import CommitLogConfig
 from reput.plugin import build_config
-from reput.storeconfig import LOG_SECTION
+from reput.record import Encoder, inner_message_count, pack_host, prepare_columns
+from reput.record.layout import BLANK_MIN_SIZE
+from reput.store.config import LOG_SECTION
+from reput_arrow import check_schema, columns_of
 from reput_spark.errors import SparkReputError
 from reput_spark.reading.tasks import DAMAGE_COLUMN, STORE_COLUMN
 from reput_spark.sink.options import SinkOptions, is_key
@@ -39,8 +36,8 @@ from reput_spark.writing.staging import spark_directory
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.columns import Columns
-    from reput.disk import Disk
+    from reput.files import Disk
+    from reput.record import Columns
 
 __all__ = [
     "PASSED_OVER",

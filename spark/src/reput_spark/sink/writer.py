@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from reput.disk import Disk
 from reput.errors import ReputError
+from reput.files import Disk
 from reput_spark.errors import SparkReputError, with_code
 from reput_spark.schema import plain_arrow_schema
 from reput_spark.sink.commit import StoreSink

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput.layout import FILE_NAME_DIGITS
+from reput.files import FILE_NAME_DIGITS
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.arrowdisk import below, disk_of
 from reput_spark.logs.places import LEDGER, LogPlace, OpenLog, find_logs

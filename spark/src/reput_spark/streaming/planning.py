@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.rebuild import Split, plan_splits
+from reput.log import Split, plan_splits
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.places import LogPlace, OpenLog
 from reput_spark.reading.tasks import Task, batches_of, rows_of
@@ -29,7 +29,7 @@ from reput_spark.streaming.options import StreamOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from reput.batch import DispatchBatch
+    from reput.record import DispatchBatch
 
 __all__ = ["LogStream", "read_stream_task"]
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import reput
-from reput.disk import Disk
 from reput.errors import CorruptFileError, ReputError, UnsafePathError
-from reput.rebuild.engine import LocalEngine
+from reput.files import Disk
+from reput_rebuild.engine import LocalEngine
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.intents import Intent
 from reput_spark.writing.options import WriteOptions
@@ -21,7 +21,7 @@ from reput_spark.writing.settling import take_back
 from reput_spark.writing.staging import forget, path_of
 
 if TYPE_CHECKING:
-    from reput.rebuild.engine import Engine
+    from reput_rebuild.engine import Engine
 
 logger = logging.getLogger(__name__)
 

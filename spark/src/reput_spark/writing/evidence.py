@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.checksum import crc32
-from reput.layout import file_name
+from reput.files import file_name
+from reput.record import crc32
 from reput_spark.writing.staging import path_of
 from reput_spark.writing.standing import log_directory
 
 if TYPE_CHECKING:
-    from reput.disk import Disk
+    from reput.files import Disk
     from reput_spark.writing.intents import Intent
     from reput_spark.writing.segments import Segment
 

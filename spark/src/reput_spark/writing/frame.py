@@ -28,7 +28,7 @@ def write(
     driver.
 
     Args:
-        df: columns of `reput.arrow.INPUT_COLUMNS`; the order of messages is that of its partitions,
+        df: columns of `reput_arrow.INPUT_COLUMNS`; the order of messages is that of its partitions,
             and in each that of its rows.
         path: the store's directory, under the same path for the driver and all executors.
         mode: ``"append"``, or ``"overwrite"``: only where nothing is yet.
@@ -39,7 +39,7 @@ def write(
         SparkReputError: an option, a store or a row that cannot be; a task that failed; with the
             code ``UNSAFE``, a link below the store's directory, where none is followed.
     """
-    from reput.disk import Disk
+    from reput.files import Disk
     from reput_spark.errors import with_code
     from reput_spark.jobs.engine import SparkEngine
     from reput_spark.logs.localpaths import local_path

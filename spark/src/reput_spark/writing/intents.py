@@ -20,7 +20,7 @@ from reput_spark.writing.segments import Segment, TaskWritten
 from reput_spark.writing.staging import is_name, spark_directory
 
 if TYPE_CHECKING:
-    from reput.disk import Disk
+    from reput.files import Disk
 
 __all__ = ["Intent", "PublishedWrite", "load_writes", "note_write"]
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput.checksum import crc32
-from reput.disk import Disk
 from reput.errors import CorruptFileError
-from reput.layout import (
+from reput.files import Disk
+from reput.record import crc32
+from reput.record.layout import (
     BLANK_MAGIC,
     CRC_PROPERTY_SIZE,
     MAGIC_V1,
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["NumberTask", "number", "number_file"]
 
 _PLACES_DTYPE: Final = np.dtype([("queue_offset", ">i8"), ("physical_offset", ">i8")])
-"""Two fields of `reput.layout.HEADER_DTYPE` that stand side by side."""
+"""Two fields of `reput.record.layout.HEADER_DTYPE` that stand side by side."""
 _PLACE: Final = place_of("queue_offset")
 _HEAD_DTYPE: Final = np.dtype([("size", ">i4"), ("magic", ">u4")])
-"""The first two fields of `reput.layout.HEADER_DTYPE`."""
+"""The first two fields of `reput.record.layout.HEADER_DTYPE`."""
 _WINDOW_SIZE: Final = 4 << 20
 _DIGITS: Final = 10
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from reput.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
+from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.staging import is_name
 

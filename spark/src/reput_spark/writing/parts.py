@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reput.arrow import columns_of, hosts_of, times_of
-from reput.columns import Columns
-from reput.layout import HEADER_DTYPE, HOST_SIZE
+from reput.record import Columns
+from reput.record.layout import HEADER_DTYPE, HOST_SIZE
+from reput_arrow import columns_of, hosts_of, times_of
 from reput_spark.reading.tasks import DAMAGE_COLUMN, STORE_COLUMN
 
 if TYPE_CHECKING:

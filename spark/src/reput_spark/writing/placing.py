@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.checkpoint import AbortFile
-from reput.closerecord import CloseRecord
-from reput.disk import FilePool
-from reput.layout import BLANK_MAGIC, SIZE_AND_MAGIC
-from reput.logreader import CommitLogReader
-from reput.manifest import OWN_DIRECTORY
+from reput.files import OWN_DIRECTORY, FilePool
+from reput.log import CloseRecord, CommitLogReader
+from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
+from reput.store.abort import AbortFile
 from reput_spark.writing.evidence import mark_of
 from reput_spark.writing.intents import Intent, PublishedWrite, note_write
 from reput_spark.writing.numbering import NumberTask, number, number_file
@@ -22,8 +20,8 @@ from reput_spark.writing.staging import forget, path_of
 from reput_spark.writing.standing import Standing, log_directory
 
 if TYPE_CHECKING:
-    from reput.disk import Disk
-    from reput.rebuild.engine import Engine
+    from reput.files import Disk
+    from reput_rebuild.engine import Engine
 
 logger = logging.getLogger(__name__)
 

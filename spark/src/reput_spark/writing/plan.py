@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 import reput
-from reput.clock import system_clock
-from reput.config import CommitLogConfig
-from reput.disk import Disk
+from reput.dispatch.records.manifest import Manifest
 from reput.errors import ReputError, UnsafePathError
-from reput.ids import pack_host
-from reput.manifest import Manifest
-from reput.plugin import build_config
-from reput.pluginset import PluginSet
-from reput.storeconfig import LOG_SECTION, decide
-from reput.storelock import StoreLock
+from reput.files import Disk, system_clock
+from reput.log import CommitLogConfig
+from reput.plugin import PluginSet, build_config
+from reput.record import pack_host
+from reput.store.config import LOG_SECTION, decide
+from reput.store.lock import StoreLock
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.localpaths import local_path
 from reput_spark.writing.intents import load_writes
@@ -28,7 +26,7 @@ from reput_spark.writing.staging import is_vacant, make, new_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.putinterest import PutInterest
+    from reput.plugin import PutInterest
 
 __all__ = [
     "WritePlan",

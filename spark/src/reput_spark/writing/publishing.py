@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.clock import system_clock
-from reput.disk import Disk
 from reput.errors import ReputError
+from reput.files import Disk, system_clock
 from reput_spark.writing.intents import Intent, PublishedWrite, load_writes
 from reput_spark.writing.placing import Placing
 from reput_spark.writing.plan import refuse_overwriting
@@ -40,7 +39,7 @@ from reput_spark.writing.staging import forget, sweep
 from reput_spark.writing.standing import standing
 
 if TYPE_CHECKING:
-    from reput.rebuild.engine import Engine
+    from reput_rebuild.engine import Engine
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.columns import Columns, PreparedMany, prepare_columns
-from reput.encode import Encoder
 from reput.errors import PutError
-from reput.layout import BLANK_MIN_SIZE, HOST_SIZE
+from reput.record import Columns, Encoder, PreparedMany, prepare_columns
+from reput.record.layout import BLANK_MIN_SIZE, HOST_SIZE
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.parts import Part, Rows, part_of
 from reput_spark.writing.sidecars import NO_ORDINAL, SIDECAR_DTYPE, SIDECAR_SUFFIX
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from reput.disk import Disk
+    from reput.files import Disk
     from reput_spark.writing.plan import WritePlan
 
 __all__ = ["Segment", "SegmentWriter", "TaskWritten", "write_task"]

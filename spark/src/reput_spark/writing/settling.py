@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.disk import Disk
 from reput.errors import StoreLockedError
-from reput.storelock import StoreLock
+from reput.files import Disk
+from reput.store.lock import StoreLock
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.evidence import Evidence
 from reput_spark.writing.intents import Intent

@@ -15,7 +15,7 @@ from reput.errors import CorruptFileError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.disk import Disk
+    from reput.files import Disk
 
 __all__ = ["NO_ORDINAL", "SIDECAR_DTYPE", "SIDECAR_SUFFIX", "first_ordinals", "sidecar_parts"]
 

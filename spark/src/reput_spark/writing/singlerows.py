@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.layout import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
-from reput.multidispatch import inner_message_count, light_queue_names
-from reput.properties import parse_properties
-from reput.view import host_of
+from reput.record import host_of, inner_message_count, light_queue_names, parse_properties
+from reput.record.layout import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_spark.writing.parts import Rows
 from reput_spark.writing.sidecars import NO_ORDINAL
 
 if TYPE_CHECKING:
-    from reput.encode import Prepared
+    from reput.record import Prepared
     from reput_spark.writing.parts import Part
     from reput_spark.writing.segments import SegmentWriter
 

@@ -16,10 +16,10 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from reput.manifest import OWN_DIRECTORY
+from reput.files import OWN_DIRECTORY
 
 if TYPE_CHECKING:
-    from reput.disk import Disk
+    from reput.files import Disk
 
 logger = logging.getLogger(__name__)
 

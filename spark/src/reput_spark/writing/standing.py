@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 import reput
-from reput.closerecord import CloseRecord
-from reput.disk import FilePool
 from reput.errors import ReputError, StoreLockedError, UnsafePathError
-from reput.manifest import OWN_DIRECTORY
-from reput.mappedfile import MappedFileQueue
-from reput.storeconfig import LOG_SECTION
-from reput.storelock import StoreLock
+from reput.files import OWN_DIRECTORY, FilePool, MappedFileQueue
+from reput.log import CloseRecord
+from reput.store.config import LOG_SECTION
+from reput.store.lock import StoreLock
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.intents import Intent
 from reput_spark.writing.plan import refuse_damaged, refuse_foreign, refuse_open
 from reput_spark.writing.staging import is_vacant
 
 if TYPE_CHECKING:
-    from reput.disk import Disk, Entry
+    from reput.files import Disk, Entry
 
 __all__ = ["Standing", "log_directory", "standing"]
 

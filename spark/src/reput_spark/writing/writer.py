@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import attrs
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from reput.arrow import check_schema
-from reput.clock import system_clock
-from reput.disk import Disk
+from reput.files import Disk, system_clock
+from reput_arrow import check_schema
 from reput_spark.errors import SparkReputError, with_code
 from reput_spark.writing.driver import abort_write, commit_write
 from reput_spark.writing.options import WriteOptions

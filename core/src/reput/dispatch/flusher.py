@@ -1,0 +1,483 @@
+"""The flush threads: bring log, plugins, progress and checkpoint to disk, in this order.
+
+The order is the promise: a plugin's progress is written when its files are on disk up to there, and
+those are flushed when the log is. Whatever is lost in a crash can be derived again.
+
+The log has a thread of its own, so that no plugin can keep it from the disk; and a plugin whose
+flush takes long is not waited for by the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.dispatch.runner import RETRYING, RUNNING, STALLED, Dispatcher
+from reput.errors import ReputError, StoreClosedError
+from reput.files.names import OWN_DIRECTORY
+from reput.flags import Flag
+from reput.log.progress import FLUSHED, Progress, ProgressFile, fingerprint_of
+
+if TYPE_CHECKING:
+    from reput.dispatch.calls import Call, PluginCalls
+    from reput.dispatch.loop import ReputLoop
+    from reput.files.disk import Disk
+    from reput.log.recovery.checkpoint import Checkpoint
+    from reput.log.writing.commitlog import CommitLog
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Housekeeping", "fingerprint_of"]
+
+_PATIENCE = 0.2  # seconds that the others wait for one plugin's flush
+
+
+@attrs.frozen
+class _Target:
+    """What is to be on disk of one plugin: all that it had when somebody asked."""
+
+    plugin: Dispatcher
+    position: int
+    record_offset: int
+    store_timestamp: int
+    number: int
+    """How many flushes had begun by then, of any plugin."""
+    life: int
+    """How often the plugin had been opened anew by then."""
+    is_fresh: bool
+    """Whether only a flush counts that began afterwards, however far the plugin came by then."""
+
+
+@attrs.frozen
+class _Flush:
+    """One flush of one plugin: what it covers, and which one it is."""
+
+    target: _Target
+    number: int
+
+
+class Housekeeping:
+    """Flushes a writable store, on threads of its own and when asked."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        loop: ReputLoop,
+        calls: PluginCalls,
+        progress_files: dict[str, ProgressFile],
+        checkpoint: Checkpoint,
+        checkpoint_path: str,
+        disk: Disk,
+    ) -> None:
+        self._log = log
+        self._loop = loop
+        self._calls = calls
+        self._flush_hooks: Mapping[str, Callable[..., Any]] = {}
+        self._progress_files = progress_files
+        self.checkpoint = checkpoint
+        self._checkpoint_path = checkpoint_path
+        self._disk = disk
+        self._root = os.path.dirname(checkpoint_path)
+        own = os.path.join(self._root, OWN_DIRECTORY)
+        self._log_flushed = ProgressFile(os.path.join(own, FLUSHED), disk)
+        self._keepers: frozenset[str] = frozenset()
+        self._workers: frozenset[str] = frozenset()
+        self.each_round: Callable[[], None] | None = None
+        """Called on the thread that flushes plugins, now and then."""
+        # Held while places are read and files of ours are written, never while a plugin is waited
+        # for: one that takes long keeps nobody from seeing that the others are done. A lock that
+        # may be taken again, for a signal handler that closes the store.
+        self._lock = threading.RLock()
+        self._begun: dict[str, Call] = {}
+        self._begun_count = 0
+        self._flushed: dict[str, _Flush] = {}
+        """The last flush of each plugin that succeeded."""
+        self._unsaved: dict[str, tuple[int, OSError]] = {}
+        """Flushes that succeeded, by number, whose progress could not be written, and why."""
+        self._failed: set[str] = set()
+        """Plugins whose flush failed: it is not tried again before they are opened anew."""
+        self._lives: dict[str, int] = {}
+        self._vouched: dict[str, int] = {}  # fields of the checkpoint, as plugins' flushes told
+        self._last_record = -1
+        self._is_over = False
+        self._stop = Flag()
+        self._threads: list[threading.Thread] = []
+
+    def use(
+        self,
+        flush_hooks: list[tuple[str, Callable[..., Any]]],
+        keepers: Collection[str],
+        workers: Collection[str] = (),
+    ) -> None:
+        """Flush these plugins from now on.
+
+        Args:
+            flush_hooks: by name.
+            keepers: those that keep queues.
+            workers: those that work by the clock, and so may have something to save though they
+                were given no message.
+        """
+        self._flush_hooks = dict(flush_hooks)
+        self._keepers = frozenset(keepers)
+        self._workers = frozenset(workers)
+
+    @property
+    def keeps_queues(self) -> bool:
+        """Whether a plugin keeps queues.
+
+        RocketMQ looks for missing ones only behind the time that the checkpoint states for them;
+        without a plugin that time stands still.
+        """
+        return bool(self._keepers)
+
+    # ------------------------------------------------------------------ one round
+
+    def flush(self, patience: float | None = None) -> dict[str, str]:
+        """Flush everything: log, plugins, progress, checkpoint.
+
+        All that was put and dispatched before this call is on disk when it returns, except for the
+        plugins that are returned. A plugin that is being flushed already is flushed once more
+        after that, unless the flush under way covers it.
+
+        Args:
+            patience: seconds to wait for plugins; when left out, for as long as their flushes
+                advance. One that takes longer is looked at again the next time.
+
+        Returns:
+            By name, why a plugin was not flushed: it hangs, or takes longer than ``patience``. A
+            plugin that is suspended, or that fails now, has a place of its own and is not listed.
+
+        Raises:
+            ServiceNotAvailableError: the log cannot be flushed.
+            OSError: progress or checkpoint cannot be written; the next round tries again.
+            StoreClosedError: the store was closed.
+        """
+        with self._lock:
+            self._check_open()
+            # What is sampled here is what the flushes below cover; more may come meanwhile.
+            self._last_record = last_record = self._log.last_record_offset
+            with self._loop.lock:
+                deriving = [each for each in self._loop.dispatchers if self._is_flushable(each)]
+                targets = {each.name: self._target_of(each) for each in deriving}
+            self._log.flusher.flush()
+            self._log_flushed.save_end_of(self._log, last_record)
+        missed = self._bring(targets, patience)
+        with self._lock:
+            self._check_open()
+            timestamp = max(self._log.store_timestamp_at(self._last_record), 0)
+            self._save_checkpoint(timestamp, self._kept_timestamp(timestamp))
+        return missed
+
+    def flush_plugin(self, each: Dispatcher, *, again: bool = False) -> bool:
+        """Flush one plugin that is in no call, whatever its state, and record its progress.
+
+        Args:
+            each: the plugin.
+            again: also when it was flushed as far as it came: it has changed files since.
+
+        Returns:
+            Whether the flush returned, and did not fail.
+        """
+        with self._lock:
+            self._check_open()
+            target = self._target_of(each, again=again)
+            self._log.flusher.flush()
+        missed = self._bring({each.name: target}, None, in_any_state=True)
+        with self._lock:
+            return not missed and self._is_met(target)
+
+    def is_flushed(self, each: Dispatcher) -> bool:
+        """Whether the files of a plugin are on disk as far as it came."""
+        with self._lock:
+            if each.name in self._begun:
+                return False
+            done = self._flushed.get(each.name)
+            return each.dispatch is None or (
+                done is not None and done.target.position == each.position
+            )
+
+    def forget(self, name: str) -> None:
+        """Remember nothing of a plugin: it was taken away, or is opened anew."""
+        with self._lock:
+            self._begun.pop(name, None)
+            self._flushed.pop(name, None)
+            self._unsaved.pop(name, None)
+            self._failed.discard(name)
+            self._lives[name] = self._lives.get(name, 0) + 1
+
+    def _check_open(self) -> None:
+        if self._is_over:
+            raise StoreClosedError(self._root)
+
+    def _is_flushable(self, each: Dispatcher) -> bool:
+        has_something = each.dispatch is not None or each.name in self._workers
+        return has_something and each.state in (RUNNING, RETRYING, STALLED)
+
+    def _target_of(self, each: Dispatcher, *, again: bool = False) -> _Target:
+        return _Target(
+            each,
+            each.position,
+            each.last_record_offset,
+            each.store_timestamp,
+            self._begun_count,
+            self._lives.get(each.name, 0),
+            again or each.name in self._workers,
+        )
+
+    @property
+    def _stall_seconds(self) -> float:
+        return self._loop.config.stall_ms / 1_000
+
+    # ------------------------------------------------------------------ plugins
+
+    def _bring(
+        self, targets: dict[str, _Target], patience: float | None, *, in_any_state: bool = False
+    ) -> dict[str, str]:
+        """Flush plugins until each is on disk as far as its target says; why one is not."""
+        asked: list[Call] = []
+        try:
+            return self._bring_all(targets, patience, asked, in_any_state)
+        finally:
+            for call in asked:
+                self._calls.leave(call)
+
+    def _bring_all(
+        self,
+        targets: dict[str, _Target],
+        patience: float | None,
+        asked: list[Call],
+        in_any_state: bool,
+    ) -> dict[str, str]:
+        me = threading.get_ident()
+        missed: dict[str, str] = {}
+        failures: list[OSError] = []
+        deadline = None if patience is None else time.monotonic() + patience
+        left = dict(targets)
+        while True:
+            with self._lock:
+                self._check_open()
+                self._settle()
+                waiting: dict[str, Call] = {}
+                is_settled = False
+                for name, target in list(left.items()):
+                    failure = self._why_not_saved(name, target)
+                    if failure is not None:
+                        failures.append(failure)
+                    elif not self._is_met(target) and self._is_alive(target, missed, in_any_state):
+                        if name not in self._begun:
+                            self._enter(target, asked)
+                        call = self._begun.get(name)
+                        if call is None:
+                            is_settled = True  # by the flush of a signal handler, just now
+                        else:
+                            waiting[name] = call
+                        continue
+                    del left[name]
+            if is_settled:
+                continue
+            for name, call in waiting.items():
+                # Those entered above, or by the flush that this one, of a signal handler, has
+                # interrupted. Not under the lock: without threads the plugin runs in here.
+                if call.asker == me and not (call.is_given or call.thread or call.is_done):
+                    self._calls.make(call, self._flush_hooks.get(name, _nothing))
+            for name, call in waiting.items():
+                if call.is_made_here:
+                    missed[name] = f"this very thread is inside of {call.hook}"
+                    del left[name]
+                elif not call.is_done and call.idle_seconds >= self._stall_seconds:
+                    self._loop.stalled(targets[name].plugin, call)
+                    missed[name] = self._hangs(call)
+                    del left[name]
+            waiting = {name: call for name, call in waiting.items() if name in left}
+            if not waiting:
+                break
+            pauses = [max(self._stall_seconds - call.idle_seconds, 0) for call in waiting.values()]
+            if deadline is not None:
+                pauses.append(deadline - time.monotonic())
+                if pauses[-1] <= 0:
+                    missed.update(dict.fromkeys(waiting, "it is being flushed"))
+                    break
+            self._calls.wait_any(waiting.values(), min(pauses))
+        if failures:
+            raise failures[0]
+        return missed
+
+    def _is_met(self, target: _Target) -> bool:
+        done = self._flushed.get(target.plugin.name)
+        if done is None:
+            return False
+        if target.is_fresh:
+            return done.number > target.number
+        return done.target.position >= target.position
+
+    def _is_alive(self, target: _Target, missed: dict[str, str], in_any_state: bool) -> bool:
+        """Whether a flush for the target makes sense; where it hangs, that goes to ``missed``."""
+        each = target.plugin
+        if self._lives.get(each.name, 0) != target.life or each.name in self._failed:
+            return False  # taken away, or opened anew: what it had then is derived again
+        if in_any_state:
+            return True
+        if each.state == STALLED:
+            call = self._begun.get(each.name)
+            missed[each.name] = each.last_error or "it hangs" if call is None else self._hangs(call)
+            return False
+        return each.state in (RUNNING, RETRYING)
+
+    def _hangs(self, call: Call) -> str:
+        return (
+            f"{call.hook} has not returned, and has brought no file to disk for "
+            f"{call.idle_seconds:.1f} s"
+        )
+
+    def _enter(self, target: _Target, asked: list[Call]) -> None:
+        name = target.plugin.name
+        call = self._calls.ready(name, "reput_flush")
+        call.asker = threading.get_ident()
+        call.facts = _Flush(target, self._begun_count + 1)
+        asked.append(call)  # from here on it is left in any case
+        if not self._calls.enter(call):
+            raise StoreClosedError(self._root)
+        self._begun_count += 1
+        self._begun[name] = call
+
+    def _settle(self) -> None:
+        """Record what the flushes have brought to disk that returned by now."""
+        for name, call in list(self._begun.items()):
+            if not call.is_done:
+                continue
+            flush: _Flush = call.facts
+            each = flush.target.plugin
+            if call.error is not None:
+                self._failed.add(name)  # first: Ctrl-C in here must not make a success of it
+            self._begun.pop(name, None)
+            if not call.thread:
+                continue  # given up before it was made
+            self._loop.returned(name, call.hook)
+            if call.error is not None:
+                self._flush_failed(each, call.error)
+                continue
+            self._vouched.update(_times(call.result))
+            try:
+                self._save_progress(flush)
+            except OSError as error:
+                self._unsaved[name] = flush.number, error
+
+    def _save_progress(self, flush: _Flush) -> None:
+        target, name = flush.target, flush.target.plugin.name
+        before = self._flushed.get(name)
+        is_news = before is None or before.target.position != target.position
+        if name in self._progress_files and is_news:
+            record = target.record_offset
+            fingerprint = fingerprint_of(self._log, record) if record >= 0 else 0
+            place = Progress(target.position, record, fingerprint)
+            self._progress_files[name].save(place)
+        self._flushed[name] = flush
+        self._unsaved.pop(name, None)
+
+    def _why_not_saved(self, name: str, target: _Target) -> OSError | None:
+        number, error = self._unsaved.get(name, (0, None))
+        return error if number > target.number else None
+
+    def _flush_failed(self, each: Dispatcher, error: BaseException) -> None:
+        # Not tried again: the system may have dropped the pages that it could not write, and a
+        # second flush would report success without them. The files count as far as the progress
+        # that was recorded, and are written anew from there.
+        file = self._progress_files.get(each.name)
+        if file is not None:  # else it derives nothing, and has no place to go back to
+            progress = file.load()
+            with self._loop.lock:
+                each.cut_to = progress.physical_offset if progress is not None else 0
+        self._loop.failed_outside(each, error)
+
+    def _kept_timestamp(self, log_timestamp: int) -> int:
+        """Store time below which all messages are in the queues, as far as is known; else 0."""
+        times = []
+        for name in self._keepers:
+            done = self._flushed.get(name)
+            if done is None:
+                return 0
+            times.append(done.target.store_timestamp)
+        return min(times, default=0)
+
+    def _save_checkpoint(self, log_timestamp: int, queues_timestamp: int) -> None:
+        changed = attrs.evolve(
+            self.checkpoint,
+            log_timestamp=log_timestamp or self.checkpoint.log_timestamp,
+            queues_timestamp=queues_timestamp or self.checkpoint.queues_timestamp,
+            **self._vouched,
+        )
+        if changed != self.checkpoint:
+            changed.save(self._checkpoint_path, self._disk)
+            self.checkpoint = changed
+
+    # ------------------------------------------------------------------ running
+
+    def start(self, log_interval_ms: int, plugin_interval_ms: int) -> None:
+        """Flush the log every ``log_interval_ms`` and all else every ``plugin_interval_ms``."""
+        for name, run, interval_ms in [
+            ("reput-flush", self._run_log, log_interval_ms),
+            ("reput-flush-plugins", self._run_plugins, plugin_interval_ms),
+        ]:
+            thread = threading.Thread(target=run, args=(interval_ms / 1_000,), name=name)
+            thread.daemon = True
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """End the threads; flushes nothing."""
+        self._stop.set()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+        self._threads = []
+
+    def end(self) -> None:
+        """Write nothing any more: what is flushed from here on is not recorded."""
+        with self._lock:
+            self._is_over = True
+
+    def _run_log(self, interval: float) -> None:
+        flusher = self._log.flusher
+        while not self._stop.wait(interval):
+            if flusher.flushed_offset < self._log.max_physical_offset:
+                try:
+                    flusher.flush()
+                except ReputError as error:
+                    # The log refuses puts from now on and says why; nothing is left to flush.
+                    logger.error("flush thread stopped error=%s", error)
+                    return
+
+    def _run_plugins(self, interval: float) -> None:
+        while not self._stop.wait(interval):
+            try:
+                self.flush(_PATIENCE)
+            except ReputError:
+                pass  # the log's own thread has said so; requests are heard all the same
+            except OSError as error:
+                # Progress that is not written says too little, never too much. A full disk, most
+                # often: the next round tries again.
+                logger.warning("progress not written error=%s", error)
+            except Exception:
+                # Nobody waits for this thread: what it does not do is not done at all.
+                logger.exception("plugins not flushed, tried again")
+            try:
+                if self.each_round is not None:
+                    self.each_round()
+            except Exception:
+                logger.exception("requests not heard, tried again")
+
+
+def _times(answer: Any) -> dict[str, int]:
+    """What a plugin's flush says for the checkpoint; nothing where it is no such thing."""
+    value = answer.get("index_timestamp") if isinstance(answer, Mapping) else None
+    return {"index_timestamp": value} if isinstance(value, int) and value > 0 else {}
+
+
+def _nothing() -> None:
+    """The flush of a plugin that has nothing to flush."""

@@ -1,0 +1,178 @@
+"""Which plugin is driven by which lane: the main one, or one of its own.
+
+A watch looks now and then: whoever does not return from a call is left in its thread, and whoever
+holds up the others is given one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from reput.dispatch.lane import Lane
+from reput.dispatch.runner import RUNNING, STALLED
+from reput.flags import Flag
+
+if TYPE_CHECKING:
+    from reput.dispatch.calls import Call
+    from reput.dispatch.loop import ReputLoop
+    from reput.dispatch.runner import Dispatcher
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Lanes"]
+
+_WATCH_SECONDS = 1.0
+
+
+class Lanes:
+    """The lanes of one reput loop; who is in which changes under the loop's lock."""
+
+    def __init__(self, loop: ReputLoop, dispatchers: list[Dispatcher]) -> None:
+        self._loop = loop
+        self.main = Lane(loop, dispatchers, is_main=True)
+        self.side: list[Lane] = []
+        self._stop = Flag()
+        self._watcher: threading.Thread | None = None
+
+    # ------------------------------------------------------------------ who is where
+
+    def move_to_main(self, each: Dispatcher) -> None:
+        """Drive a plugin on the main lane, wherever it was before."""
+        if each.lane is self.main and each in self.main.dispatchers:
+            return
+        self.remove(each)
+        self.main.dispatchers = [*self.main.dispatchers, each]
+        self.main.sort({other.name: place for place, other in enumerate(self._loop.dispatchers)})
+        each.lane = self.main
+        self.main.work.set()
+
+    def remove(self, each: Dispatcher) -> None:
+        """Drive a plugin no more."""
+        lane, each.lane = each.lane, None
+        if lane is None:
+            return
+        lane.dispatchers = [other for other in lane.dispatchers if other is not each]
+        lane.work.set()
+        self.side = [other for other in self.side if other.dispatchers]
+
+    def take_home(self, lane: Lane) -> bool:
+        """Take the plugin of a side lane back, when it is quick again; whether it was taken."""
+        with self._loop.lock:
+            if not lane.dispatchers:
+                return True
+            (each,) = lane.dispatchers
+            if not each.is_quick:
+                return False
+            if each.state != RUNNING or each.position < self._loop.limit():
+                return False
+            self.move_to_main(each)
+            return True
+
+    # ------------------------------------------------------------------ the watch
+
+    def _watch(self) -> None:
+        limit = self._loop.config.stall_ms / 1_000
+        while not self._stop.wait(min(limit / 4, _WATCH_SECONDS)):
+            with self._loop.lock:
+                for lane in [self.main, *self.side]:
+                    call = lane.call
+                    if call is not None and call.idle_seconds > limit:
+                        self._leave(lane, call)
+                self._set_aside_slow()
+                if self.main.thread is None and not self._loop.stopping:
+                    self._start_again()
+
+    def _start_again(self) -> None:
+        """Start the main lane, which had no thread when it was made."""
+        try:
+            self.main.start()
+        except RuntimeError as error:  # still none; whoever waits for the loop steps it meanwhile
+            logger.warning("no thread to dispatch on, tried again error=%s", error)
+
+    def _leave(self, lane: Lane, call: Call) -> None:
+        """Leave a call that lasts too long to itself."""
+        each = self._loop.known(call.plugin)
+        if each is None:
+            return  # taken away meanwhile
+        self._loop.stalled(each, call)
+        if lane is not self.main:
+            return
+        # The thread stays with the plugin that it is in. The others get a new one.
+        others = [other for other in lane.dispatchers if other is not each]
+        lane.is_main = False
+        lane.dispatchers = [each]
+        each.lane = lane
+        self.side.append(lane)
+        self.main = Lane(self._loop, others, is_main=True)
+        if not self._loop.stopping:
+            self._start_again()
+
+    def _set_aside_slow(self) -> None:
+        """Give plugins that hold up the others a lane of their own."""
+        if len([each for each in self.main.dispatchers if each.wants_messages]) < 2:
+            return
+        call = self.main.call
+        for each in self.main.dispatchers:
+            inside = call is not None and call.plugin == each.name
+            if each.state == RUNNING and not inside and (each.blocks or each.works_long):
+                each.forget_times()
+                lane = Lane(self._loop, [each], is_main=False)
+                try:
+                    lane.start()
+                except RuntimeError as error:  # it stays where it is
+                    each.lane = self.main
+                    logger.warning("no thread for a slow plugin=%s error=%s", each.name, error)
+                    continue
+                self.main.dispatchers = [
+                    other for other in self.main.dispatchers if other is not each
+                ]
+                self.side.append(lane)
+                logger.info("slow plugin set aside plugin=%s", each.name)
+
+    # ------------------------------------------------------------------ running
+
+    def start(self) -> None:
+        """Run every lane on a thread."""
+        self.main.start()
+        watcher = threading.Thread(target=self._watch, name="reput-watch", daemon=True)
+        watcher.start()
+        self._watcher = watcher
+
+    def stop(self) -> None:
+        """Wait for the threads; one that is stuck in a plugin is left."""
+        self.wake()
+        self.release()
+        limit = time.monotonic() + self._loop.config.stall_ms / 1_000 + 2 * _WATCH_SECONDS
+        with self._loop.lock:
+            lanes = [self.main, *self.side]
+        for lane in lanes:
+            while lane.thread is not None and lane.thread.is_alive():
+                lane.thread.join(0.05)
+                if self._is_stuck(lane) or time.monotonic() > limit:
+                    break
+            else:
+                lane.close()
+        # The watch last: it is who says that a thread will not come back.
+        self._stop.set()
+        if self._watcher is not None:
+            self._watcher.join()
+            self._watcher = None
+
+    def _is_stuck(self, lane: Lane) -> bool:
+        call = lane.call
+        each = None if call is None else self._loop.known(call.plugin)
+        return each is not None and each.state == STALLED
+
+    def release(self) -> None:
+        """Somebody waits: whoever is waited for makes no pauses."""
+        for lane in [self.main, *self.side]:
+            lane.released.set()
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self.main.work.set()
+        for lane in self.side:
+            lane.work.set()

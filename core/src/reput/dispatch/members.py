@@ -1,0 +1,314 @@
+"""Plugins of an open store come, go, are suspended and resumed, and what they do is kept on disk.
+
+Here the pieces meet that each know one thing: the set says who there is and in what order, the
+opener opens one, the loop drives them, housekeeping flushes them, the records remember.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.dispatch.records.manifest import Manifest
+from reput.dispatch.records.states import RESUME, SUSPEND, PluginRecord
+from reput.dispatch.runner import HALTED, RETRYING, RUNNING, STALLED, SUSPENDED, Dispatcher
+from reput.errors import PluginError, PluginOrderError
+from reput.files.names import OWN_DIRECTORY
+from reput.log.progress import ProgressFile
+from reput.plugin.registry import CORE_SECTIONS, load_plugin
+
+if TYPE_CHECKING:
+    from reput.dispatch.calls import PluginCalls
+    from reput.dispatch.flusher import Housekeeping
+    from reput.dispatch.loop import ReputLoop
+    from reput.dispatch.opener import PluginOpener
+    from reput.dispatch.records.states import PluginRecords
+    from reput.dispatch.workers import Workers
+    from reput.files.disk import Disk
+    from reput.plugin.base import Plugin
+    from reput.plugin.registry import PluginSet
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["LivePlugins"]
+
+_FIGURES_SECONDS = 5.0  # how often figures are written while nothing else changes
+
+
+@attrs.define(eq=False)
+class LivePlugins:
+    """The plugins of one store that is open for writing."""
+
+    root: str
+    plugins: PluginSet
+    """The active ones; replaced whole."""
+    sections: Mapping[str, Mapping[str, Any]]
+    """Configuration of the store as the manifest remembers it."""
+    opener: PluginOpener
+    calls: PluginCalls
+    records: PluginRecords
+    loop: ReputLoop
+    workers: Workers
+    housekeeping: Housekeeping
+    progress_files: dict[str, ProgressFile]
+    disk: Disk
+    clock: Callable[[], int]
+    after_change: Callable[[PluginSet], None] = lambda plugins: None
+    """Called with the new set when plugins came or went."""
+    _lock: threading.RLock = attrs.field(factory=threading.RLock)
+    _figures_at: float = 0.0
+
+    # ------------------------------------------------------------------ come and go
+
+    def add(self, item: str | Plugin, options: Mapping[str, Any]) -> str:
+        """Give the store one plugin more; it catches up with the log. Its name.
+
+        Raises:
+            PluginError: it cannot be found, ordered or opened; the store stays as it was.
+            ConfigError: a wrong option.
+        """
+        with self._lock:
+            name, plugin = load_plugin(item, {**self.sections.get(_name_of(item), {}), **options})
+            if name in self.plugins.plugins:
+                raise PluginError(name, "the store uses it already")
+            wider = self.plugins.with_plugin(name, plugin)
+            file = None
+            if any(found == name for found, _ in wider.implementing("reput_dispatch")):
+                file = ProgressFile(self._progress_path(name), self.disk)
+            record = attrs.evolve(self.records.load(name), asked=False)
+            position = file.believable(self.opener.log) if file is not None else None
+            if position is None:
+                position = self.opener.log.min_physical_offset
+            opened = self.opener.open(wider, name, file, position, clean=False, record=record)
+            if opened.error is not None:
+                self._close(wider, name)
+                raise PluginError(name, f"it cannot be opened: {opened.error}")
+            # The manifest before the first message: from here on the store knows the plugin.
+            self.sections = {**self.sections, name: dict(options)} if options else self.sections
+            self._save_manifest(wider)
+            if file is not None:
+                self.progress_files[name] = file
+            self.housekeeping.forget(name)
+            self.loop.add(self.opener.dispatcher(wider, name, opened, record))
+            self._use(wider)
+            logger.info("plugin added plugin=%s from=%d", name, opened.position)
+            return name
+
+    def remove(self, name: str) -> None:
+        """Use a plugin no more; its files and its progress stay, should it come back.
+
+        Raises:
+            PluginError: the store does not use it, another plugin requires it, or it does not
+                return from a call.
+        """
+        with self._lock:
+            each = self._dispatcher(name)
+            needing = sorted(
+                other for other, plugin in self.plugins.plugins.items() if name in plugin.requires
+            )
+            if needing:
+                raise PluginOrderError(name, f"it is required by {', '.join(needing)}")
+            was_running = each.state not in (SUSPENDED, STALLED, HALTED)
+            if was_running:
+                # Whoever names it again has it running, also where a crash comes in between.
+                each.is_leaving = True
+                self.loop.suspend(name, "", asked=True)
+            try:
+                self._wait_outside(each)
+            except PluginError:
+                each.is_leaving = False  # it stays, suspended
+                raise
+            if was_running:
+                self.housekeeping.flush_plugin(each)
+            wider, narrower = self.plugins, self.plugins.without(name)
+            self._save_manifest(narrower)
+            self.loop.remove(name)
+            self.housekeeping.forget(name)
+            self._use(narrower)
+            self._close(wider, name)
+            self._save_record(each)
+            logger.info("plugin removed plugin=%s", name)
+
+    # ------------------------------------------------------------------ stop and go on
+
+    def suspend(self, name: str) -> None:
+        """Give a plugin nothing more until it is resumed, also after the store was closed.
+
+        Raises:
+            PluginError: the store does not use it.
+        """
+        with self._lock:
+            each = self._dispatcher(name)
+            was_running = each.state not in (SUSPENDED, STALLED, HALTED)
+            self.loop.suspend(name, each.last_error or "", asked=True)
+            if was_running and self.calls.wait_outside(name, self._patience):
+                self.housekeeping.flush_plugin(each)
+            self._save_record(each)
+
+    def resume(self, name: str) -> None:
+        """Open a suspended or halted plugin anew and let it catch up.
+
+        Raises:
+            PluginError: the store does not use it, it does not return from a call, or it cannot be
+                opened; then it stays as it is.
+        """
+        with self._lock:
+            each = self._dispatcher(name)
+            if each.state in (RUNNING, RETRYING) and not each.is_broken:
+                return
+            self._wait_outside(each)
+            record = self._record(each)
+            file = self.progress_files.get(name)
+            self._close(self.plugins, name)
+            position = file.believable(self.opener.log) if file is not None else None
+            if position is None:
+                position = self.opener.log.min_physical_offset
+            opened = self.opener.open(
+                self.plugins, name, file, position, clean=False, record=record
+            )
+            if opened.error is not None:
+                each.is_broken = True
+                self.loop.suspend(name, f"it cannot be opened: {opened.error}")
+                self._save_record(each)
+                raise PluginError(name, each.last_error or "it cannot be opened")
+            self.housekeeping.forget(name)
+            self.loop.resume(name, opened.position)
+            self._save_record(each)
+            self.after_change(self.plugins)
+            logger.info("plugin resumed plugin=%s from=%d", name, opened.position)
+
+    # ------------------------------------------------------------------ what is kept on disk
+
+    def tick(self) -> None:
+        """Hear requests of other processes and write down what changed; never raises."""
+        try:
+            self.workers.look_after()
+            self.hear()
+            due = time.monotonic() - self._figures_at >= _FIGURES_SECONDS
+            if due or self.loop.changed.is_set():
+                self.loop.changed.clear()
+                self._figures_at = time.monotonic()
+                self.save_records()
+        except OSError as error:
+            logger.warning("records of plugins not written error=%s", error)
+
+    def hear(self) -> None:
+        """Do what other processes asked for."""
+        for name, request in self.records.requests():
+            try:
+                if request == SUSPEND:
+                    self.suspend(name)
+                elif request == RESUME:
+                    self.resume(name)
+                else:
+                    logger.warning("unknown request plugin=%s request=%r", name, request)
+            except PluginError as error:
+                logger.warning("request not followed plugin=%s error=%s", name, error)
+            finally:
+                # Behind the work, so that whoever asked sees the file go when it is done.
+                self.records.withdraw(name)
+
+    def save_records(self) -> None:
+        """Write the record of every plugin that has changed."""
+        for each in self.loop.dispatchers:
+            self._save_record(each)
+
+    def close_records(self) -> None:
+        """Write the last records: who is flushed as far as it came was closed in good order."""
+        for each in self.loop.dispatchers:
+            flushed = each.dispatch is None or self.housekeeping.is_flushed(each)
+            sound = flushed and not each.is_broken and (each.asked or each.state == RUNNING)
+            self.records.save(each.name, attrs.evolve(self._record(each), is_clean=sound))
+
+    def queues_reach(self, physical_offset: int) -> bool:
+        """Whether every plugin that keeps queues has everything below an offset on disk."""
+        with self._lock:  # nobody comes or goes meanwhile
+            keepers = [
+                self.loop.dispatcher(name)
+                for name, _ in self.plugins.implementing("reput_queue_offsets")
+            ]
+            return all(
+                each.position >= physical_offset
+                and self.housekeeping.is_flushed(each)
+                and self.loop.failure_of(each.name) is None
+                for each in keepers
+            )
+
+    def _save_record(self, each: Dispatcher) -> None:
+        self.records.save(each.name, self._record(each))
+
+    def _record(self, each: Dispatcher) -> PluginRecord:
+        return PluginRecord(
+            state=RUNNING if each.is_leaving and each.state == SUSPENDED else each.state,
+            asked=each.asked and not each.is_leaving,
+            is_clean=each.asked or each.state in (RUNNING, RETRYING),
+            cut_to=each.cut_to,
+            last_error=each.last_error,
+            timestamp=self.clock(),
+            dispatched_to=each.position,
+            **each.figures(),
+        )
+
+    # ------------------------------------------------------------------ parts
+
+    def still(self) -> AbstractContextManager[Any]:
+        """While it is held no plugin is added, removed, suspended or resumed."""
+        return self._lock
+
+    def _dispatcher(self, name: str) -> Dispatcher:
+        if name not in self.plugins.plugins:
+            known = ", ".join(self.plugins.plugins) or "none"
+            raise PluginError(name, f"the store does not use it; it uses {known}")
+        return self.loop.dispatcher(name)
+
+    @property
+    def _patience(self) -> float:
+        return self.loop.config.stall_ms / 1_000
+
+    def _wait_outside(self, each: Dispatcher) -> None:
+        if not self.calls.wait_outside(each.name, self._patience):
+            raise PluginError(each.name, "it has not returned from a call yet")
+
+    def _close(self, plugins: PluginSet, name: str) -> None:
+        hook = dict(plugins.implementing("reput_close")).get(name)
+        if hook is None:
+            return
+        call = self.calls.start(name, "reput_close", hook)
+        if not call.wait_while_advancing(self._patience):
+            logger.error("plugin does not return from closing plugin=%s", name)
+        elif call.error is not None:
+            logger.warning("could not close plugin=%s error=%s", name, call.error)
+
+    def _use(self, plugins: PluginSet) -> None:
+        self.plugins = plugins
+        self.loop.use(plugins)
+        keepers = [name for name, _ in plugins.implementing("reput_queue_offsets")]
+        working = plugins.implementing("reput_work")
+        names = [name for name, _ in working]
+        self.housekeeping.use(plugins.implementing("reput_flush"), keepers, names)
+        self.after_change(plugins)
+        self.workers.use(working)
+
+    def _save_manifest(self, plugins: PluginSet) -> None:
+        sections = {
+            name: section
+            for name, section in self.sections.items()
+            if name in plugins.plugins or name in CORE_SECTIONS
+        }
+        Manifest(tuple(sorted(plugins.plugins)), sections).save(self.root, self.disk)
+
+    def _progress_path(self, name: str) -> str:
+        return os.path.join(self.root, OWN_DIRECTORY, "progress", name)
+
+
+def _name_of(item: str | Plugin) -> str:
+    from reput.plugin.registry import plugin_name
+
+    return item if isinstance(item, str) else plugin_name(item)

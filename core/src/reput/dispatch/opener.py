@@ -1,0 +1,171 @@
+"""Opens and recovers one plugin of a store: when the store opens, is given it, or resumes it.
+
+What the plugin raises, or that it does not return, stops only itself: the store goes on without it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.dispatch.runner import RUNNING, SUSPENDED, Dispatcher
+from reput.files.clock import system_clock
+from reput.files.names import OWN_DIRECTORY
+from reput.log.progress import Progress, ProgressFile
+from reput.log.writing.queuereaches import QueueReaches
+from reput.plugin.context import StoreContext
+
+if TYPE_CHECKING:
+    from reput.dispatch.calls import PluginCalls
+    from reput.dispatch.records.states import PluginRecord, PluginRecords
+    from reput.files.disk import Disk
+    from reput.log.losses import Loss
+    from reput.log.writing.commitlog import CommitLog
+    from reput.log.writing.queuefloors import QueueFloors
+    from reput.plugin.access import StoreAccess
+    from reput.plugin.registry import PluginSet
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["OPEN_SECONDS", "Opened", "PluginOpener"]
+
+OPEN_SECONDS = 120.0
+"""How long a plugin may take to open and recover; it may have to read much of what it has."""
+
+
+@attrs.frozen
+class Opened:
+    """How opening a plugin went."""
+
+    position: int
+    """Physical offset from which on it needs messages."""
+    error: BaseException | str | None = None
+    """Why it cannot be used, if it cannot."""
+
+
+@attrs.define(eq=False)
+class PluginOpener:
+    """What opening a plugin of one store takes."""
+
+    root: str
+    writable: bool
+    log: CommitLog
+    disk: Disk
+    clock: Callable[[], int] | None
+    calls: PluginCalls
+    records: PluginRecords
+    access: Callable[[str], StoreAccess]
+    """The store as the plugin of that name may use it."""
+    floors: QueueFloors
+    wake: Callable[[str], None] = lambda name: None
+    """Has the work of a plugin called soon."""
+    note_problem: Callable[[str], None] = lambda text: None
+    """Remembers what a reader has found damaged."""
+
+    def open(
+        self,
+        plugins: PluginSet,
+        name: str,
+        file: ProgressFile | None,
+        progress: int,
+        *,
+        clean: bool,
+        record: PluginRecord,
+    ) -> Opened:
+        """Call `reput_open` and `reput_recover`.
+
+        Args:
+            plugins: the set that the plugin is in.
+            name: which one.
+            file: where its progress is recorded; None when it dispatches nothing.
+            progress: physical offset below which its files are known to be complete.
+            clean: whether the store was closed by its last writer.
+            record: what is remembered of the plugin.
+        """
+        context = self._context(name, clean=clean and record.is_clean)
+        end = self.log.max_physical_offset
+        if record.cut_to is not None and self.writable:
+            # A flush failed, and the system may have dropped what it could not write, but shows it
+            # until the next start. For the plugin the log ends where its files are sound.
+            progress = max(min(progress, record.cut_to), self.log.min_physical_offset)
+            end = min(end, progress)
+        call = self.calls.start(
+            name, "reput_open", lambda: _open(plugins, name, context, end, progress)
+        )
+        if not call.wait(OPEN_SECONDS):
+            return Opened(progress, f"opening it has not returned after {OPEN_SECONDS:g} s")
+        if call.error is not None:
+            return Opened(progress, call.error)
+        position = call.result
+        if position is None:
+            position = progress
+        if not isinstance(position, int) or isinstance(position, bool):
+            return Opened(progress, f"reput_recover returned {position!r}, not an offset")
+        position = max(min(progress, position), self.log.min_physical_offset)
+        if self.writable and file is not None and position < progress:
+            # Before the first message comes again: a crash on the way must not leave the old
+            # promise standing over files that are being built anew.
+            file.save(Progress(position))
+        return Opened(position)
+
+    def dispatcher(
+        self, plugins: PluginSet, name: str, opened: Opened, record: PluginRecord
+    ) -> Dispatcher:
+        """The plugin as the reput loop drives it."""
+        dispatch = dict(plugins.implementing("reput_dispatch")).get(name)
+        each = Dispatcher(
+            name, opened.position, dispatch, frozenset(plugins.plugins[name].requires)
+        )
+        each.skipped_count = record.skipped_count
+        each.state = RUNNING
+        if opened.error is not None:
+            text = opened.error
+            if isinstance(text, BaseException):
+                text = f"{type(text).__name__}: {text}"
+            logger.error("plugin not usable plugin=%s error=%s", name, text)
+            each.state, each.last_error, each.is_broken = SUSPENDED, text, True
+            each.cut_to = record.cut_to
+        elif record.asked:
+            each.state, each.asked = SUSPENDED, True
+        return each
+
+    def _progress_file(self, name: str) -> ProgressFile:
+        path = os.path.join(self.root, OWN_DIRECTORY, "progress", name)
+        return ProgressFile(path, self.disk, self.records.unreadable)
+
+    def _context(self, name: str, *, clean: bool) -> StoreContext:
+        return StoreContext(
+            plugin=name,
+            root=self.root,
+            writable=self.writable,
+            clean=clean,
+            log=self.log,
+            disk=self.disk,
+            clock=self.clock or system_clock,
+            recovery="reput" if self.log.keeps_behind else "rocketmq",
+            recorded=lambda: self._progress_file(name).recorded(),
+            queue_floors=self.floors,
+            queue_reaches=QueueReaches(self.root if self.writable else "", name, self.disk),
+            note_loss=self._note_loss,
+            note_problem=self.note_problem,
+            store=self.access(name),
+            wake=lambda: self.wake(name),
+        )
+
+    def _note_loss(self, loss: Loss) -> None:
+        if self.log.ledger is not None:
+            self.log.ledger.note(loss)
+
+
+def _open(plugins: PluginSet, name: str, context: StoreContext, end: int, progress: int) -> object:
+    for hook_name, hook in plugins.implementing("reput_open"):
+        if hook_name == name:
+            hook(context=context)
+    for hook_name, hook in plugins.implementing("reput_recover"):
+        if hook_name == name:
+            return hook(max_physical_offset=end, progress=progress)
+    return None

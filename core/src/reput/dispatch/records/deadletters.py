@@ -1,0 +1,110 @@
+"""``<store>/reput/dead-letters/<plugin>.jsonl``: messages that a plugin was not able to take.
+
+One JSON object a line. The messages themselves stay in the log; a line says where, and what the
+plugin said. A line that a crash cut short is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.files.names import OWN_DIRECTORY
+
+if TYPE_CHECKING:
+    from reput.files.disk import Disk
+    from reput.record.batch import DispatchBatch
+
+__all__ = ["DeadLetter", "DeadLetterFile"]
+
+_ERROR_SIZE = 2_000  # characters of an error's text that are kept
+_READ_SIZE = 64 << 20
+
+
+@attrs.frozen
+class DeadLetter:
+    """One message that a plugin failed on and that was skipped."""
+
+    physical_offset: int
+    size: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+    error: str
+    """What the plugin raised, type and text."""
+    timestamp: int
+    """When, ms."""
+
+
+@attrs.define(eq=False)
+class DeadLetterFile:
+    """The dead letters of one plugin."""
+
+    path: str
+    disk: Disk
+
+    @classmethod
+    def of(cls, root: str, plugin: str, disk: Disk) -> DeadLetterFile:
+        """Where a plugin's dead letters are."""
+        return cls(os.path.join(root, OWN_DIRECTORY, "dead-letters", f"{plugin}.jsonl"), disk)
+
+    def add(self, batch: DispatchBatch, error: BaseException, timestamp: int) -> None:
+        """Append the first message of ``batch``; on disk when this returns."""
+        letter = DeadLetter(
+            batch.start_offset,
+            int(batch.size[0]),
+            batch.topics[int(batch.topic_code[0])],
+            int(batch.queue_id[0]),
+            int(batch.queue_offset[0]),
+            f"{type(error).__name__}: {error}"[:_ERROR_SIZE],
+            timestamp,
+        )
+        directory = os.path.dirname(self.path)
+        is_new = not self.disk.exists(self.path)
+        if is_new:
+            self.disk.make_directory(directory)
+        descriptor = self.disk.open(self.path, create=True)
+        try:
+            end = self.disk.size(descriptor)
+            line = json.dumps(attrs.asdict(letter), ensure_ascii=True).encode() + b"\n"
+            if end and self.disk.read(descriptor, 1, end - 1) != b"\n":
+                line = b"\n" + line  # the line before was cut short by a crash
+            self.disk.write(descriptor, line, end)
+            self.disk.flush(descriptor)
+        finally:
+            self.disk.close(descriptor)
+        if is_new:
+            self.disk.flush_directory(directory)
+            self.disk.flush_directory(os.path.dirname(directory))
+
+    def read(self) -> list[DeadLetter]:
+        """All of them, oldest first; a message that failed twice is there twice."""
+        if not self.disk.exists(self.path):
+            return []
+        found = []
+        for line in self.disk.read_file(self.path, _READ_SIZE).splitlines():
+            try:
+                letter = DeadLetter(**json.loads(line))
+            except (ValueError, TypeError, RecursionError):
+                continue
+            if _is_sound(letter):
+                found.append(letter)
+        return found
+
+
+def _is_sound(letter: DeadLetter) -> bool:
+    """Whether every value is of the type that it should be; the file may hold anything."""
+    numbers = (
+        letter.physical_offset,
+        letter.size,
+        letter.queue_id,
+        letter.queue_offset,
+        letter.timestamp,
+    )
+    texts = (letter.topic, letter.error)
+    return all(type(value) is int for value in numbers) and all(
+        type(value) is str for value in texts
+    )

@@ -1,0 +1,77 @@
+"""``<store>/reput/manifest.json``: which plugins a store uses, and its configuration.
+
+Everything of ours that RocketMQ does not know lies in the one directory ``reput``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput.files.names import OWN_DIRECTORY
+
+if TYPE_CHECKING:
+    from reput.files.disk import Disk
+
+__all__ = ["Manifest"]
+
+_NAME: Final = "manifest.json"
+_FORMAT: Final = 1
+
+
+@attrs.frozen
+class Manifest:
+    """What a store was opened with the last time it was written."""
+
+    plugins: tuple[str, ...]
+    """Names, sorted."""
+    config: Mapping[str, Mapping[str, Any]]
+    """Sections by name, only options that differ from their defaults or were given."""
+
+    @staticmethod
+    def path(root: str) -> str:
+        """Where a store's manifest is."""
+        return os.path.join(root, OWN_DIRECTORY, _NAME)
+
+    @classmethod
+    def load(cls, root: str, disk: Disk) -> Manifest | None:
+        """Read it; None where there is none (a store that RocketMQ wrote).
+
+        Raises:
+            CorruptFileError: the file is not what we write.
+        """
+        path = cls.path(root)
+        if not disk.exists(path):
+            return None
+        try:
+            data = json.loads(disk.read_file(path))
+            version, plugins, config = data["format"], data["plugins"], data["config"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CorruptFileError(
+                path, 0, f"no manifest: {error}; remove it to name the plugins again"
+            ) from None
+        if version != _FORMAT:
+            raise CorruptFileError(
+                path, 0, f"format {version}; this release reads format {_FORMAT}"
+            )
+        if not (
+            isinstance(plugins, list)
+            and all(isinstance(name, str) for name in plugins)
+            and isinstance(config, dict)
+            and all(isinstance(section, dict) for section in config.values())
+        ):
+            raise CorruptFileError(
+                path, 0, "plugins must be a list of names, config a table of tables"
+            )
+        return cls(tuple(plugins), config)
+
+    def save(self, root: str, disk: Disk) -> None:
+        """Replace the file, at once and durably."""
+        data = {"format": _FORMAT, "plugins": sorted(self.plugins), "config": self.config}
+        text = json.dumps(data, indent=2, sort_keys=True) + "\n"
+        disk.replace(self.path(root), text.encode())

@@ -1,0 +1,100 @@
+"""What each plugin of a store is doing: state, place, lag, figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.dispatch.runner import (
+    HALTED,
+    READING,
+    RETRYING,
+    RUNNING,
+    STALLED,
+    SUSPENDED,
+    WAITING,
+    Dispatcher,
+    PluginState,
+)
+from reput.errors import CorruptFileError
+
+if TYPE_CHECKING:
+    from reput.dispatch.config import DispatchConfig
+    from reput.dispatch.loop import ReputLoop
+    from reput.dispatch.records.states import PluginRecord
+    from reput.log.writing.commitlog import CommitLog
+
+__all__ = ["live_state", "recorded_state"]
+
+_COUNTED_SIZE = 64 << 20  # bytes of lag in which messages are counted; behind that, estimated
+
+
+def live_state(
+    each: Dispatcher, loop: ReputLoop, log: CommitLog, config: DispatchConfig, version: str
+) -> PluginState:
+    """The state of a plugin of a store that is open for writing."""
+    end = log.max_physical_offset
+    position = end if each.dispatch is None else each.position
+    state, error = each.state, each.last_error
+    if state == RUNNING:
+        error = loop.unread(each)
+    if state in (RUNNING, RETRYING) and loop.halted is not None:
+        state, error = HALTED, f"plugin {loop.halted!r} halted all dispatching"
+    elif state == RUNNING and loop.is_waiting(each):
+        state, error = WAITING, f"it requires {', '.join(sorted(each.requires))}"
+    count, exact = _lag(log, position, end)
+    return PluginState(
+        name=each.name,
+        version=version,
+        state=state,
+        dispatched_to=position,
+        lag_size=max(end - position, 0),
+        last_error=error,
+        lag_count=count,
+        lag_is_exact=exact,
+        policy=config.policy_of(each.name),
+        **each.figures(),
+    )
+
+
+def recorded_state(
+    name: str,
+    position: int,
+    error: str | None,
+    record: PluginRecord,
+    log: CommitLog,
+    config: DispatchConfig,
+    version: str,
+) -> PluginState:
+    """The state of a plugin of a store that is open for reading: as the last writer wrote it."""
+    end = log.max_physical_offset
+    count, exact = _lag(log, position, end)
+    stopped = record.state in (SUSPENDED, STALLED, RETRYING, HALTED)
+    return PluginState(
+        name=name,
+        version=version,
+        state=SUSPENDED if error is not None else record.state if stopped else READING,
+        dispatched_to=position,
+        lag_size=max(end - position, 0),
+        last_error=error or (record.last_error if stopped else None),
+        lag_count=count,
+        lag_is_exact=exact,
+        policy=config.policy_of(name),
+        **record.figures(),
+    )
+
+
+def _lag(log: CommitLog, position: int, end: int) -> tuple[int, bool]:
+    """Messages between two places of the log, and whether they were counted."""
+    if position >= end:
+        return 0, True
+    counted_end = position
+    count = 0
+    try:
+        for batch in log.scan(position):
+            count += len(batch)
+            counted_end = batch.end_offset
+            if counted_end - position >= _COUNTED_SIZE and counted_end < end:
+                return round(count * (end - position) / (counted_end - position)), False
+    except (OSError, CorruptFileError):
+        return count, False  # that the log cannot be read is said elsewhere
+    return count, True

@@ -1,0 +1,39 @@
+"""Files of a store: paths, sizes, descriptors, maps, and how they get to disk whole.
+
+This room does everything that touches the file system. It must not know what the bytes mean: no
+message, no record, no log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput.files.clock import system_clock as system_clock
+    from reput.files.disk import Disk as Disk
+    from reput.files.mapped import MappedFileQueue as MappedFileQueue
+    from reput.files.names import FILE_NAME_DIGITS as FILE_NAME_DIGITS
+    from reput.files.names import OWN_DIRECTORY as OWN_DIRECTORY
+    from reput.files.names import file_name as file_name
+    from reput.files.names import is_safe_name as is_safe_name
+    from reput.files.pool import FilePool as FilePool
+    from reput.files.root import Entry as Entry
+
+_HOMES = {
+    "Disk": "disk",
+    "Entry": "root",
+    "FILE_NAME_DIGITS": "names",
+    "FilePool": "pool",
+    "MappedFileQueue": "mapped",
+    "OWN_DIRECTORY": "names",
+    "file_name": "names",
+    "is_safe_name": "names",
+    "system_clock": "clock",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

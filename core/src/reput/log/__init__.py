@@ -1,0 +1,71 @@
+"""The commit log: records in files, one behind the other; read, written, recovered.
+
+This room keeps the log true, also after a crash. It must not know who reads it: no plugin, no hook,
+no store.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput.log.config import CommitLogConfig as CommitLogConfig
+    from reput.log.losses import CUT as CUT
+    from reput.log.losses import FILLED as FILLED
+    from reput.log.losses import GONE as GONE
+    from reput.log.losses import Loss as Loss
+    from reput.log.losses import LossLedger as LossLedger
+    from reput.log.progress import Progress as Progress
+    from reput.log.progress import ProgressFile as ProgressFile
+    from reput.log.progress import fingerprint_of as fingerprint_of
+    from reput.log.reading.damages import Damage as Damage
+    from reput.log.reading.damages import DamageCollector as DamageCollector
+    from reput.log.reading.damages import find_damages as find_damages
+    from reput.log.reading.reader import CommitLogReader as CommitLogReader
+    from reput.log.reading.splits import SPLIT_SIZE as SPLIT_SIZE
+    from reput.log.reading.splits import Split as Split
+    from reput.log.reading.splits import plan_splits as plan_splits
+    from reput.log.reading.splits import read_split as read_split
+    from reput.log.reading.view import LogReader as LogReader
+    from reput.log.recovery.checkpoint import Checkpoint as Checkpoint
+    from reput.log.recovery.closed import CloseRecord as CloseRecord
+    from reput.log.writing.queuefloors import QueueFloors as QueueFloors
+    from reput.log.writing.queuereaches import QueueReach as QueueReach
+    from reput.log.writing.queuereaches import QueueReaches as QueueReaches
+    from reput.log.writing.receipts import BatchReceipt as BatchReceipt
+    from reput.log.writing.receipts import Receipt as Receipt
+
+_HOMES = {
+    "BatchReceipt": "writing.receipts",
+    "CUT": "losses",
+    "Checkpoint": "recovery.checkpoint",
+    "CloseRecord": "recovery.closed",
+    "CommitLogConfig": "config",
+    "CommitLogReader": "reading.reader",
+    "Damage": "reading.damages",
+    "DamageCollector": "reading.damages",
+    "FILLED": "losses",
+    "GONE": "losses",
+    "LogReader": "reading.view",
+    "Loss": "losses",
+    "LossLedger": "losses",
+    "Progress": "progress",
+    "ProgressFile": "progress",
+    "QueueFloors": "writing.queuefloors",
+    "QueueReach": "writing.queuereaches",
+    "QueueReaches": "writing.queuereaches",
+    "Receipt": "writing.receipts",
+    "SPLIT_SIZE": "reading.splits",
+    "Split": "reading.splits",
+    "find_damages": "reading.damages",
+    "fingerprint_of": "progress",
+    "plan_splits": "reading.splits",
+    "read_split": "reading.splits",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

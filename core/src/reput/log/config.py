@@ -1,0 +1,65 @@
+"""Options of the store itself: section ``[commitlog]`` of a store's configuration."""
+
+from __future__ import annotations
+
+import attrs
+from attrs.validators import ge, in_, instance_of, le
+
+from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
+
+__all__ = ["CommitLogConfig"]
+
+
+@attrs.frozen(kw_only=True)
+class CommitLogConfig:
+    """Options of the commit log. A store that exists keeps its ``file_size``."""
+
+    file_size: int = attrs.field(
+        default=1 << 30, validator=[instance_of(int), ge(RECORD_MIN_SIZE + BLANK_MIN_SIZE)]
+    )
+    """Bytes of one file; all files of a store have the same size."""
+    flush: str = attrs.field(default="async", validator=in_(("async", "sync")))
+    """``"async"``: acknowledged in the page cache, flushed every `flush_interval_ms`. ``"sync"``: a
+    put returns when its bytes are on disk; many puts share one flush."""
+    flush_interval_ms: int = attrs.field(default=500, validator=[instance_of(int), ge(1)])
+    """Time between two flushes of ``"async"``."""
+    flush_timeout_ms: int = attrs.field(default=5_000, validator=[instance_of(int), ge(1)])
+    """How long a put of ``"sync"`` waits before `FlushDiskTimeoutError`."""
+    plugin_flush_interval_ms: int = attrs.field(default=1_000, validator=[instance_of(int), ge(1)])
+    """Time between two flushes of the plugins' files."""
+    max_message_size: int = attrs.field(
+        default=4 * 1024 * 1024, validator=[instance_of(int), ge(1), le(32 * 1024 * 1024)]
+    )
+    """Bytes of the largest body; a whole record may have 64 KiB more."""
+    store_address: str = attrs.field(default="127.0.0.1", validator=instance_of(str))
+    """Address that records name as their store's, IPv4 or IPv6."""
+    store_port: int = attrs.field(default=10_911, validator=[instance_of(int), ge(0), le(65_535)])
+    """Port that records name as their store's."""
+    light_queues: bool = attrs.field(default=False, validator=instance_of(bool))
+    """Give queue offsets to the light queues (``%LMQ%…``) that a message's ``INNER_MULTI_DISPATCH``
+    names (RocketMQ's ``enableLmq``)."""
+    max_light_queues: int = attrs.field(default=20_000, validator=[instance_of(int), ge(0)])
+    """Most light queues that a put may create (``maxLmqConsumeQueueNum``)."""
+    record_crc: bool = attrs.field(default=False, validator=instance_of(bool))
+    """Write the whole-record checksum property of RocketMQ 5 (``enabledAppendPropCRC``)."""
+    window_size: int = attrs.field(
+        default=4 << 20, validator=[instance_of(int), ge(4096), le(1 << 30)]
+    )
+    """Bytes of the log that are decoded at a time."""
+    recovery: str = attrs.field(default="reput", validator=in_(("reput", "rocketmq")))
+    """What opening does where it meets damage that sound records follow. ``"reput"``: only what is
+    damaged is lost, and filled with records that say so. ``"rocketmq"``: the log is cut there."""
+    keep_cut: bool = attrs.field(default=True, validator=instance_of(bool))
+    """Copy what is cut or overwritten to ``reput/lost+found`` first."""
+    read_horizon: str = attrs.field(default="", validator=in_(("", "appended", "durable")))
+    """How far plugins get messages, and so how far queues reach. ``"appended"``: as far as they
+    are written. ``"durable"``: as far as they are on disk. ``""``: durable with ``flush="sync"``,
+    else appended."""
+    preallocate: bool = attrs.field(default=True, validator=instance_of(bool))
+    """Make the next file ahead of need, in the background."""
+
+    @property
+    def reads_durable(self) -> bool:
+        """Whether plugins are given only what is on disk."""
+        horizon = self.read_horizon or ("durable" if self.flush == "sync" else "appended")
+        return horizon == "durable"

@@ -1,0 +1,142 @@
+"""Lists what is damaged in a log, record by record, while all of it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from reput.record.batch import Finding, FindingReason
+from reput.record.decode import RECORD_SIZE_MAX, Decoder
+from reput.record.layout import RECORD_MIN_SIZE
+
+if TYPE_CHECKING:
+    from reput.log.reading.reader import CommitLogReader
+    from reput.record.batch import DispatchBatch
+
+__all__ = ["Damage", "DamageCollector", "find_damages"]
+
+
+@attrs.frozen
+class Damage:
+    """Bytes of one log file that are no sound record."""
+
+    path: str
+    """The file."""
+    position: int
+    """File position, bytes."""
+    start_offset: int
+    """Physical offset of the first of these bytes."""
+    end_offset: int
+    """Physical offset behind the last of them."""
+    reason: str
+    """Name of a `reput.record.FindingReason`."""
+    detail: str
+    """Found and expected, for people."""
+    topic: str | None = None
+    """Of the record, where its header still tells; None where it does not."""
+    queue_id: int | None = None
+    queue_offset: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that are damaged."""
+        return self.end_offset - self.start_offset
+
+
+def find_damages(log: CommitLogReader, end_finding: Finding | None = None) -> list[Damage]:
+    """Read all of a log, verify every checksum, and list what is damaged, in its order.
+
+    Args:
+        log: the log.
+        end_finding: damage that opening took for the log's end, which nothing sound follows.
+    """
+    collector = DamageCollector(log)
+    for batch in log.scan(check_crc=True):
+        collector.add(batch)
+    collector.add_end(end_finding)
+    return collector.damages
+
+
+@attrs.define(eq=False)
+class DamageCollector:
+    """The damages that a scan with checksums comes upon; for one thread."""
+
+    log: CommitLogReader
+    damages: list[Damage] = attrs.field(factory=list)
+    """In the order of the log."""
+    _decoder: Decoder = attrs.field(
+        factory=lambda: Decoder(check_crc=True, check_record_crc=True), init=False
+    )
+
+    def add(self, batch: DispatchBatch) -> None:
+        """Note the damage at which a batch ends, if it ends at any."""
+        finding = batch.finding
+        if finding is None:
+            return
+        start = finding.physical_offset
+        known = next((each for each in self.log.holes if each.start_offset == start), None)
+        later = (each.start_offset for each in self.log.holes if each.start_offset > start)
+        stop = min(later, default=self.log.max_physical_offset)
+        hole = known or self.log.hole_at(start, stop, finding)
+        self.damages += self._parts(start, hole.end_offset, finding)
+
+    def add_end(self, finding: Finding | None) -> None:
+        """Note damage that nothing sound follows, up to the last byte that is not zero."""
+        if finding is None:
+            return
+        start, files = finding.physical_offset, self.log.files
+        base = files.base_of(start)
+        if base is None:
+            return
+        used = files.last_used(start, base + files.file_size)
+        self.damages += self._parts(start, max(used, start + 1), finding)
+
+    # ------------------------------------------------------------------ record by record
+
+    def _parts(self, start: int, end: int, finding: Finding) -> Iterator[Damage]:
+        """A damage for each record whose borders are still there, and one for the rest.
+
+        A record that follows another damaged one is part of the same hole: the log goes on only
+        behind both.
+        """
+        position, current = start, finding
+        while position < end:
+            size = self._record_size(position, end)
+            if not size:
+                break
+            yield self._damage(position, position + size, current)
+            position += size
+            current = self._finding_at(position, end) or current
+        while position < end:  # files end where they end: what is damaged there is two damages
+            base = self.log.files.base_of(position)
+            stop = end if base is None else min(end, base + self.log.files.file_size)
+            yield self._damage(position, max(stop, position + 1), current)
+            position = max(stop, position + 1)
+            detail = f"no sound record before {end}"
+            current = Finding(position, FindingReason.BAD_MAGIC, detail)
+
+    def _record_size(self, position: int, end: int) -> int:
+        """Size of the record there whose lengths add up, whatever its bytes are; 0 without one."""
+        size = self.log.size_at(position)
+        if not RECORD_MIN_SIZE <= size <= min(RECORD_SIZE_MAX, end - position):
+            return 0
+        found = Decoder().decode(self._bytes(position, size), position).batch
+        return size if len(found) == 1 else 0
+
+    def _finding_at(self, position: int, end: int) -> Finding | None:
+        size = self.log.size_at(position)
+        if not RECORD_MIN_SIZE <= size <= min(RECORD_SIZE_MAX, end - position):
+            detail = f"no sound record before {end}"
+            return Finding(position, FindingReason.BAD_MAGIC, detail)
+        return self._decoder.decode(self._bytes(position, size), position).batch.finding
+
+    def _bytes(self, position: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        return np.frombuffer(self.log.files.read(position, size), np.uint8)
+
+    def _damage(self, start: int, end: int, finding: Finding) -> Damage:
+        path, position = self.log.path_of(start)
+        facts = self.log.hole_finder().facts(start)
+        return Damage(path, position, start, end, finding.reason.name, finding.detail, *facts)

@@ -1,0 +1,277 @@
+"""Finds where the log goes on behind damage.
+
+Behind damage there is no border to go by. What counts as a record there is *sound*: it has the
+magic, its lengths add up, it states its own offset, and its body (and the whole of it, where it
+carries that checksum) matches its checksum. A body may hold the bytes of such a record, so the size
+that the damaged record states is tried first.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from reput.record.batch import Finding, FindingReason
+from reput.record.decode import RECORD_SIZE_MAX, Decoder, magic_places
+from reput.record.layout import (
+    BLANK_MAGIC,
+    BLANK_MIN_SIZE,
+    BORN_HOST_V6,
+    HEADER,
+    HEADER_SIZE,
+    HOST_EXTRA_V6,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_MIN_SIZE,
+    SIZE_AND_MAGIC,
+    STORE_HOST_V6,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+)
+from reput.record.text.gather import words_at
+
+if TYPE_CHECKING:
+    from reput.files.mapped import MappedFileQueue
+
+__all__ = ["HoleFinder", "LogHole"]
+
+_OWN_OFFSET_POSITION: Final = 28  # of a record's own physical offset
+_SEARCH_SIZE: Final = 1 << 20
+_TRUSTED_SIZE: Final = frozenset(
+    {FindingReason.BODY_CRC, FindingReason.RECORD_CRC, FindingReason.PHYSICAL_OFFSET}
+)
+"""Reasons that say that all lengths add up to the size."""
+_CLOCK_STEP_MS: Final = 1_000
+_TOPIC = re.compile(rb"[%|a-zA-Z0-9_-]+")
+
+
+@attrs.frozen
+class LogHole:
+    """Bytes ``[start_offset, end_offset)`` of one file that hold no sound record, with some behind.
+
+    A hole never crosses the end of a file; damage that does is several.
+    """
+
+    start_offset: int
+    end_offset: int
+    finding: Finding
+    """What stands at its start."""
+    store_timestamp: int = 0
+    """Store time of the record before it, or else of the one behind it, ms."""
+    topic: str | None = None
+    """Topic of its first record, where the header still tells; likewise what follows."""
+    queue_id: int | None = None
+    queue_offset: int | None = None
+
+
+class HoleFinder:
+    """Looks for sound records in the files of one log; not thread-safe."""
+
+    def __init__(self, files: MappedFileQueue) -> None:
+        self._files = files
+        self._decoder = Decoder(check_crc=True, check_record_crc=True)
+        self._spent = 0  # bytes of candidates looked at in one search
+
+    # ------------------------------------------------------------------ holes
+
+    def holes_at(
+        self, start: int, finding: Finding | None, stop: int | None = None, after: int = 0
+    ) -> list[LogHole]:
+        """The holes between ``start``, where no record is, and the next sound one.
+
+        Args:
+            start: where a record should begin and none does.
+            finding: what the decoder says of it; None for zeros.
+            stop: end of the log, where it is known: it goes on up to there. Else there are holes
+                only where a sound record follows.
+            after: store time of the record before, ms. A record that is older was left behind by
+                a log that was cut here once, as RocketMQ does not clear what it cuts.
+
+        Returns:
+            One hole per file; none when the log ends at ``start``.
+        """
+        since = after - _CLOCK_STEP_MS
+        if self._files.base_of(start) is None:
+            return []
+        end = self._next(start, finding, stop, since)
+        if end is None:
+            return []
+        if finding is None:
+            detail = f"zeros, where the log goes on to {end}"
+            finding = Finding(start, FindingReason.BAD_MAGIC, detail)
+        timestamp = after or self._store_timestamp(end)
+        topic, queue_id, queue_offset = self.facts(start)
+        holes = []
+        while True:
+            file_end = self._file_end(start)
+            if end <= file_end or file_end <= start:
+                holes.append(LogHole(start, end, finding, timestamp, topic, queue_id, queue_offset))
+                return holes if stop is not None or _can_be_filled(holes) else []
+            holes.append(
+                LogHole(start, file_end, finding, timestamp, topic, queue_id, queue_offset)
+            )
+            start = file_end
+            topic, queue_id, queue_offset = self.facts(start)
+            detail = f"no sound record before {end}"
+            finding = Finding(start, FindingReason.BAD_MAGIC, detail)
+
+    def _next(
+        self, start: int, finding: Finding | None, stop: int | None, since: int
+    ) -> int | None:
+        """Where the log goes on behind ``start``."""
+        last = self._files.capacity_end if stop is None else stop
+        stated = None if finding is None else self._stated_end(start, last, stop, since)
+        if stated is not None and finding is not None and finding.reason in _TRUSTED_SIZE:
+            return stated
+        # A file's head is looked at however near it is: a blank may be shorter than any record.
+        after = min(start + RECORD_MIN_SIZE, max(self._file_end(start), start + 1))
+        found = self.next_record(after, last, since)
+        if stated is not None and not (found is not None and self._chain_leads(found, stated)):
+            return stated
+        return stop if found is None else found
+
+    def _stated_end(self, start: int, last: int, stop: int | None, since: int) -> int | None:
+        """Behind the damaged record, by the size that it states, if something good stands there."""
+        file_end = self._file_end(start)
+        head = self._files.read(start, SIZE_AND_MAGIC.size)
+        if len(head) < SIZE_AND_MAGIC.size:
+            return None
+        size: int = SIZE_AND_MAGIC.unpack(head)[0]
+        end = start + size
+        if not RECORD_MIN_SIZE <= size <= RECORD_SIZE_MAX or end > min(file_end, last):
+            return None
+        if end == stop or self._sound_size(end, last, since) or self._is_blank(end, file_end):
+            return end
+        return None
+
+    def _chain_leads(self, start: int, end: int) -> bool:
+        """Whether sound records lie end to end from ``start`` to ``end``.
+
+        Then the size that led to ``end`` was wrong, and they are no part of a body.
+        """
+        while start < end:
+            size = self._sound_size(start, end, 0)
+            if not size:
+                return False
+            start += size
+        return start == end
+
+    def _is_blank(self, offset: int, file_end: int) -> bool:
+        head = self._files.read(offset, SIZE_AND_MAGIC.size)
+        if len(head) < SIZE_AND_MAGIC.size:
+            return False
+        return head == SIZE_AND_MAGIC.pack(file_end - offset, BLANK_MAGIC)
+
+    def _file_end(self, offset: int) -> int:
+        base = self._files.base_of(offset)
+        return offset if base is None else base + self._files.file_size
+
+    # ------------------------------------------------------------------ sound records
+
+    def next_record(self, start: int, end: int, since: int = 0) -> int | None:
+        """Offset of the first sound record in ``[start, end)``.
+
+        Only what the disk holds is read: finding nothing in a file that is mostly unwritten is
+        cheap, however large it is.
+
+        Args:
+            start: where to begin, in any file.
+            end: where to stop; no record ends behind it.
+            since: a record stored earlier than this, ms, does not count.
+        """
+        self._spent = 0
+        first = start
+        while start < end:
+            base = self._files.base_of(start)
+            if base is None:  # a file is gone, and the log may go on behind it
+                base = self._files.base_after(start)
+                if base is None or base >= end:
+                    return None
+                start = base
+            file_end = self._file_end(start)
+            if start == base:
+                if self._sound_size(start, min(file_end, end), since):
+                    return start
+                start += RECORD_MIN_SIZE  # nothing but a file's head can stand closer to it
+            for data_start, data_end in self._files.data_ranges(start, min(file_end, end)):
+                found = self._search(data_start, data_end, first, min(file_end, end), since)
+                if found is not None:
+                    return found
+            start = file_end
+        return None
+
+    def _search(self, start: int, end: int, first: int, stop: int, since: int) -> int | None:
+        while start < end:
+            # A header may reach into what was never written, and into the next window.
+            window_bytes = self._files.read(start, min(_SEARCH_SIZE, end - start) + HEADER_SIZE)
+            if len(window_bytes) < HEADER_SIZE:
+                return None
+            if window_bytes.count(0) != len(window_bytes):
+                window = np.frombuffer(window_bytes, np.uint8)
+                places = magic_places(window)
+                stated = words_at(window, places + _OWN_OFFSET_POSITION, np.dtype(">i8"))
+                for offset in (places[stated == places + start] + start).tolist():
+                    # Bodies full of records inside of records must not cost the square of them.
+                    if self._spent > RECORD_SIZE_MAX + 8 * (offset - first):
+                        continue
+                    if self._sound_size(offset, stop, since):
+                        return int(offset)
+            start += _SEARCH_SIZE
+        return None
+
+    def _sound_size(self, offset: int, end: int, since: int) -> int:
+        """Size of the sound record at ``offset`` that ends at ``end`` or before; 0 without one."""
+        head = self._files.read(offset, SIZE_AND_MAGIC.size)
+        if len(head) < SIZE_AND_MAGIC.size:
+            return 0
+        size, magic = SIZE_AND_MAGIC.unpack(head)
+        if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_MIN_SIZE <= size <= RECORD_SIZE_MAX:
+            return 0
+        if offset + size > end:
+            return 0
+        self._spent += size
+        record = self._files.read(offset, size)
+        if len(record) < size:
+            return 0
+        batch = self._decoder.decode(np.frombuffer(record, np.uint8), offset).batch
+        sound = len(batch) == 1 and int(batch.store_timestamp[0]) >= since
+        return size if sound else 0
+
+    # ------------------------------------------------------------------ facts
+
+    def _store_timestamp(self, offset: int) -> int:
+        size = self._sound_size(offset, self._files.capacity_end, 0)
+        if not size:
+            return 0
+        record = np.frombuffer(self._files.read(offset, size), np.uint8)
+        return int(self._decoder.decode(record, offset).batch.store_timestamp[0])
+
+    def facts(self, start: int) -> tuple[str | None, int | None, int | None]:
+        """Topic, queue id and queue offset of a damaged record, as far as its header tells."""
+        head = self._files.read(start, HEADER_SIZE + 2 * HOST_EXTRA_V6)
+        if len(head) < HEADER_SIZE + 2 * HOST_EXTRA_V6:
+            return None, None, None
+        size, magic, _, queue_id, _, queue_offset, own, sys_flag, *_ = HEADER.unpack_from(head)
+        if own != start or magic not in (MAGIC_V1, MAGIC_V2) or queue_id < 0 or queue_offset < 0:
+            return None, None, None
+        header_size = HEADER_SIZE
+        header_size += HOST_EXTRA_V6 if sys_flag & BORN_HOST_V6 else 0
+        header_size += HOST_EXTRA_V6 if sys_flag & STORE_HOST_V6 else 0
+        body_size = int.from_bytes(head[header_size - 4 : header_size], "big", signed=True)
+        if not 0 <= body_size <= size - header_size:
+            return None, None, None
+        width = 1 if magic == MAGIC_V1 else 2
+        rest = self._files.read(start + header_size + body_size, width + 255)
+        topic = rest[width : width + int.from_bytes(rest[:width], "big")]
+        if _TOPIC.fullmatch(topic) is None:
+            return None, None, None
+        counts = sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT)
+        return topic.decode(), queue_id, queue_offset if counts else None
+
+
+def _can_be_filled(holes: list[LogHole]) -> bool:
+    """Whether no hole is smaller than a blank; one that ends in front of a record never is."""
+    return all(hole.end_offset - hole.start_offset >= BLANK_MIN_SIZE for hole in holes)

@@ -1,0 +1,309 @@
+"""Finds the end of a log that was closed, or left by a crash, without reading all of it.
+
+Damage that sound records follow is a hole: the log goes on behind it. Only damage that nothing
+follows is the end.
+
+Source: RocketMQ ``CommitLog#recoverNormally`` (5.3.3 begins at the last file that the queues reach)
+and ``#recoverAbnormally`` (begins at the last file whose first message the checkpoint vouches for).
+Different on purpose: after a crash of ours reading begins where the log was flushed last; RocketMQ
+cuts everything behind the first damage (``recovery = "rocketmq"`` does, too), and believes records
+whose properties were never written, or parts of them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from reput.log.reading.holes import LogHole
+from reput.log.recovery.torn import torn_rows
+from reput.record.batch import Finding, FindingReason
+from reput.record.decode import End
+from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
+from reput.record.view import message_at
+
+if TYPE_CHECKING:
+    from reput.log.progress import Progress
+    from reput.log.reading.reader import CommitLogReader
+    from reput.log.recovery.checkpoint import Checkpoint
+    from reput.log.recovery.closed import CloseRecord
+    from reput.record.batch import DispatchBatch
+    from reput.record.decode import DecodeResult
+
+__all__ = ["Recovery", "find_end"]
+
+
+@attrs.frozen
+class Recovery:
+    """What opening found at the end of the log."""
+
+    start_offset: int
+    """Where reading began: the first byte of a file, or behind a record that is on disk."""
+    end_offset: int
+    """Where the valid log ends."""
+    message_count: int
+    """Records read on the way, every checksum verified."""
+    last_store_timestamp: int
+    """Store time of the last of them, ms; 0 when there was none."""
+    finding: Finding | None
+    """What stands at the end, when it is neither unwritten space nor the files' end."""
+    last_record_offset: int = -1
+    """Where the last record begins; -1 in an empty log."""
+    truncated_size: int = 0
+    """Bytes of files behind the end that were cut, unwritten space included."""
+    holes: tuple[LogHole, ...] = ()
+    """Damage on the way that sound records follow, ascending."""
+
+
+def find_end(
+    log: CommitLogReader,
+    checkpoint: Checkpoint,
+    closed: CloseRecord | None,
+    *,
+    clean: bool,
+    progress: Callable[[int, int], None] | None = None,
+    flushed: Sequence[Progress] = (),
+    keeps_behind: bool = True,
+    being_written: bool = False,
+    was_cut_at: Callable[[int], bool] = lambda offset: False,
+) -> Recovery:
+    """Read from a place that is surely good to the first byte that is no part of the log.
+
+    Args:
+        log: its files must be loaded; nothing of it is changed.
+        checkpoint: what the last writer flushed, for a log that was not closed.
+        closed: what the last writer left behind, when it was one of ours.
+        clean: whether the last writer closed the log.
+        progress: called with bytes done and bytes in all.
+        flushed: places below which a writer of ours had flushed the log; those whose last record
+            is not there any more are passed over.
+        keeps_behind: whether records behind damage belong to the log; False: as RocketMQ does it.
+        being_written: another process has the log open for writing. It writes a record's size
+            last, so zeros in front of records are no damage then.
+        was_cut_at: whether an opening that was interrupted was cutting the log at that offset.
+    """
+    if not log.files.bases:
+        return Recovery(0, 0, 0, 0, None)
+    if clean and closed is not None and _is_as_closed(log, closed):
+        end, record = closed.end_offset, closed.record_offset
+        return Recovery(end, end, 0, closed.last_store_timestamp, None, record)
+    known = None if clean else _last_flushed(log, flushed)
+    search = _Search(log, keeps_behind, being_written, was_cut_at, progress)
+    search.checks_properties = keeps_behind and not clean and not being_written
+    if known is not None:
+        search.begin(known.physical_offset, known.record_offset)
+    else:
+        until = None if clean else checkpoint.replay_timestamp
+        search.begin(_start_file(log, log.files.bases, until))
+    end_kind = search.run()
+    found = search.found()
+    if clean and closed is not None:
+        return _without_changed_record(found, closed, search.record_before)
+    is_new = known is None or found.last_record_offset > known.record_offset
+    is_torn = not clean and end_kind == End.EMPTY and keeps_behind and is_new
+    return _without_torn_record(log, found, search.record_before) if is_torn else found
+
+
+_UNFINISHED = ((0, MAGIC_V1), (0, MAGIC_V2))
+"""Size and magic where a put of one message or more has not come to its end: the size of the first
+is written behind all its bytes."""
+
+
+@attrs.define(eq=False)
+class _Search:
+    """One reading of the log from a good place to its end."""
+
+    log: CommitLogReader
+    keeps_behind: bool
+    being_written: bool
+    was_cut_at: Callable[[int], bool]
+    progress: Callable[[int, int], None] | None
+    checks_properties: bool = False
+    """Whether sectors of properties may never have been written."""
+    start: int = 0
+    end: int = 0
+    count: int = 0
+    timestamp: int = 0
+    last_record: int = -1
+    record_before: int = -1
+    finding: Finding | None = None
+    holes: list[LogHole] = attrs.field(factory=list)
+
+    def begin(self, start: int, last_record: int = -1) -> None:
+        """Read from ``start``, behind the record ``last_record`` where there is one."""
+        self.start = self.end = start
+        self.last_record = last_record
+        if last_record >= 0:
+            self.timestamp = max(self.log.store_timestamp_in_files(last_record), 0)
+
+    def run(self) -> str:
+        """Read to the end; what stands there, a word of `End`."""
+        log = self.log
+        reader = log.window_reader(check_crc=True, check_record_crc=True)
+        position = self.start
+        while True:
+            result = reader.read(position)
+            last_end = self._take(result, position)
+            end = result.batch.end_offset
+            if self.progress is not None:
+                self.progress(end - self.start, log.files.capacity_end - self.start)
+            if result.end == End.BLANK and log.files.base_of(end) is None:
+                # The next file was never made. The log ends in front of the blank, which the next
+                # append writes again where it does not fit.
+                self.end = last_end
+                break
+            if result.end in (End.BAD, End.EMPTY) or end == position:
+                holes = self._holes_at(end, result)
+                if not holes:
+                    self.end, self.finding = end, result.batch.finding
+                    break
+                if self.being_written and len(reader.read(end).batch):
+                    position = end  # it was being written when we looked
+                    continue
+                self.holes += holes
+                end = holes[-1].end_offset
+            position = end
+        return self._without_last_holes(result.end)
+
+    def _take(self, result: DecodeResult, position: int) -> int:
+        batch = result.batch
+        if len(batch) == 0:
+            return position
+        sound = batch.physical_offset
+        if self.checks_properties:
+            torn = torn_rows(batch, self.log.files.base_of(position) or 0)
+            self.holes += [self._torn(batch, row) for row in torn.tolist()]
+            sound = np.delete(sound, torn)
+        self.count += len(sound)
+        self.timestamp = int(batch.store_timestamp[-1])
+        for offset in sound[-2:].tolist():
+            self.record_before, self.last_record = self.last_record, offset
+        return batch.base_offset + int(batch.start[-1] + batch.size[-1])
+
+    def _torn(self, batch: DispatchBatch, row: int) -> LogHole:
+        start = batch.base_offset + int(batch.start[row])
+        finding = Finding(start, FindingReason.TORN, "a sector of its properties reads as zeros")
+        return LogHole(
+            start,
+            start + int(batch.size[row]),
+            finding,
+            int(batch.store_timestamp[row]),
+            *self.log.hole_finder().facts(start),
+        )
+
+    def _holes_at(self, offset: int, result: DecodeResult) -> list[LogHole]:
+        finding = result.batch.finding
+        if not self.keeps_behind or self.was_cut_at(offset):
+            return []
+        if self.being_written and not self.log.size_at(offset):
+            return []
+        head = self.log.files.read(offset, SIZE_AND_MAGIC.size)
+        if len(head) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(head) in _UNFINISHED:
+            return []  # a put that a kill has interrupted: sound records behind are its own
+        return self.log.hole_finder().holes_at(offset, finding, after=self.timestamp)
+
+    def _without_last_holes(self, end_kind: str) -> str:
+        """Make a hole that no record follows the end: one that led to a blank, and then nothing."""
+        while self.holes and self.last_record < self.holes[-1].start_offset:
+            hole = self.holes.pop()
+            self.end, self.finding, end_kind = hole.start_offset, hole.finding, End.BAD
+        return end_kind
+
+    def found(self) -> Recovery:
+        """All of it."""
+        return Recovery(
+            self.start,
+            self.end,
+            self.count,
+            self.timestamp,
+            self.finding,
+            self.last_record,
+            holes=tuple(self.holes),
+        )
+
+
+def _last_flushed(log: CommitLogReader, flushed: Sequence[Progress]) -> Progress | None:
+    """The furthest of ``flushed`` whose last record is still the one that was flushed."""
+    for place in sorted(flushed, key=lambda each: each.physical_offset, reverse=True):
+        record, end = place.record_offset, place.physical_offset
+        base = log.files.base_of(record)
+        if base is None or not record < end <= base + log.file_size:
+            continue
+        data = log.files.read(record, end - record)
+        if message_at(data, record) is not None and zlib.crc32(data) == place.fingerprint:
+            return place
+    return None
+
+
+def _without_torn_record(log: CommitLogReader, found: Recovery, before: int) -> Recovery:
+    """``found`` without a last record whose properties end in bytes that were never written.
+
+    The body's checksum does not cover properties. Writers end them with a separator, and pages that
+    a crash lost read as zeros, as does what follows the log's end.
+    """
+    record, end = found.last_record_offset, found.end_offset
+    data = log.files.read(record, end - record) if record >= 0 else b""
+    message = message_at(data, record)
+    if message is None or not message.properties_text.endswith(b"\0"):
+        return found
+    finding = Finding(record, FindingReason.TORN, "its properties end in zeros")
+    return attrs.evolve(found, end_offset=record, finding=finding, last_record_offset=before)
+
+
+def _is_as_closed(log: CommitLogReader, closed: CloseRecord) -> bool:
+    """Whether the log ends in the record that was written last, and nothing follows it."""
+    end, record = closed.end_offset, closed.record_offset
+    base = log.files.base_of(record)
+    if record < 0 or base is None:
+        return False
+    behind = log.files.read(end, SIZE_AND_MAGIC.size)
+    if len(behind) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(behind)[1] in (
+        MAGIC_V1,
+        MAGIC_V2,
+    ):
+        return False
+    data = log.files.read(record, end - record)
+    size = int.from_bytes(data[:4], "big")
+    if zlib.crc32(data[:size]) != closed.record_crc:
+        return False
+    # Nothing sums up the close record itself: its end must be one that the log can have. Where the
+    # next file was begun and is empty, a blank stands behind the last record.
+    record_end, file_end = record + size, base + log.file_size
+    blank = SIZE_AND_MAGIC.pack(file_end - record_end, BLANK_MAGIC)
+    return end == record_end or (
+        end == file_end and log.files.read(record_end, SIZE_AND_MAGIC.size) == blank
+    )
+
+
+def _without_changed_record(found: Recovery, closed: CloseRecord, before: int) -> Recovery:
+    """``found`` without its last record, when that is the one that was written last, but changed.
+
+    A log that ends elsewhere is another one, put back from a copy perhaps, and stands as it was
+    found.
+    """
+    same_place = found.last_record_offset == closed.record_offset >= 0
+    if not same_place or found.end_offset != closed.end_offset:
+        return found
+    detail = "its bytes are not those that were written"
+    finding = Finding(closed.record_offset, FindingReason.RECORD_CRC, detail)
+    return attrs.evolve(
+        found, end_offset=closed.record_offset, finding=finding, last_record_offset=before
+    )
+
+
+def _start_file(log: CommitLogReader, bases: tuple[int, ...], until: int | None) -> int:
+    """Base of the last file that begins with a record (stored no later than ``until``)."""
+    for base in reversed(bases):
+        head = log.files.read(base, SIZE_AND_MAGIC.size)
+        if len(head) < SIZE_AND_MAGIC.size:
+            continue
+        _, magic = SIZE_AND_MAGIC.unpack(head)
+        if magic not in (MAGIC_V1, MAGIC_V2):
+            continue
+        if until is None or 0 < log.store_timestamp_in_files(base) <= until:
+            return base
+    return bases[0]

@@ -1,0 +1,85 @@
+"""Fills a hole of the log with records and blanks of exactly its size.
+
+Then the log is one that any reader of RocketMQ's format can go through. What fills it are records
+of a topic of ours that were rolled back: no consume queue and no index lists them. Where the hole
+ends with its file, it is a blank.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from reput.record.encoding.one import encode_filler
+from reput.record.layout import BLANK_MAGIC, RECORD_MIN_SIZE, SIZE_AND_MAGIC
+
+if TYPE_CHECKING:
+    from reput.files.disk import Disk
+    from reput.files.mapped import MappedFileQueue
+    from reput.log.losses import Loss
+    from reput.log.reading.holes import LogHole
+
+__all__ = ["fill", "fillers"]
+
+_FILLER_MAX: Final = 4 << 20
+"""Bytes; no reader has to hold more at once."""
+
+
+def fillers(
+    hole: LogHole, file_end: int, facts: bytes, store_host: bytes, *, record_crc: bool
+) -> Iterator[tuple[int, bytes]]:
+    """Physical offset and bytes of everything to be written, in ascending order."""
+    position, end = hole.start_offset, hole.end_offset
+    if end == file_end:
+        # Behind its eight bytes a blank has no meaning; what stands there may stay.
+        yield position, SIZE_AND_MAGIC.pack(end - position, BLANK_MAGIC)
+        return
+    while position < end:
+        size = min(end - position, _FILLER_MAX)
+        if 0 < end - position - size < RECORD_MIN_SIZE:
+            size -= RECORD_MIN_SIZE  # the last one must not be smaller than a record can be
+        yield (
+            position,
+            encode_filler(
+                size, position, hole.store_timestamp, facts, store_host, record_crc=record_crc
+            ),
+        )
+        position += size
+
+
+def fill(
+    files: MappedFileQueue,
+    disk: Disk,
+    hole: LogHole,
+    loss: Loss,
+    store_host: bytes,
+    *,
+    record_crc: bool,
+) -> None:
+    """Overwrite ``hole``; on disk when this returns. The same bytes each time, for one ``loss``."""
+    base = files.base_of(hole.start_offset)
+    assert base is not None
+    descriptor = disk.open(files.path(base), write=True)
+    try:
+        for position, data in fillers(
+            hole, base + files.file_size, _facts(loss), store_host, record_crc=record_crc
+        ):
+            disk.write(descriptor, data, position - base)
+        disk.flush(descriptor)
+    finally:
+        disk.close(descriptor)
+
+
+def _facts(loss: Loss) -> bytes:
+    facts = {
+        "lost": [loss.start_offset, loss.end_offset],
+        "reason": loss.reason,
+        "detail": loss.detail,
+        "topic": loss.topic,
+        "queue_id": loss.queue_id,
+        "queue_offset": loss.queue_offset,
+        "kept": loss.kept,
+        "timestamp": loss.timestamp,
+    }
+    return json.dumps(facts).encode()

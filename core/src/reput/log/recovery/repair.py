@@ -1,0 +1,250 @@
+"""Mends the end of a log: keeps aside what is lost, notes it, fills holes and cuts the tail.
+
+The order, and why:
+
+1. what will be overwritten or cut is copied to ``reput/lost+found``, and the copy flushed;
+2. the ledger names it, and is flushed: nothing is lost without an entry;
+3. holes are overwritten, and flushed;
+4. the tail is cut, later files first;
+5. the ledger says that all of it is done.
+
+A crash between any two of them leaves a log in which the next opening finds the same, or a part of
+it, and an entry that is pending; it goes on where this one ended, with that entry.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.files.mapped import unused_path
+from reput.files.names import OWN_DIRECTORY, file_name
+from reput.log.losses import CUT, FILLED, Loss
+from reput.log.recovery.padding import fill
+from reput.record.batch import Finding, FindingReason
+from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
+
+if TYPE_CHECKING:
+    from reput.files.disk import Disk
+    from reput.log.losses import LossLedger
+    from reput.log.reading.holes import LogHole
+    from reput.log.recovery.end import Recovery
+    from reput.log.writing.commitlog import CommitLog
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["mend", "rewrite"]
+
+_COPY_SIZE: Final = 1 << 20
+
+
+def mend(
+    log: CommitLog,
+    recovery: Recovery,
+    ledger: LossLedger,
+    root: str,
+    disk: Disk,
+    *,
+    keeps: bool,
+    clean: bool,
+) -> Recovery:
+    """Make the log end where ``recovery`` says, without holes; `Recovery` with what was cut.
+
+    Args:
+        log: of which nobody reads or writes anything now.
+        recovery: what was found in it.
+        ledger: of the same store, open for writing.
+        root: the store's directory.
+        disk: file operations.
+        keeps: whether to keep aside what is cut or overwritten.
+        clean: whether the last writer closed the log, and so left nothing behind its end.
+
+    Raises:
+        OSError: there is no room for the copy, or the disk fails; nothing was cut or overwritten
+            of which there is no copy yet.
+    """
+    is_last = log.files.base_of(recovery.end_offset) in (None, *log.files.bases[-1:])
+    if clean and recovery.finding is None and not recovery.holes and is_last:
+        ledger.finish()
+        return recovery
+    return _Mender(log, ledger, os.path.join(root, OWN_DIRECTORY, "lost+found"), disk, keeps).run(
+        recovery
+    )
+
+
+@attrs.define(eq=False)
+class _Mender:
+    log: CommitLog
+    ledger: LossLedger
+    directory: str
+    disk: Disk
+    keeps: bool
+
+    def run(self, recovery: Recovery) -> Recovery:
+        log, end = self.log, recovery.end_offset
+        behind = log.files.capacity_end - end
+        pending = list(self.ledger.pending)
+        losses = [self._filled(hole) for hole in recovery.holes]
+        losses += self._tail(recovery)
+        later = {
+            base: self._kept_path(base, pending)
+            for base in log.files.bases
+            if base > end and log.files.last_used(base, base + log.file_size) > base
+        }
+        for base, path in later.items():
+            losses.append(self._cut_file(base, path))
+        known = self.ledger.begin(losses)
+        host = log.encoder.store_host
+        for hole, loss in zip(recovery.holes, known, strict=False):
+            fill(log.files, self.disk, hole, loss, host, record_crc=log.config.record_crc)
+            logger.warning(
+                "filled hole position=%d size=%d %s", hole.start_offset, loss.size, hole.finding
+            )
+        if recovery.finding is not None:
+            logger.warning("truncated damaged tail position=%d %s", end, recovery.finding)
+        log.files.truncate(end, later if self.keeps else None)
+        self.ledger.finish()
+        return attrs.evolve(recovery, truncated_size=behind)
+
+    # ------------------------------------------------------------------ what is lost
+
+    def _filled(self, hole: LogHole) -> Loss:
+        loss = Loss(
+            hole.start_offset,
+            hole.end_offset,
+            hole.finding.reason.name,
+            hole.finding.detail,
+            hole.topic,
+            hole.queue_id,
+            hole.queue_offset,
+            FILLED,
+        )
+        return self._with_copy(loss, hole.end_offset)
+
+    def _tail(self, recovery: Recovery) -> list[Loss]:
+        """What stands behind the end in its own file, unless that is unwritten space or a blank."""
+        log, start = self.log, recovery.end_offset
+        base = log.files.base_of(start)
+        if base is None:
+            return []
+        file_end = base + log.file_size
+        used = log.files.last_used(start, file_end)
+        finding = recovery.finding
+        if finding is None and (used == start or self._is_blank(start, file_end)):
+            return []
+        if finding is None or not log.size_at(start):
+            finding = Finding(start, FindingReason.TORN, "its size was not written")
+        topic, queue_id, queue_offset = log.hole_finder().facts(start)
+        end = min(max(used, start + self._stated_size(start)), file_end)
+        loss = Loss(
+            start,
+            end,
+            finding.reason.name,
+            finding.detail,
+            topic,
+            queue_id,
+            queue_offset,
+            CUT,
+        )
+        return [self._with_copy(loss, used)]
+
+    def _stated_size(self, start: int) -> int:
+        head = self.log.files.read(start, SIZE_AND_MAGIC.size)
+        size, magic = SIZE_AND_MAGIC.unpack(head) if len(head) == SIZE_AND_MAGIC.size else (0, 0)
+        return size if magic != BLANK_MAGIC and size > 0 else 0
+
+    def _is_blank(self, start: int, file_end: int) -> bool:
+        head = self.log.files.read(start, SIZE_AND_MAGIC.size)
+        return head == SIZE_AND_MAGIC.pack(file_end - start, BLANK_MAGIC)
+
+    def _cut_file(self, base: int, path: str) -> Loss:
+        kept = os.path.basename(path) if self.keeps else ""
+        end = base + self.log.file_size
+        return Loss(base, end, "cut", "it stood behind the end", action=CUT, kept=kept)
+
+    # ------------------------------------------------------------------ keeping aside
+
+    def _kept_path(self, base: int, pending: list[Loss]) -> str:
+        """Where a later file goes: where an interrupted opening meant to move it, or a new name."""
+        if not self.keeps:
+            return ""
+        self.disk.make_directory(self.directory)
+        for loss in pending:
+            if loss.action == CUT and loss.start_offset == base and loss.kept:
+                return os.path.join(self.directory, loss.kept)
+        return unused_path(self.disk, self.directory, file_name(base))
+
+    def _with_copy(self, loss: Loss, end: int) -> Loss:
+        """``loss`` with the name of a copy of its bytes up to ``end``, trailing zeros left out."""
+        start, files = loss.start_offset, self.log.files
+        if self.ledger.interrupted(loss) is not None:
+            return loss  # copied before, when all of it was still there
+        end = files.last_used(start, end)
+        if not self.keeps or end == start:
+            return loss
+        self.disk.make_directory(self.directory)
+        fresh = os.path.join(self.directory, ".new")
+        descriptor = self.disk.create_fresh(fresh)
+        try:
+            self.disk.truncate(descriptor, end - start)  # zeros take no space
+            for first, stop in files.data_ranges(start, end):
+                for at in range(first, stop, _COPY_SIZE):
+                    data = files.read(at, min(_COPY_SIZE, stop - at))
+                    self.disk.write(descriptor, data, at - start)
+            self.disk.flush(descriptor)
+        finally:
+            self.disk.close(descriptor)
+        path = self._path_for_copy(fresh, file_name(start), end - start)
+        self.disk.rename(fresh, path)
+        self.disk.flush_directory(self.directory)
+        return attrs.evolve(loss, kept=os.path.basename(path))
+
+    def _path_for_copy(self, fresh: str, name: str, size: int) -> str:
+        """An unused path, or that of the same copy, made by an opening that was interrupted."""
+        path, number = os.path.join(self.directory, name), 1
+        while self.disk.exists(path):
+            if _same(self.disk, path, fresh, size):
+                return path
+            number += 1
+            path = os.path.join(self.directory, f"{name}-{number}")
+        return path
+
+
+def rewrite(log: CommitLog, start: int, end: int, disk: Disk) -> None:
+    """Write the log's bytes ``[start, end)`` once more, and flush them.
+
+    What recovery read may be in the page cache only, and a flush alone proves nothing: when one has
+    failed before, the system may hold the bytes as written.
+    """
+    for base in log.files.bases:
+        first, stop = max(start, base), min(end, base + log.file_size)
+        if base + log.file_size <= start or base > end:
+            continue
+        descriptor = disk.open(log.files.path(base), write=True)
+        try:
+            for at in range(first, stop, _COPY_SIZE):
+                size = min(_COPY_SIZE, stop - at)
+                disk.write(descriptor, disk.read(descriptor, size, at - base), at - base)
+            disk.flush(descriptor)
+        finally:
+            disk.close(descriptor)
+
+
+def _same(disk: Disk, path: str, other_path: str, size: int) -> bool:
+    descriptor = disk.open(path)
+    try:
+        if disk.size(descriptor) != size:
+            return False
+        other = disk.open(other_path)
+        try:
+            return all(
+                disk.read(descriptor, _COPY_SIZE, at) == disk.read(other, _COPY_SIZE, at)
+                for at in range(0, size, _COPY_SIZE)
+            )
+        finally:
+            disk.close(other)
+    finally:
+        disk.close(descriptor)

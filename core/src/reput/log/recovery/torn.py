@@ -1,0 +1,41 @@
+"""Finds records of which a power cut left all but a part of their properties."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput.record.torn import SECTOR_SIZE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.record.batch import DispatchBatch
+
+__all__ = ["torn_rows"]
+
+
+def torn_rows(batch: DispatchBatch, file_offset: int) -> npt.NDArray[np.int64]:
+    """Rows of ``batch`` whose properties lack a sector, ascending.
+
+    Args:
+        batch: records of one file.
+        file_offset: physical offset at which that file begins.
+    """
+    if len(batch) == 0:
+        return np.zeros(0, np.int64)
+    window = batch.window
+    first = (file_offset - batch.base_offset) % SECTOR_SIZE
+    whole = max(len(window) - first, 0) // SECTOR_SIZE
+    rest = first + whole * SECTOR_SIZE
+    sectors = window[first:rest].view(np.uint64).reshape(whole, SECTOR_SIZE // 8)
+    borders = first + SECTOR_SIZE * np.flatnonzero(~sectors.any(axis=1))
+    if rest < len(window) and not window[rest:].any():
+        borders = np.append(borders, rest)  # as far as it was read
+    rows = np.searchsorted(batch.start, borders, side="right") - 1
+    borders, rows = borders[rows >= 0], rows[rows >= 0]
+    texts = batch.properties_text
+    inside = texts.starts[rows] <= borders
+    inside &= borders < texts.starts[rows] + texts.sizes[rows]
+    return np.unique(rows[inside])

@@ -1,0 +1,556 @@
+"""`CommitLog`: appends records, rolls from file to file, reads them back.
+
+One lock orders all appends. Inside it a message gets its place, its queue offset and its store
+time; everything else of it was encoded before. Readers take no lock: `max_physical_offset` grows
+only when a record is whole in the map.
+
+Source: RocketMQ ``CommitLog``. The size word of a record is written behind all its other bytes, so
+that whoever reads the file at that moment, another process too, finds no record rather than half of
+one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import struct
+import threading
+import time
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from reput.errors import (
+    CreateMappedFileError,
+    MessageTooLargeError,
+    PutError,
+    ReadOnlyStoreError,
+    ServiceNotAvailableError,
+)
+from reput.files.mapped import MappedFile
+from reput.files.prefault import PREFAULT_STEP, Prefaulter
+from reput.log.reading.reader import CommitLogReader
+from reput.log.writing.receipts import BatchReceipt, Receipt
+from reput.record.encoding.lightqueues import inner_message_count, with_light_queue_offsets
+from reput.record.encoding.one import Encoder, Prepared, unpackable
+from reput.record.layout import (
+    BLANK_MAGIC,
+    BLANK_MIN_SIZE,
+    INNER_BATCH,
+    SIZE_AND_MAGIC,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reput.files.allocate import FileAllocator
+    from reput.files.disk import Disk
+    from reput.files.pool import FilePool
+    from reput.log.config import CommitLogConfig
+    from reput.log.writing.flusher import LogFlusher
+    from reput.record.encoding.many import PreparedMany
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["CommitLog"]
+
+_new_receipt = tuple.__new__
+_join = b"".join
+_pack_size = struct.Struct(">i").pack_into
+
+
+class _InQueues(NamedTuple):
+    """A message that has its queue offsets, and no place in the log yet."""
+
+    prepared: Prepared
+    queue_offset: int
+    following: Mapping[tuple[str, int], int]
+    """Next offsets of the queues that it is in."""
+
+
+class CommitLog(CommitLogReader):
+    """The log of one store, open for reading and, once `start_writing` was called, for writing."""
+
+    def __init__(
+        self,
+        directory: str,
+        config: CommitLogConfig,
+        encoder: Encoder,
+        disk: Disk,
+        pool: FilePool,
+        allocator: FileAllocator | None,
+        clock: Callable[[], int] | None,
+    ) -> None:
+        super().__init__(directory, config.file_size, disk, pool, config.window_size)
+        self.config = config
+        self.encoder = encoder
+        self.store_host = encoder.store_host
+        self.flusher: LogFlusher
+        """Set by the store before anything is appended."""
+        self.queue_offsets: dict[tuple[str, int], int] = {}
+        """Next queue offset of every (topic, queue id)."""
+        self.wake: Callable[[], None] | None = None
+        """Called under the lock by the append that finds it set, which then takes it away: how an
+        idle reader asks to be woken without every append paying for it."""
+        self._allocator = allocator
+        # Taken by `with` and no other way: between a lock that was taken and its `try`, CPython may
+        # run a signal handler, and that may raise. Of the reentrant kind because the handler may
+        # call the log again, on the thread that has the lock.
+        self._lock = threading.RLock()
+        self._is_appending = False
+        """Whether the thread that has the lock is in an append: seen by nobody but its own signal
+        handlers and destructors."""
+        self._is_closed = False
+        # Nanoseconds: the system's own function is called without a Python frame in between.
+        self._now: Callable[[], int] = (
+            time.time_ns if clock is None else lambda: clock() * 1_000_000
+        )
+        self._file: MappedFile | None = None
+        self._map: Any = None
+        self.last_record_offset = -1
+        """Where the newest record begins; -1 in an empty log."""
+        self._base = 0
+        self._record_limit = -1
+        """An append that ends behind this looks closer, in `_make_room`; with -1 every one does."""
+        self._file_limit = -1
+        """No record of the active file may end behind this."""
+        self._prefaulter = Prefaulter()
+        # Not when every put is flushed: pages that are present but not written yet make each flush
+        # look at them, 700 microseconds where 160 do.
+        self.prefaults = config.flush != "sync"
+        """Whether a thread makes pages present ahead of the writer."""
+        self._refusal: PutError | None = ReadOnlyStoreError(
+            "store", None, None, 'it was opened with mode="r"; open it with mode="w" to put'
+        )
+        self.unflushed: list[MappedFile] = []
+        """Files that hold bytes which are not on disk yet, oldest first; the last is the active."""
+
+    # ------------------------------------------------------------------ life cycle
+
+    def use_allocator(self, allocator: FileAllocator) -> None:
+        """Take new files from ``allocator``."""
+        self._allocator = allocator
+
+    def start_writing(self, end_offset: int) -> None:
+        """Make ``end_offset`` the end of the log and take appends from now on."""
+        self._end_offset = end_offset
+        self._refusal = None
+        base = self.files.base_of(end_offset)
+        if base is not None:
+            path = self.files.path(base)
+            self._use(MappedFile.open(path, base, self.file_size, self._disk), end_offset)
+        if self.prefaults:
+            self._prefaulter.start()
+        if self._allocator is not None:
+            self._allocator.start()
+
+    def refuse(self, refusal: PutError) -> None:
+        """Take no appends any more; every one of them raises ``refusal``."""
+        with self._lock:
+            if self._refusal is None:
+                self._refusal = refusal
+            self._record_limit = self._file_limit = -1
+
+    @property
+    def refusal(self) -> PutError | None:
+        """Why the log takes no appends; None while it does."""
+        return self._refusal
+
+    def close(self) -> None:
+        """Close files; what was not flushed is not flushed by this."""
+        self._prefaulter.stop()
+        with self._lock:
+            self._record_limit = self._file_limit = -1
+            for file in self.unflushed:
+                file.close()
+            self.unflushed = []
+            self._file = self._map = None
+            self._is_closed = True
+
+    @contextlib.contextmanager
+    def lock_let_go(self, refusal: PutError) -> Iterator[None]:
+        """Let other threads have the lock, if this thread holds it inside of an append.
+
+        For a signal handler that closes the store in the middle of a put, and so waits for threads
+        that may want the lock. That put, and all others, are refused from here on.
+        """
+        depth = 0
+        try:
+            while True:
+                self._lock.release()
+                depth += 1
+        except RuntimeError:
+            pass  # it is not, or no longer, this thread's
+        if not depth:
+            yield
+            return
+        self._lock.acquire()  # once more, for a moment: nobody may append before all are refused
+        self.refuse(refusal)
+        self._is_appending = False
+        self._lock.release()
+        try:
+            yield
+        finally:
+            self._map = None  # so that the append finds nothing to write to
+            self._is_closed = True
+            for _ in range(depth):
+                self._lock.acquire()
+
+    @property
+    def flushed_offset(self) -> int:
+        """Physical offset below which everything is on disk."""
+        return self.flusher.flushed_offset
+
+    def ask_to_wake(self, wake: Callable[[], None]) -> None:
+        """Have ``wake`` called by the next append, once."""
+        self.wake = wake
+
+    def wait_flushed(self, physical_offset: int, timeout: float | None) -> bool:
+        """See `reput.log.writing.receipts.FlushProgress`."""
+        return self.flusher.wait(physical_offset, timeout)
+
+    def release_flushed(self, flushed_offset: int) -> None:
+        """Close the files that end at or below ``flushed_offset``: nothing writes them any more."""
+        with self._lock:
+            if self._is_appending:
+                return  # on this thread, in a handler: the next flush finds them again
+            done = [
+                file for file in self.unflushed if file.base_offset + file.size <= flushed_offset
+            ]
+            self.unflushed = [file for file in self.unflushed if file not in done]
+        for file in done:
+            if file is not self._file:
+                file.close()
+
+    # ------------------------------------------------------------------ one message
+
+    def append(self, prepared: Prepared) -> Receipt:
+        """Append one message and return where it stands.
+
+        Raises:
+            PutError: the log takes no appends, or there is no room for another file.
+        """
+        size, head, magic, crc, message, body, topic_part, text, born_host, sys_flag, special = (
+            prepared
+        )
+        if special:
+            return self.append_each((prepared,))[0]
+        topic, queue_id, born = message.topic, message.queue_id, message.born_timestamp
+        key = topic, queue_id
+        transaction = sys_flag & TRANSACTION_MASK
+        # What follows is `Encoder.finish` once more, in place: one call less and one tuple less to
+        # take apart are a tenth of a put.
+        # Nor `with`: the lock's own methods take half of its time. A signal handler that raises
+        # runs inside of `acquire`, which then has taken nothing, or once it has returned.
+        lock = self._lock
+        try:
+            lock.acquire()
+            if self._is_appending:
+                raise _inside_of_put()
+            try:
+                self._is_appending = True
+                offset = self._end_offset
+                end_offset = offset + size
+                if end_offset > self._record_limit:
+                    offset = self._make_room(size)
+                    end_offset = offset + size
+                # Prepared and rollback records are no messages of their queue: they take no offset.
+                counts = transaction == 0 or transaction == TRANSACTION_COMMIT
+                queue_offset = self.queue_offsets.get(key, 0) if counts else 0
+                timestamp = self._now() // 1_000_000
+                rest = _join(
+                    (
+                        head.pack(
+                            magic,
+                            crc,
+                            queue_id,
+                            message.flag,
+                            queue_offset,
+                            offset,
+                            sys_flag,
+                            timestamp if born is None else born,
+                            born_host,
+                            timestamp,
+                            self.store_host,
+                            message.reconsume_times,
+                            message.prepared_transaction_offset,
+                            len(body),
+                        ),
+                        body,
+                        topic_part,
+                        len(text).to_bytes(2, "big"),
+                        text,
+                    )
+                )
+                word = size.to_bytes(4, "big")
+                position = offset - self._base
+                target = self._map
+                # From here to the last assignment nothing is called, so that no signal handler runs
+                # (`reput.flags`): the record is there, and counted, or neither.
+                target[position + 4 : position + size] = rest
+                target[position : position + 4] = word
+                if counts:
+                    self.queue_offsets[key] = queue_offset + 1
+                self._end_offset = end_offset
+                self.last_record_offset = offset
+                if self.wake is not None:
+                    self._call_wake()
+            except struct.error as error:
+                raise unpackable(message, str(error)) from None
+            except (TypeError, ValueError):
+                self._require_map()
+                raise
+            finally:
+                self._is_appending = False
+            lock.release()
+        except BaseException:
+            if lock._is_owned():  # type: ignore[attr-defined]  # what Condition asks it, too
+                lock.release()
+            raise
+        return _new_receipt(Receipt, (self, topic, queue_id, queue_offset, offset, size, timestamp))
+
+    def append_each(self, prepared: Sequence[Prepared]) -> list[Receipt]:
+        """Append messages of any kind, with no other message in between.
+
+        Raises:
+            PutError: one of them is refused; then none is appended.
+        """
+        with self._appending():
+            ahead = ChainMap({}, self.queue_offsets)
+            placed = [self._in_queues(each, ahead) for each in prepared]
+            if len(placed) > 1:
+                for each in placed:
+                    self.encoder.require_fields_fit(each.prepared)
+                    self._require_fits(each.prepared[0])
+            return [self._append_placed(each) for each in placed]
+
+    def _in_queues(
+        self, prepared: Prepared, next_offsets: MutableMapping[tuple[str, int], int]
+    ) -> _InQueues:
+        """The message with its queue offsets, of all queues that list it; these are counted on."""
+        message = prepared[4]
+        count = inner_message_count(prepared) if prepared[10] else 1
+        light: dict[tuple[str, int], int] = {}
+        if self.config.light_queues and prepared[10]:
+            message, light = with_light_queue_offsets(
+                message, prepared[7], next_offsets, self.config.max_light_queues
+            )
+            prepared = self.encoder.prepare(message)
+        key = message.topic, message.queue_id
+        counts = prepared[9] & TRANSACTION_MASK in (0, TRANSACTION_COMMIT)
+        queue_offset = next_offsets.get(key, 0) if counts else 0
+        if prepared[9] & INNER_BATCH:
+            prepared = self.encoder.with_inner_base(prepared, queue_offset)
+        following = {light_key: light_offset + 1 for light_key, light_offset in light.items()}
+        if counts:
+            following[key] = queue_offset + count
+        next_offsets.update(following)
+        return _InQueues(prepared, queue_offset, following)
+
+    def _append_placed(self, placed: _InQueues) -> Receipt:
+        """The way for all messages: also those that light queues list, or that count as several."""
+        prepared, queue_offset, following = placed
+        message, size = prepared[4], prepared[0]
+        offset = self._place(size)
+        timestamp = self._now() // 1_000_000
+        rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
+        self._publish(offset, size.to_bytes(4, "big"), rest, offset, following)
+        return Receipt(self, message.topic, message.queue_id, queue_offset, offset, size, timestamp)
+
+    # ------------------------------------------------------------------ many messages
+
+    def append_many(self, prepared: PreparedMany) -> BatchReceipt:
+        """Append messages in their order, as one stretch of bytes per file."""
+        count = len(prepared)
+        if count:
+            self._require_fits(int(prepared.size.max()))
+        with self._appending():
+            timestamp = self._now() // 1_000_000
+            queue_offsets = prepared.assign_queue_offsets(self.queue_offsets)
+            ends = prepared.size.cumsum()
+            offsets = ends - prepared.size
+            done = 0
+            while done < count:
+                start = self._place(int(prepared.size[done]))
+                written = int(ends[done - 1]) if done else 0
+                fits = int(ends.searchsorted(self._file_limit - start + written, "right"))
+                fits = min(fits, done + prepared.chunk_count)
+                offsets[done:fits] += start - written
+                data = prepared.encode(slice(done, fits), queue_offsets, offsets, timestamp)
+                if start + len(data) > self._record_limit:
+                    self._make_room(len(data))
+                following = prepared.following_offsets(slice(done, fits), queue_offsets)
+                last = int(offsets[fits - 1])
+                self._publish(start, data[:4], memoryview(data)[4:], last, following)
+                self._prepare_next_file()
+                done = fits
+        return BatchReceipt(
+            progress=self,
+            topics=prepared.topics,
+            queue_ids=prepared.queue_id,
+            queue_offsets=queue_offsets,
+            physical_offsets=offsets,
+            sizes=prepared.size,
+            store_timestamps=np.full(count, timestamp),
+        )
+
+    # ------------------------------------------------------------------ under the lock
+
+    @contextlib.contextmanager
+    def _appending(self) -> Iterator[None]:
+        """Have the log for oneself; refused inside of another append on this thread."""
+        with self._lock:
+            if self._is_appending:
+                raise _inside_of_put()
+            try:
+                self._is_appending = True
+                yield
+            except (TypeError, ValueError):
+                self._require_map()
+                raise
+            finally:
+                self._is_appending = False
+
+    def _publish(
+        self,
+        offset: int,
+        word: bytes,
+        rest: bytes | memoryview,
+        last_record_offset: int,
+        following: Mapping[tuple[str, int], int],
+    ) -> None:
+        """Write whole records, so that none is there before all are, and count them.
+
+        Args:
+            offset: where they begin.
+            word: their first four bytes.
+            rest: the others.
+            last_record_offset: where the last of them begins.
+            following: next queue offsets of the queues that they are in.
+        """
+        position = offset - self._base
+        size = len(rest)
+        target = self._map
+        # As in `append`: nothing is called from here on but the last line, which ends before any
+        # signal handler runs. The first magic comes first: a copy that a kill interrupts may lack
+        # its head (C libraries write the unaligned part last), and where a record has no magic the
+        # next opening takes the sound ones after it for acknowledged.
+        target[position + 4 : position + 8] = rest[:4]
+        target[position + 4 : position + 4 + size] = rest
+        target[position : position + 4] = word
+        self._end_offset = offset + 4 + size
+        self.last_record_offset = last_record_offset
+        self.queue_offsets.update(following)
+        self._call_wake()
+
+    def _require_map(self) -> None:
+        """Say that the log was closed in the middle of an append, if it was: by its own thread."""
+        if self._is_closed:
+            self._raise_refusal()
+
+    def _raise_refusal(self) -> None:
+        # A fresh error each time: one object raised by many threads would mix their traces.
+        refusal = self._refusal
+        if refusal is not None:
+            raise type(refusal)(*refusal.args) from refusal.__cause__
+
+    def _call_wake(self) -> None:
+        wake, self.wake = self.wake, None
+        if wake is not None:
+            try:
+                wake()
+            except BaseException:
+                self.wake = wake  # whoever asked may still be asleep
+                raise
+
+    def _place(self, size: int) -> int:
+        offset = self._end_offset
+        return offset if offset + size <= self._file_limit else self._roll(size)
+
+    def _make_room(self, size: int) -> int:
+        """Called when a record passes `_record_limit`: more pages are due, or another file."""
+        offset = self._end_offset
+        if offset + size > self._file_limit:
+            return self._roll(size)
+        # Two steps are kept present, and the next one is asked for when the first is used up.
+        limit = min(offset + size + PREFAULT_STEP, self._file_limit)
+        if self._refusal is None:  # which a signal handler may have set
+            self._record_limit = limit
+        position = offset - self._base
+        end = min(position + size + 2 * PREFAULT_STEP, self.file_size)
+        if self.prefaults:
+            self._prefaulter.ask(self._map, position, end)
+        self._prepare_next_file()
+        return offset
+
+    def _prepare_next_file(self) -> None:
+        """Have the next file made once half of this one is written, or it is small."""
+        left = self._file_limit - self._end_offset
+        if self._allocator is not None and left <= max(self.file_size // 2, 2 * PREFAULT_STEP):
+            self._allocator.prepare()
+
+    def _roll(self, size: int) -> int:
+        """Close the active file with a blank and begin the next one; the offset to write at."""
+        self._raise_refusal()
+        self._require_fits(size)
+        base = self._end_offset
+        if self._file is not None:
+            base = self._base + self.file_size
+        elif base % self.file_size:
+            base -= base % self.file_size
+        if self._file is not None:
+            self._prefaulter.forget(self._map)
+        try:
+            # The new file first: where there is no room, the old one stays open and smaller
+            # messages may still fit into it.
+            fresh = self._new_file(base)
+        except OSError as error:
+            self._require_map()
+            raise CreateMappedFileError(
+                "commit log", self.files.path(base), None, f"no next file: {error}"
+            ) from error
+        try:
+            self._use(fresh, base)
+        except BaseException:
+            if self._file is not fresh:
+                fresh.close()
+            raise
+        logger.info("rolled file=%s", fresh.path)
+        return base
+
+    def _require_fits(self, size: int) -> None:
+        limit = self.file_size - BLANK_MIN_SIZE
+        if size > limit:
+            raise MessageTooLargeError("record", size, limit, "bytes, in files of this size")
+
+    def _new_file(self, base: int) -> MappedFile:
+        if self._allocator is None:
+            raise ServiceNotAvailableError("store", None, None, "it is not open for writing")
+        self._disk.make_directory(self.files.directory)
+        path = self.files.finish_adding(base) or self.files.add(base, self._allocator.take())
+        return MappedFile.open(path, base, self.file_size, self._disk)
+
+    def _use(self, file: MappedFile, end_offset: int) -> None:
+        """Write to ``file`` from ``end_offset`` on; the rest of the one before becomes a blank."""
+        position = self._end_offset - self._base
+        blank = SIZE_AND_MAGIC.pack(max(self.file_size - position, 0), BLANK_MAGIC)
+        unflushed = [*self.unflushed, file]
+        self._raise_refusal()
+        # As in `append`: nothing is called from here on, so that all of it happens or nothing.
+        if self._file is not None:
+            self._map[position + 4 : position + 8] = blank[4:]
+            self._map[position : position + 4] = blank[:4]
+        self.unflushed = unflushed
+        self._file, self._map, self._base = file, file.map, file.base_offset
+        self._file_limit = file.base_offset + self.file_size - BLANK_MIN_SIZE
+        self._record_limit = -1
+        self._end_offset = end_offset
+
+
+def _inside_of_put() -> ServiceNotAvailableError:
+    reason = "this thread is inside of another put, whose signal handler or destructor this is"
+    return ServiceNotAvailableError("store", None, None, reason)

@@ -1,0 +1,154 @@
+"""Brings the log to disk: group commit for those who wait, a timer for those who do not.
+
+Whoever waits first flushes for everybody: all bytes appended until then go to disk with one
+``fdatasync`` per file, and all who wait for some of them go on. No thread of its own stands
+between a waiting put and its flush.
+
+A flush that failed is final. The system may have dropped the pages that it could not write, and a
+second try would report success without them; so the log takes no more appends, and everybody who
+waits is told.
+
+Source: RocketMQ ``GroupCommitService``, ``FlushRealTimeService``; the rule for failures is ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from reput.errors import PutError, ServiceNotAvailableError
+from reput.flags import Flag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reput.files.mapped import MappedFile, MappedFileQueue
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["LogFlusher"]
+
+
+_LONGEST_WAIT: Final = 1.0  # seconds; then a waiter looks for itself
+
+
+class FlushedLog(Protocol):
+    """What a flusher needs of its log."""
+
+    files: MappedFileQueue
+    unflushed: list[MappedFile]
+
+    @property
+    def max_physical_offset(self) -> int:
+        """Where the log ends."""
+        ...
+
+    def release_flushed(self, flushed_offset: int) -> None:
+        """Close files that nobody writes any more."""
+        ...
+
+    def refuse(self, refusal: PutError) -> None:
+        """Take no appends any more."""
+        ...
+
+
+class LogFlusher:
+    """Flushes one log. Thread-safe."""
+
+    def __init__(self, log: FlushedLog, flushed_offset: int) -> None:
+        self.flushed_offset = flushed_offset
+        """Physical offset below which everything is on disk."""
+        self.after_flush: Callable[[], None] | None = None
+        """Called when `flushed_offset` has grown."""
+        self._log = log
+        self._lock = threading.RLock()
+        self._turn: tuple[int, Flag] | None = None
+        """The thread that flushes now, and what it sets at the end."""
+        self._failure: OSError | None = None
+
+    @property
+    def failure(self) -> OSError | None:
+        """What made a flush fail, if one did."""
+        return self._failure
+
+    def flush(self) -> None:
+        """Bring everything appended so far to disk.
+
+        Raises:
+            ServiceNotAvailableError: this or an earlier flush failed.
+        """
+        self.wait(self._log.max_physical_offset, None)
+
+    def wait(self, physical_offset: int, timeout: float | None) -> bool:
+        """Return whether everything below ``physical_offset`` is on disk, flushing if need be.
+
+        Raises:
+            ServiceNotAvailableError: a flush failed before those bytes were on disk.
+        """
+        if self.flushed_offset >= physical_offset:
+            return True
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.flushed_offset < physical_offset:
+            if self._failure is not None:
+                raise self._refusal() from self._failure
+            turn = self._flush_in_turn()
+            if turn is not None and self.flushed_offset < physical_offset:
+                left = _LONGEST_WAIT if deadline is None else deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                turn.wait(min(left, _LONGEST_WAIT))
+        return True
+
+    def _flush_in_turn(self) -> Flag | None:
+        """Flush, unless another thread does; then a flag that is set when it is done."""
+        me, mine, before, turn = threading.get_ident(), False, None, Flag()
+        try:
+            with self._lock:
+                current = self._turn
+                # A signal handler flushes though its thread is in a flush: it cannot wait for it.
+                if current is None or current[0] == me:
+                    before, self._turn, mine = current, (me, turn), True
+            if not mine:
+                return None if current is None else current[1]
+            self._flush_now()
+            return None
+        finally:
+            if mine:
+                self._turn = before
+                turn.set()
+
+    def _flush_now(self) -> None:
+        # The end first: bytes appended while the flush runs may or may not be part of it.
+        target = self._log.max_physical_offset
+        files = self._log.unflushed
+        try:
+            for file in files:
+                file.flush()
+                if file.base_offset >= self._log.files.min_offset:  # else it was trimmed
+                    file.require_there()
+        except OSError as error:
+            self._failure = error
+            logger.error("flush failed, the store takes no more puts error=%s", error)
+            self._log.refuse(self._refusal_with_cause())
+            return
+        if target > self.flushed_offset:  # a signal handler may have come further in between
+            self.flushed_offset = target
+        self._log.release_flushed(target)
+        if self.after_flush is not None:
+            self.after_flush()
+
+    def _refusal(self) -> PutError:
+        return ServiceNotAvailableError(
+            "store",
+            None,
+            None,
+            f"flushing the commit log failed: {self._failure}; what was put since offset "
+            f"{self.flushed_offset} may be lost. Close the store, look after the disk, and open it",
+        )
+
+    def _refusal_with_cause(self) -> PutError:
+        refusal = self._refusal()
+        refusal.__cause__ = self._failure
+        return refusal

@@ -1,0 +1,138 @@
+"""``<store>/reput/queue-offsets.json``: below which number no queue gives an offset again.
+
+The log does not say where a queue goes on whose messages were all removed, and the files that do
+are derived: they may be deleted, damaged, or built again from the log. So the next queue offsets
+are written down before files of the log are removed, and whatever a plugin finds in its files about
+a queue without messages before it cuts or replaces them. Numbers only ever rise. They count
+whenever next queue offsets are found out, and for everybody who makes queue files from the log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from reput.files.disk import Disk
+from reput.files.names import OWN_DIRECTORY
+
+if TYPE_CHECKING:
+    from typing import Self
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["QueueFloors"]
+
+_NAME: Final = "queue-offsets.json"
+_OFFSET_MAX: Final = 1 << 57  # positions of units in files, in bytes, are 64-bit numbers
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+class QueueFloors:
+    """The floors of one store's queues. Thread-safe.
+
+    Args:
+        root: the store's directory; empty for floors that are not kept in a file.
+        disk: file operations.
+        writable: whether `keep` writes; else what is kept is known to this object only.
+        damaged: told, in words, of a file that is passed over.
+    """
+
+    def __init__(
+        self,
+        root: str = "",
+        disk: Disk | None = None,
+        *,
+        writable: bool = False,
+        damaged: Callable[[str], None] | None = None,
+    ) -> None:
+        self._damaged = damaged
+        self._path = os.path.join(root, OWN_DIRECTORY, _NAME) if root else ""
+        self._disk = disk or Disk()
+        self._writable = writable
+        self._lock = threading.RLock()  # a signal handler may come in again
+        self._floors: dict[tuple[str, int], int] | None = None if root else {}
+
+    @classmethod
+    def of(cls, floors: Offsets) -> Self:
+        """Floors that are in no file."""
+        made = cls()
+        made._floors = dict(floors)
+        return made
+
+    @property
+    def known(self) -> Offsets:
+        """The floor of each (topic, queue id) that has one; replaced whole when one rises."""
+        floors = self._floors
+        if floors is None:
+            with self._lock:
+                if self._floors is None:
+                    self._floors = self._load()
+                floors = self._floors
+        return floors
+
+    def floor(self, topic: str, queue_id: int) -> int:
+        """Queue offset below which every one was given; 0 where nothing is known."""
+        return self.known.get((topic, queue_id), 0)
+
+    def above(self, offsets: Offsets) -> dict[tuple[str, int], int]:
+        """``offsets``, none of them below its floor."""
+        return {
+            **offsets,
+            **{key: max(low, offsets.get(key, 0)) for key, low in self.known.items()},
+        }
+
+    def keep(self, offsets: Offsets) -> None:
+        """Raise the floors to ``offsets``; on disk when this returns, in a store that is written.
+
+        Raises:
+            OSError: the file cannot be written; the floors are as they were.
+        """
+        known = self.known
+        with self._lock:
+            risen = {key: offset for key, offset in offsets.items() if offset > known.get(key, 0)}
+            if not risen:
+                return
+            floors = {**known, **risen}
+            if self._writable:
+                self._save(floors)
+            self._floors = floors
+
+    def _save(self, floors: Offsets) -> None:
+        by_topic: dict[str, dict[str, int]] = {}
+        for (topic, queue_id), offset in floors.items():
+            by_topic.setdefault(topic, {})[str(queue_id)] = offset
+        self._disk.make_directory(os.path.dirname(self._path), durable=True)
+        self._disk.replace(self._path, json.dumps(by_topic).encode())
+
+    def _load(self) -> dict[tuple[str, int], int]:
+        """Read the file; nothing where there is none, or it is damaged."""
+        try:
+            if not self._disk.exists(self._path):
+                return {}
+            return {
+                (topic, int(queue_id)): _checked(offset)
+                for topic, queues in json.loads(self._disk.read_file(self._path)).items()
+                for queue_id, offset in queues.items()
+            }
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            if self._writable and isinstance(error, OSError):
+                raise  # a writer would give queue offsets a second time
+            logger.error(
+                "damaged file passed over, queues without messages begin anew file=%s error=%s",
+                self._path,
+                error,
+            )
+            if self._damaged is not None:
+                self._damaged(f"{self._path}: damaged, and is passed over: {error}")
+            return {}
+
+
+def _checked(offset: object) -> int:
+    if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset <= _OFFSET_MAX:
+        raise ValueError(f"{offset!r} is no queue offset")
+    return offset

@@ -1,0 +1,86 @@
+"""Next queue offsets, counted from the log itself: for a store whose plugins do not know them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput.log.losses import FILLED
+from reput.record.layout import (
+    FILLER_TOPIC,
+    LIGHT_QUEUE_PREFIX,
+    PROPERTY_INNER_NUM,
+    PROPERTY_LIGHT_QUEUE_OFFSETS,
+    PROPERTY_LIGHT_QUEUES,
+    TRANSACTION_COMMIT,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reput.log.reading.reader import CommitLogReader
+    from reput.record.batch import DispatchBatch
+
+__all__ = ["after_lost_ones", "count_queue_offsets"]
+
+
+def count_queue_offsets(log: CommitLogReader) -> dict[tuple[str, int], int]:
+    """Read the whole log; next queue offset by (topic, queue id)."""
+    found: dict[tuple[str, int], int] = {}
+    for batch in log.scan():
+        if len(batch):
+            _count(batch, found)
+    return found
+
+
+def after_lost_ones(
+    offsets: Mapping[tuple[str, int], int], log: CommitLogReader
+) -> dict[tuple[str, int], int]:
+    """``offsets``, where the last messages of a queue were lost, behind those.
+
+    Somebody may have read them: another message at their place would never be seen by them. Only
+    what was the very next message of its queue counts, as what a damaged header states may be
+    anything.
+    """
+    following = dict(offsets)
+    losses = log.losses(log.min_physical_offset, log.max_physical_offset)
+    for loss in sorted(losses, key=lambda each: each.start_offset):
+        if loss.action != FILLED or loss.topic is None or loss.queue_id is None:
+            continue
+        filler = log.read_message(loss.start_offset)
+        key = loss.topic, loss.queue_id
+        if filler is None or not filler.topic or not FILLER_TOPIC.startswith(filler.topic):
+            continue  # a blank, or the log was cut below it since
+        if loss.queue_offset == following.get(key, 0):
+            following[key] = loss.queue_offset + 1
+    return following
+
+
+def _count(batch: DispatchBatch, found: dict[tuple[str, int], int]) -> None:
+    counted = np.flatnonzero((batch.transaction == 0) | (batch.transaction == TRANSACTION_COMMIT))
+    if len(counted) == 0:
+        return
+    queue = batch.topic_code[counted].astype(np.int64) << 32 | batch.queue_id[counted]
+    following = batch.queue_offset[counted] + _inner_counts(batch)[counted]
+    distinct, group = np.unique(queue, return_inverse=True)
+    highest = np.zeros(len(distinct), np.int64)
+    np.maximum.at(highest, group, following)
+    for value, offset in zip(distinct.tolist(), highest.tolist(), strict=True):
+        key = batch.topics[value >> 32], value & 0xFFFFFFFF
+        found[key] = max(found.get(key, 0), offset)
+    listed = batch.text(PROPERTY_LIGHT_QUEUE_OFFSETS)
+    for row in np.flatnonzero(listed.present).tolist():  # light queues: few stores have any
+        names = (batch.text(PROPERTY_LIGHT_QUEUES)[row] or "").split(",")
+        for name, text in zip(names, (listed[row] or "").split(","), strict=False):
+            if name.startswith(LIGHT_QUEUE_PREFIX) and text.isdigit():
+                found[name, 0] = max(found.get((name, 0), 0), int(text) + 1)
+
+
+def _inner_counts(batch: DispatchBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    counts = np.ones(len(batch), np.int64)
+    stated = batch.text(PROPERTY_INNER_NUM)
+    for row in np.flatnonzero(stated.present).tolist():
+        text = stated[row] or ""
+        counts[row] = max(int(text), 1) if text.isdigit() else 1
+    return counts

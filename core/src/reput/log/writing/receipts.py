@@ -1,0 +1,146 @@
+"""Receipts of puts: where messages stand, and whether they are on disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+
+import attrs
+import numpy as np
+
+from reput.record.ids import offset_message_id
+from reput.status import Durability, PutStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+__all__ = ["BatchReceipt", "FlushProgress", "Receipt"]
+
+
+class FlushProgress(Protocol):
+    """What a receipt asks about the log; the commit log is one."""
+
+    store_host: bytes
+
+    @property
+    def flushed_offset(self) -> int:
+        """Physical offset below which everything is on disk."""
+        ...
+
+    def wait_flushed(self, physical_offset: int, timeout: float | None) -> bool:
+        """Return whether everything below ``physical_offset`` is on disk, waiting for it."""
+        ...
+
+
+# A tuple and no attrs class: one is made for every put, and this takes a third of the time.
+class Receipt(NamedTuple):
+    """Proof that one message was stored, and where."""
+
+    progress: FlushProgress
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    size: int
+    """Bytes of the whole record."""
+    store_timestamp: int
+    """ms."""
+
+    @property
+    def status(self) -> PutStatus:
+        """Always ``PUT_OK``: what was not stored is an exception."""
+        return PutStatus.PUT_OK
+
+    @property
+    def msg_id(self) -> str:
+        """Offset message id."""
+        return offset_message_id(self.progress.store_host, self.physical_offset)
+
+    @property
+    def end_offset(self) -> int:
+        """Physical offset behind the record."""
+        return self.physical_offset + self.size
+
+    @property
+    def durability(self) -> Durability:
+        """The level that the record has reached by now."""
+        durable = self.progress.flushed_offset >= self.end_offset
+        return Durability.DURABLE if durable else Durability.APPENDED
+
+    def wait(self, timeout: float | None = None) -> Durability:
+        """Wait until the record is on disk, at most ``timeout`` seconds; the level reached.
+
+        Asks for a flush, so it takes about as long as one.
+
+        Raises:
+            ServiceNotAvailableError: flushing failed; the record may never become durable.
+        """
+        self.progress.wait_flushed(self.end_offset, timeout)
+        return self.durability
+
+
+@attrs.define(eq=False)
+class BatchReceipt:
+    """Proof that ``n`` messages were stored, in their order; a sequence of `Receipt`."""
+
+    progress: FlushProgress
+    topics: Sequence[str]
+    """``(n,)``."""
+    queue_ids: npt.NDArray[np.int64]
+    queue_offsets: npt.NDArray[np.int64]
+    physical_offsets: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    store_timestamps: npt.NDArray[np.int64]
+    """``(n,)``, ms."""
+
+    @classmethod
+    def of(cls, progress: FlushProgress, receipts: Sequence[Receipt]) -> Self:
+        """The receipts of single messages as one."""
+        columns = list(zip(*receipts, strict=True)) or [()] * len(Receipt._fields)
+        _, topics, queue_ids, queue_offsets, physical_offsets, sizes, timestamps = columns
+        numbers = (queue_ids, queue_offsets, physical_offsets, sizes, timestamps)
+        return cls(progress, topics, *(np.array(column, np.int64) for column in numbers))
+
+    def __len__(self) -> int:
+        return len(self.physical_offsets)
+
+    def __getitem__(self, row: int) -> Receipt:
+        return Receipt(
+            self.progress,
+            self.topics[row],
+            int(self.queue_ids[row]),
+            int(self.queue_offsets[row]),
+            int(self.physical_offsets[row]),
+            int(self.sizes[row]),
+            int(self.store_timestamps[row]),
+        )
+
+    def __iter__(self) -> Iterator[Receipt]:
+        return (self[row] for row in range(len(self)))
+
+    @property
+    def status(self) -> PutStatus:
+        """Always ``PUT_OK``."""
+        return PutStatus.PUT_OK
+
+    @property
+    def msg_id(self) -> str:
+        """Ids of all messages, comma-joined, as RocketMQ answers a batch."""
+        return ",".join(receipt.msg_id for receipt in self)
+
+    @property
+    def end_offset(self) -> int:
+        """Physical offset behind the last record; 0 when there is none."""
+        return int(self.physical_offsets[-1] + self.sizes[-1]) if len(self) else 0
+
+    @property
+    def durability(self) -> Durability:
+        """The level that all of them have reached by now."""
+        durable = self.progress.flushed_offset >= self.end_offset
+        return Durability.DURABLE if durable else Durability.APPENDED
+
+    def wait(self, timeout: float | None = None) -> Durability:
+        """Like `Receipt.wait`, for all of them."""
+        self.progress.wait_flushed(self.end_offset, timeout)
+        return self.durability

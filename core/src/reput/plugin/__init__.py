@@ -1,0 +1,73 @@
+"""The contract between a store and its plugins: hooks, what they are given, what they answer.
+
+This room says what a plugin may see and has to promise, and finds those that are installed. It must
+not know when hooks are called, or from which thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput.plugin.access import StoreAccess as StoreAccess
+    from reput.plugin.answers import Hole as Hole
+    from reput.plugin.answers import QueryResult as QueryResult
+    from reput.plugin.answers import QueueInfo as QueueInfo
+    from reput.plugin.answers import ReadResult as ReadResult
+    from reput.plugin.base import NoConfig as NoConfig
+    from reput.plugin.base import Plugin as Plugin
+    from reput.plugin.base import build_config as build_config
+    from reput.plugin.comparing import Compared as Compared
+    from reput.plugin.comparing import Comparison as Comparison
+    from reput.plugin.comparing import Difference as Difference
+    from reput.plugin.context import StoreContext as StoreContext
+    from reput.plugin.filters import BitMaps as BitMaps
+    from reput.plugin.filters import MessageFilter as MessageFilter
+    from reput.plugin.hookspecs import hookimpl as hookimpl
+    from reput.plugin.interest import PutInterest as PutInterest
+    from reput.plugin.registry import InstalledPlugin as InstalledPlugin
+    from reput.plugin.registry import PlanStep as PlanStep
+    from reput.plugin.registry import PluginSet as PluginSet
+    from reput.plugin.registry import default_plugins as default_plugins
+    from reput.plugin.registry import dispatch_order as dispatch_order
+    from reput.plugin.registry import installed as installed
+    from reput.plugin.registry import plugin_name as plugin_name
+    from reput.plugin.sharding import NotSplittableError as NotSplittableError
+    from reput.plugin.sharding import ShardBuilder as ShardBuilder
+    from reput.plugin.sharding import ShardScan as ShardScan
+
+_HOMES = {
+    "BitMaps": "filters",
+    "Compared": "comparing",
+    "Comparison": "comparing",
+    "Difference": "comparing",
+    "Hole": "answers",
+    "InstalledPlugin": "registry",
+    "MessageFilter": "filters",
+    "NoConfig": "base",
+    "NotSplittableError": "sharding",
+    "PlanStep": "registry",
+    "Plugin": "base",
+    "PluginSet": "registry",
+    "PutInterest": "interest",
+    "QueryResult": "answers",
+    "QueueInfo": "answers",
+    "ReadResult": "answers",
+    "ShardBuilder": "sharding",
+    "ShardScan": "sharding",
+    "StoreAccess": "access",
+    "StoreContext": "context",
+    "build_config": "base",
+    "default_plugins": "registry",
+    "dispatch_order": "registry",
+    "hookimpl": "hookspecs",
+    "installed": "registry",
+    "plugin_name": "registry",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

@@ -1,0 +1,141 @@
+"""`Plugin`, the base class of every plugin, and how its configuration is built."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import attrs
+
+from reput.errors import ConfigError, PluginError, ReputError, known_names
+
+if TYPE_CHECKING:
+    from reput.plugin.comparing import Compared, Comparison, Difference
+    from reput.plugin.interest import PutInterest
+
+__all__ = ["NoConfig", "Plugin", "build_config"]
+
+
+@attrs.frozen(kw_only=True)
+class NoConfig:
+    """A plugin without options."""
+
+
+# The base has no fields of its own: a subclass declares `config` and its state with attrs.
+class Plugin:
+    """Base of all plugins: one object per store, its hooks are methods marked ``@hookimpl``.
+
+    A subclass is an ``attrs.define(eq=False)`` class whose first field is ``config``.
+    """
+
+    name: ClassVar[str] = ""
+    """Name of a plugin that is handed to a store as an object; an entry point's name wins."""
+    default: ClassVar[bool] = False
+    """Whether a new store whose maker names no plugins uses this one."""
+    config_type: ClassVar[type] = NoConfig
+    """Frozen, keyword-only attrs class of the plugin's options."""
+    runs_after: ClassVar[frozenset[str]] = frozenset()
+    """Plugins that, where they are active, see each batch before this one."""
+    requires: ClassVar[frozenset[str]] = frozenset()
+    """Plugins without which this one cannot work; they run before it, too."""
+    named_by_clock: ClassVar[frozenset[str]] = frozenset()
+    """Directories whose files have names that say when they were made, and so do not follow from
+    the log: a comparison tells such files apart by their first 40 bytes."""
+
+    @property
+    def put_interest(self) -> PutInterest | None:
+        """Messages that its `reput_put` has to see; None for all.
+
+        Asked when the store is opened. Messages that are of interest to no plugin are stored
+        without a call of any hook, and columns (`reput.Columns`) without being taken apart into
+        messages, at several times the rate.
+        """
+        return None
+
+    def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared | None:
+        """Say which differences between bytes are differences in what follows from the log.
+
+        Asked when files that are there were compared with those built anew, and some differ. The
+        plugin's hooks are not called before it.
+
+        Args:
+            comparison: what was compared.
+            differences: of each file that differs the first one.
+
+        Returns:
+            What differs after all, and what could not be compared; None: everything follows from
+            the log, so that all of ``differences`` count.
+        """
+        return None
+
+    def __init__(self, config: Any = None) -> None:
+        self.config = config
+
+    @classmethod
+    def from_section(cls, name: str, section: Mapping[str, Any]) -> Self:
+        """Make the plugin from its section of the store's configuration.
+
+        Raises:
+            ConfigError: an unknown option, or a value that its option does not take.
+            PluginError: the class takes no configuration, or cannot be made.
+        """
+        if not attrs.has(cls.config_type):
+            reason = f"config_type of {cls.__name__} is no attrs class: {cls.config_type!r}"
+            raise PluginError(name, reason)
+        config = build_config(cls.config_type, name, section)
+        by_name = "config" in inspect.signature(cls).parameters
+        if attrs.has(cls) and not by_name:
+            # The first field is another one, and would be given the options without a word.
+            raise PluginError(
+                name,
+                f"{cls.__name__} has no field 'config' for its options; "
+                "declare one as its first field, such as `config: Any = None`",
+            )
+        try:
+            return cls(config=config) if by_name else cls(config)
+        except ReputError:
+            raise
+        except Exception as error:  # whatever a plugin raises
+            reason = f"{cls.__name__} cannot be made: {type(error).__name__}: {error}"
+            raise PluginError(name, reason) from error
+
+
+def build_config(config_type: type, section: str, options: Mapping[str, Any]) -> Any:
+    """Make an object of ``config_type`` from a mapping, as TOML gives it.
+
+    Raises:
+        ConfigError: an unknown option (the known ones are named), or a value refused by the class.
+    """
+    known = known_names(field.name for field in attrs.fields(config_type))
+    if not isinstance(options, Mapping):
+        raise ConfigError(section, "(section)", f"a table of options expected, not {options!r}")
+    for option in options:
+        if option not in known:
+            raise ConfigError(section, str(option), "no such option", known)
+    try:
+        return config_type(**options)
+    except (ValueError, TypeError) as error:
+        reason = _reason(error)
+        raise ConfigError(section, _option_of(config_type, options, reason), reason) from error
+
+
+def _option_of(config_type: type, options: Mapping[str, Any], reason: str) -> str:
+    """The option that is refused for ``reason`` by itself too; else it is several together."""
+    if _refusal(config_type, {}) != reason:  # an option that is missing
+        for option, value in options.items():
+            if _refusal(config_type, {option: value}) == reason:
+                return option
+    return ", ".join(options) or "(section)"
+
+
+def _refusal(config_type: type, options: Mapping[str, Any]) -> str | None:
+    try:
+        config_type(**options)
+    except (ValueError, TypeError) as error:
+        return _reason(error)
+    return None
+
+
+def _reason(error: Exception) -> str:
+    return str(error.args[0]) if error.args else str(error)

@@ -1,0 +1,108 @@
+"""Which puts a plugin wants to see: told before its hook is called.
+
+A plugin that delays or parks messages looks at a few of millions. It says by what it knows them,
+and messages or columns in which nothing of the kind occurs go to the log as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from reput.record.layout import NAME_END, PROPERTY_KEYS, PROPERTY_TAGS
+
+if TYPE_CHECKING:
+    from reput.record.encoding.many import Columns
+    from reput.record.message import Message
+
+__all__ = ["PutInterest", "united"]
+
+
+@attrs.frozen
+class PutInterest:
+    """Messages that `reput_put` of a plugin is to be called for; of any other it may be.
+
+    A message is of interest when it has one of the properties or is of one of the topics.
+    """
+
+    properties: frozenset[str] = frozenset()
+    """Names."""
+    topics: frozenset[str] = frozenset()
+
+    def covers_message(self, message: Message) -> bool:
+        """Whether a message may be of interest; also where it holds values of a caller's classes.
+
+        A put asks this for every message, so the usual one, without properties, is decided first.
+        """
+        try:
+            topic, given = message.topic, message.properties
+        except AttributeError:
+            return True  # no message: what looks at it says so
+        if type(topic) is not str or topic in self.topics or self.properties & _OF_FIELDS:
+            return True
+        if given is None:
+            return False
+        if type(given) is bytes:
+            return self._is_in(given)
+        # A name of a class of its own may say that it equals nothing.
+        is_plain = type(given) is dict and all(type(name) is str for name in given)
+        return not is_plain or not self.properties.isdisjoint(given)
+
+    def covers(self, columns: Columns) -> bool:
+        """Whether any row may be of interest."""
+        return self._names_a_topic(columns.topic) or self._has_property(columns)
+
+    def _names_a_topic(self, topic: Any) -> bool:
+        if not self.topics:
+            return False
+        if isinstance(topic, str):
+            return topic in self.topics
+        if _is_pair(topic):
+            return any(name.encode() in bytes(topic[1]) for name in self.topics)
+        return not self.topics.isdisjoint(topic)
+
+    def _has_property(self, columns: Columns) -> bool:
+        if self.properties & _OF_FIELDS:
+            return True
+        found = columns.properties
+        if not self.properties or found is None:
+            return False
+        if isinstance(found, bytes):
+            return self._is_in(found)
+        if isinstance(found, Mapping):
+            return not self.properties.isdisjoint(found)
+        if _is_pair(found):
+            return self._is_in(bytes(found[1]))
+        rows: Any = found
+        return any(
+            self._is_in(row) if isinstance(row, bytes) else not self.properties.isdisjoint(row)
+            for row in rows
+            if row
+        )
+
+    def _is_in(self, text: bytes) -> bool:
+        """Whether a property text, or several of them, may hold one of the names."""
+        return any(name.encode() + _END in text for name in self.properties)
+
+
+def united(interests: Iterable[PutInterest | None]) -> PutInterest | None:
+    """What is of interest to any of several plugins; None, everything, where one does not say."""
+    properties: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+    for each in interests:
+        if each is None:
+            return None
+        properties, topics = properties | each.properties, topics | each.topics
+    return PutInterest(properties, topics)
+
+
+def _is_pair(column: Any) -> bool:
+    """Whether it is ``(offsets, data)`` of Arrow."""
+    return isinstance(column, tuple) and len(column) == 2 and isinstance(column[0], np.ndarray)
+
+
+_END = bytes([NAME_END])
+_OF_FIELDS = frozenset({PROPERTY_KEYS, PROPERTY_TAGS})

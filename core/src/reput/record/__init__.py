@@ -1,0 +1,88 @@
+"""Records: bytes as RocketMQ lays them out, and the messages and columns that they hold.
+
+This room turns one into the other, both ways. It must not know where the bytes stand: no file, no
+path, no position but the one that is handed in. `reput.record.layout` is a door of its own: its
+constants are the format.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput.record.batch import DispatchBatch as DispatchBatch
+    from reput.record.batch import Finding as Finding
+    from reput.record.batch import FindingReason as FindingReason
+    from reput.record.checksum import crc32 as crc32
+    from reput.record.decode import RECORD_SIZE_MAX as RECORD_SIZE_MAX
+    from reput.record.decode import Decoder as Decoder
+    from reput.record.decode import End as End
+    from reput.record.encoding.lightqueues import inner_message_count as inner_message_count
+    from reput.record.encoding.lightqueues import light_queue_names as light_queue_names
+    from reput.record.encoding.many import Columns as Columns
+    from reput.record.encoding.many import PreparedMany as PreparedMany
+    from reput.record.encoding.many import prepare_columns as prepare_columns
+    from reput.record.encoding.one import Encoder as Encoder
+    from reput.record.encoding.one import Prepared as Prepared
+    from reput.record.encoding.one import check_topic as check_topic
+    from reput.record.ids import pack_host as pack_host
+    from reput.record.ids import parse_message_id as parse_message_id
+    from reput.record.message import Host as Host
+    from reput.record.message import Message as Message
+    from reput.record.message import encode_property_text as encode_property_text
+    from reput.record.text.gather import fixed_rows as fixed_rows
+    from reput.record.text.gather import rows_by_width as rows_by_width
+    from reput.record.text.gather import words_at as words_at
+    from reput.record.text.hashing import java_string_hash as java_string_hash
+    from reput.record.text.hashing import java_string_hash_column as java_string_hash_column
+    from reput.record.text.java import java_text as java_text
+    from reput.record.text.properties import PropertyColumns as PropertyColumns
+    from reput.record.text.properties import TextColumn as TextColumn
+    from reput.record.text.properties import encode_properties as encode_properties
+    from reput.record.text.properties import parse_properties as parse_properties
+    from reput.record.view import MessageView as MessageView
+    from reput.record.view import host_of as host_of
+    from reput.record.view import message_at as message_at
+
+_HOMES = {
+    "Columns": "encoding.many",
+    "Decoder": "decode",
+    "DispatchBatch": "batch",
+    "Encoder": "encoding.one",
+    "End": "decode",
+    "Finding": "batch",
+    "FindingReason": "batch",
+    "Host": "message",
+    "Message": "message",
+    "MessageView": "view",
+    "Prepared": "encoding.one",
+    "PreparedMany": "encoding.many",
+    "PropertyColumns": "text.properties",
+    "RECORD_SIZE_MAX": "decode",
+    "TextColumn": "text.properties",
+    "check_topic": "encoding.one",
+    "crc32": "checksum",
+    "encode_properties": "text.properties",
+    "encode_property_text": "message",
+    "fixed_rows": "text.gather",
+    "host_of": "view",
+    "inner_message_count": "encoding.lightqueues",
+    "java_string_hash": "text.hashing",
+    "java_string_hash_column": "text.hashing",
+    "java_text": "text.java",
+    "light_queue_names": "encoding.lightqueues",
+    "message_at": "view",
+    "pack_host": "ids",
+    "parse_message_id": "ids",
+    "parse_properties": "text.properties",
+    "prepare_columns": "encoding.many",
+    "rows_by_width": "text.gather",
+    "words_at": "text.gather",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

@@ -1,0 +1,315 @@
+"""`DispatchBatch`: the next messages of the log as columns; what every dispatcher is given.
+
+Columns are native numpy arrays of one length, row ``i`` everywhere the same record. Number columns
+are cut out of the records' headers when first asked for; text stays in the window and is found when
+asked for. A batch, and everything taken out of it without a copy, is valid until the hook that
+received it returns: the window's memory is used again for the next one.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from reput.record.layout import PROPERTY_TAGS, TRANSACTION_MASK
+from reput.record.text.properties import PropertyColumns, TextColumn
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.record.view import MessageView
+
+__all__ = ["DispatchBatch", "Finding", "FindingReason"]
+
+
+class FindingReason(enum.Enum):
+    """What was wrong with the bytes at which a decode stopped."""
+
+    BAD_MAGIC = "neither a record nor a blank begins here"
+    BAD_SIZE = "the record's size is impossible"
+    LENGTH_MISMATCH = "the record's size is not the sum of its parts"
+    PHYSICAL_OFFSET = "the record says that it stands elsewhere"
+    BODY_CRC = "the body does not match its checksum"
+    RECORD_CRC = "the record does not match its whole-record checksum"
+    TORN = "the record was not written to its end"
+    TRUNCATED = "the file ends inside the record"
+    NO_BLANK = "the file ends without the blank that closes it"
+
+
+@attrs.frozen
+class Finding:
+    """Bytes that are not what the format says; decoding ended in front of them."""
+
+    physical_offset: int
+    """Where the damaged record begins."""
+    reason: FindingReason
+    detail: str
+    """Found and expected, for people."""
+
+    def __str__(self) -> str:
+        return f"physical offset {self.physical_offset}: {self.reason.value} ({self.detail})"
+
+
+class DispatchBatch:
+    """Columns over ``n`` records, in commit-log order; read-only.
+
+    Attributes:
+        window: ``(w,)`` uint8, the bytes in which the records lie.
+        base_offset: physical offset of ``window[0]``.
+        start: ``(n,)`` int64, position of each record in the window.
+        size: ``(n,)`` int64, bytes of each record.
+        end_offset: physical offset at which the next batch begins: behind the last record, or the
+            start of the next file where a blank followed it.
+        topics: names of the topics that occur; `topic_code` counts in them.
+        finding: what ended the decode early, or None.
+    """
+
+    __slots__ = (
+        "_cache",
+        "_header",
+        "_parts",
+        "base_offset",
+        "end_offset",
+        "finding",
+        "size",
+        "start",
+        "topic_code",
+        "topics",
+        "window",
+    )
+
+    def __init__(
+        self,
+        *,
+        window: npt.NDArray[np.uint8],
+        base_offset: int,
+        start: npt.NDArray[np.int64],
+        size: npt.NDArray[np.int64],
+        header: Mapping[str, npt.NDArray[Any]],
+        parts: Mapping[str, npt.NDArray[np.int64]],
+        topic_code: npt.NDArray[np.int32],
+        topics: tuple[str, ...],
+        end_offset: int,
+        finding: Finding | None = None,
+        columns: Mapping[str, npt.NDArray[Any]] | None = None,
+    ) -> None:
+        # Many plugins are given the same batch; what one writes into it would be the next one's.
+        for array in (start, size, topic_code):
+            array.flags.writeable = False
+        self.window = window.view()
+        self.window.flags.writeable = False
+        self.base_offset = base_offset
+        self.start = start
+        self.size = size
+        self.topic_code = topic_code
+        self.topics = topics
+        self.end_offset = end_offset
+        self.finding = finding
+        self._header = header  # big-endian columns, as they were cut out
+        self._parts = parts  # where body, topic and properties stand
+        self._cache: dict[str, Any] = dict(columns or {})
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __repr__(self) -> str:
+        return (
+            f"<DispatchBatch of {len(self)} messages, physical offsets "
+            f"[{self.start_offset}, {self.end_offset})>"
+        )
+
+    # ------------------------------------------------------------------ numbers
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return ``(n,)`` numbers by name: a header field, or what a plugin added.
+
+        Raises:
+            KeyError: no such column; the message lists those there are.
+        """
+        try:
+            found: npt.NDArray[Any] = self._cache[name]
+            return found
+        except KeyError:
+            pass
+        if name == "physical_offset":
+            value = self.start + self.base_offset
+        elif name == "tags_code":
+            value = self.text(PROPERTY_TAGS).java_hash().astype(np.int64)
+        elif name in ("start", "size", "topic_code"):
+            return getattr(self, name)  # type: ignore[no-any-return]
+        else:
+            try:
+                raw = self._header[name]
+            except KeyError:
+                known = sorted({*self._header, *self._cache, "physical_offset", "tags_code"})
+                raise KeyError(f"{name!r}; known: {', '.join(known)}") from None
+            value = raw.astype(raw.dtype.newbyteorder("="))
+        value.flags.writeable = False
+        self._cache[name] = value
+        return value
+
+    def holds(self, name: str) -> bool:
+        """Whether a column of numbers is there already: asked for before, or a plugin's."""
+        return name in self._cache
+
+    @property
+    def physical_offset(self) -> npt.NDArray[np.int64]:
+        """``(n,)`` int64: where each record begins in the log (its place, not its field)."""
+        return self.column("physical_offset")
+
+    @property
+    def queue_id(self) -> npt.NDArray[np.int32]:
+        """``(n,)`` int32."""
+        return self.column("queue_id")
+
+    @property
+    def queue_offset(self) -> npt.NDArray[np.int64]:
+        """``(n,)`` int64: ordinal of each message in its queue."""
+        return self.column("queue_offset")
+
+    @property
+    def sys_flag(self) -> npt.NDArray[np.int32]:
+        """``(n,)`` int32: bits of ``reput.record.layout``."""
+        return self.column("sys_flag")
+
+    @property
+    def store_timestamp(self) -> npt.NDArray[np.int64]:
+        """``(n,)`` int64, ms."""
+        return self.column("store_timestamp")
+
+    @property
+    def born_timestamp(self) -> npt.NDArray[np.int64]:
+        """``(n,)`` int64, ms."""
+        return self.column("born_timestamp")
+
+    @property
+    def tags_code(self) -> npt.NDArray[np.int64]:
+        """``(n,)`` int64: hash of the tags, 0 without tags; a plugin may replace it."""
+        return self.column("tags_code")
+
+    @property
+    def transaction(self) -> npt.NDArray[np.int32]:
+        """``(n,)`` int32: the transaction bits of `sys_flag`."""
+        return self.sys_flag & TRANSACTION_MASK
+
+    @property
+    def start_offset(self) -> int:
+        """Physical offset of the first record; `end_offset` when there is none."""
+        return self.base_offset + int(self.start[0]) if len(self.start) else self.end_offset
+
+    # ------------------------------------------------------------------ text
+
+    @property
+    def body(self) -> TextColumn:
+        """Bodies as places in the window."""
+        return TextColumn(self.window, self._parts["body_start"], self._parts["body_size"])
+
+    @property
+    def properties(self) -> PropertyColumns:
+        """Properties of all rows, to be asked by name."""
+        found = self._cache.get("properties")
+        if found is None:
+            found = PropertyColumns(
+                self.window, self._parts["properties_start"], self._parts["properties_size"]
+            )
+            self._cache["properties"] = found
+        return found
+
+    def text(self, name: str) -> TextColumn:
+        """Values of the property ``name`` (``"KEYS"``, ``"UNIQ_KEY"``, one of the user's)."""
+        key = f"text:{name}"
+        found = self._cache.get(key)
+        if found is None:
+            found = self._cache[key] = self.properties.find(name)
+        return found
+
+    @property
+    def properties_text(self) -> TextColumn:
+        """The property texts themselves."""
+        return TextColumn(
+            self.window, self._parts["properties_start"], self._parts["properties_size"]
+        )
+
+    # ------------------------------------------------------------------ rows
+
+    def record(self, row: int) -> bytes:
+        """A copy of the bytes of one record."""
+        start = int(self.start[row])
+        return self.window[start : start + int(self.size[row])].tobytes()
+
+    def message(self, row: int) -> MessageView:
+        """One record as a message of its own, which outlives the batch."""
+        from reput.record.view import MessageView
+
+        return MessageView(self.record(row), self.base_offset + int(self.start[row]))
+
+    # ------------------------------------------------------------------ parts
+
+    def __getitem__(self, rows: slice) -> DispatchBatch:
+        """Rows ``i`` to ``j`` as a batch that shares this one's memory."""
+        first, stop, step = rows.indices(len(self))
+        if step != 1:
+            raise ValueError("a batch is cut in order: no step")
+        stop = max(first, stop)
+        whole_end = stop == len(self)
+        if whole_end:
+            end_offset = self.end_offset
+        elif stop > first:
+            end_offset = self.base_offset + int(self.start[stop])
+        else:
+            end_offset = self.base_offset + int(self.start[first])
+        return DispatchBatch(
+            window=self.window,
+            base_offset=self.base_offset,
+            start=self.start[first:stop],
+            size=self.size[first:stop],
+            header={name: column[first:stop] for name, column in self._header.items()},
+            parts={name: column[first:stop] for name, column in self._parts.items()},
+            topic_code=self.topic_code[first:stop],
+            topics=self.topics,
+            end_offset=end_offset,
+            finding=self.finding if whole_end else None,
+            columns={
+                name: column[first:stop]
+                for name, column in self._cache.items()
+                if isinstance(column, np.ndarray)
+            },
+        )
+
+    def after(self, physical_offset: int) -> DispatchBatch:
+        """The records that begin at ``physical_offset`` or behind it."""
+        if physical_offset <= self.start_offset:
+            return self
+        return self[int(np.searchsorted(self.physical_offset, physical_offset)) :]
+
+    def with_columns(self, columns: Mapping[str, npt.NDArray[Any]]) -> DispatchBatch:
+        """A batch in which ``columns`` are added or stand in the place of those of that name.
+
+        Raises:
+            ValueError: a column that is not ``(n,)`` or no numbers or bytes, or that may not be
+                replaced.
+        """
+        for name, column in columns.items():
+            if name in _FIXED:
+                raise ValueError(f"column {name!r} is the record's own and cannot be replaced")
+            if np.shape(column) != (len(self),):
+                raise ValueError(
+                    f"column {name!r} has shape {np.shape(column)}, the batch has {len(self)} rows"
+                )
+            kinds = "iu" if name == "tags_code" else "biufSUV"
+            kind = np.asarray(column).dtype.kind
+            if kind not in kinds:
+                raise ValueError(f"column {name!r} is of kind {kind!r}, not one of {kinds!r}")
+        changed = self[:]
+        for name, column in columns.items():
+            kept = np.asarray(column).view()
+            kept.flags.writeable = False
+            changed._cache[name] = kept
+        return changed
+
+
+_FIXED = frozenset({"start", "size", "physical_offset", "topic_code"})

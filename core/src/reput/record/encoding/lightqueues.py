@@ -1,0 +1,100 @@
+"""Light queues: messages that are listed in further queues, named by a property of the message.
+
+Source: RocketMQ 5.3 ``MultiDispatch`` / ``LmqDispatch``: each ``%LMQ%…`` name in
+``INNER_MULTI_DISPATCH`` has one queue, 0, with offsets of its own; the record carries them in
+``INNER_MULTI_QUEUE_OFFSET``. Inner batches: one record that counts as ``INNER_NUM`` messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.errors import LightQueueCountError, MessageIllegalError
+from reput.record.layout import (
+    INNER_BATCH,
+    LIGHT_QUEUE_PREFIX,
+    PROPERTY_INNER_NUM,
+    PROPERTY_LIGHT_QUEUE_OFFSETS,
+    PROPERTY_LIGHT_QUEUES,
+    RETRY_PREFIX,
+)
+from reput.record.message import Message
+from reput.record.text.properties import encode_properties, parse_properties
+
+if TYPE_CHECKING:
+    from reput.record.encoding.one import Prepared
+
+__all__ = ["inner_message_count", "light_queue_names", "with_light_queue_offsets"]
+
+_SYSTEM_PREFIX = "rmq_sys_"
+_SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+_NUMBER = re.compile(r"[0-9]{1,10}")  # `str.isdigit` is true of digits that `int` does not take
+_COUNT_MAX = (1 << 31) - 1
+
+
+def light_queue_names(topic: str, properties: Mapping[str, str]) -> list[str]:
+    """Names listed by a message of ``topic``; none where RocketMQ ignores the list."""
+    listed = properties.get(PROPERTY_LIGHT_QUEUES, "")
+    if not listed.strip() or topic == _SCHEDULE_TOPIC:
+        return []
+    if topic.startswith((RETRY_PREFIX, _SYSTEM_PREFIX)):
+        return []
+    return listed.split(",")
+
+
+def with_light_queue_offsets(
+    message: Message,
+    properties_text: bytes,
+    next_offsets: Mapping[tuple[str, int], int],
+    max_count: int,
+) -> tuple[Message, dict[tuple[str, int], int]]:
+    """``message`` with the offsets of its light queues, and those offsets by queue.
+
+    Raises:
+        LightQueueCountError: the message would make more light queues than allowed.
+    """
+    properties = parse_properties(properties_text)
+    names = light_queue_names(message.topic, properties)
+    if not names:
+        return message, {}
+    offsets: dict[tuple[str, int], int] = {}
+    texts = []
+    for name in names:
+        if not name.startswith(LIGHT_QUEUE_PREFIX):
+            texts.append("")
+            continue
+        key = name, 0
+        offsets[key] = next_offsets.get(key, 0)
+        texts.append(str(offsets[key]))
+    fresh = sum(key not in next_offsets for key in offsets)
+    if fresh:
+        known = sum(topic.startswith(LIGHT_QUEUE_PREFIX) for topic, _ in next_offsets)
+        if known + fresh > max_count:
+            raise LightQueueCountError(
+                PROPERTY_LIGHT_QUEUES, known + fresh, max_count, "light queues"
+            )
+    properties[PROPERTY_LIGHT_QUEUE_OFFSETS] = ",".join(texts)
+    text = encode_properties(properties).encode()
+    return attrs.evolve(message, keys=None, tags=None, properties=text), offsets
+
+
+def inner_message_count(prepared: Prepared) -> int:
+    """Messages that one record stands for: 1, or ``INNER_NUM`` of an inner batch.
+
+    Raises:
+        MessageIllegalError: ``INNER_NUM`` without the flag of an inner batch, or not a number.
+    """
+    count = parse_properties(prepared[7]).get(PROPERTY_INNER_NUM)
+    if not prepared[9] & INNER_BATCH:
+        if count is not None:
+            raise MessageIllegalError(
+                PROPERTY_INNER_NUM, count, None, "only inner batches (sys_flag 0x80) have it"
+            )
+        return 1
+    if count is None or _NUMBER.fullmatch(count) is None or int(count) > _COUNT_MAX:
+        raise MessageIllegalError(PROPERTY_INNER_NUM, count, _COUNT_MAX, "a number expected")
+    return max(int(count), 1)

@@ -1,0 +1,446 @@
+"""Many messages as columns, and their encoding: header fields in numpy, bytes joined once.
+
+`Columns` is what a caller may hand to ``store.put_many`` instead of a list of messages. Either
+becomes `PreparedMany`, all of whose checks are done before the first byte is written.
+
+Costs one C call per message and part (checksum, slices, join) and no Python frame per message:
+numpy has neither a checksum over many short texts nor a fast scatter of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from reput.errors import MessageIllegalError, MessageTooLargeError
+from reput.record.checksum import crc32
+from reput.record.encoding.one import Encoder
+from reput.record.encoding.tails import Tails, tails_at_once, tails_one_by_one, transposed
+from reput.record.ids import packed_host
+from reput.record.layout import (
+    HEADER_DTYPE,
+    HEADER_SIZE,
+    HOST_SIZE,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+)
+from reput.record.message import Message, encode_property_text, property_text
+from reput.record.plain import plain_bytes, plain_integer, plain_texts, shown
+from reput.record.plainmessages import plain_message
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["Columns", "PreparedMany", "prepare_columns", "prepare_messages"]
+
+_CHUNK_SIZE = 4 << 20
+_NUMBERS = (
+    "queue_id",
+    "flag",
+    "sys_flag",
+    "reconsume_times",
+    "prepared_transaction_offset",
+    "born_timestamp",
+)
+_FIELDS = ("topic", "body", "tags", "keys", "properties", *_NUMBERS)
+_WORDS = ("keys", "tags", "properties")
+_WHOLE_HEADER = np.dtype((np.void, HEADER_SIZE))
+_SINGLE = (str, bytes, bytearray, memoryview, int, np.generic, Mapping)
+_INT64_MAX = (1 << 63) - 1
+_GROUPS_SPREAD = 4  # queues that could be there for each row that is
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Columns:
+    """Messages as columns of one length; a single value stands for one in every row.
+
+    The length is that of ``body``. Every column of text may also be a pair ``(offsets, data)``, as
+    ``body`` may: UTF-8, and for ``properties`` encoded property texts.
+    """
+
+    topic: str | Sequence[str]
+    body: Sequence[bytes] | tuple[npt.NDArray[np.integer[Any]], bytes]
+    """Bodies, or ``(offsets, data)`` of Arrow: row ``i`` is ``data[offsets[i]:offsets[i+1]]``."""
+    queue_id: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
+    tags: str | Sequence[str | None] | None = None
+    keys: str | Sequence[str | Sequence[str] | None] | None = None
+    """As in `reput.Message`: a text of words, or a sequence of words, for each row."""
+    properties: Mapping[str, str | Sequence[str] | None] | bytes | Sequence[Any] | None = None
+    """Further properties: columns by name (a single text stands in every row), or for each row a
+    mapping or an encoded property text."""
+    flag: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
+    sys_flag: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
+    born_timestamp: int | Sequence[int] | npt.NDArray[np.integer[Any]] | None = None
+    """ms; the store timestamp when left out."""
+    reconsume_times: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
+    prepared_transaction_offset: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
+
+    def __len__(self) -> int:
+        if isinstance(self.body, tuple):
+            return max(len(self.body[0]) - 1, 0)
+        return len(self.body)
+
+    def to_messages(self) -> list[Message]:
+        """The rows as messages; for hooks that look at messages, and for rare cases."""
+        self = _without_pairs(self)
+        count = len(self)
+        columns = [
+            None if name == "body" else _spread(name, getattr(self, name), count)
+            for name in _FIELDS
+        ]
+        columns[_FIELDS.index("body")] = _bodies(self.body)
+        if isinstance(self.properties, Mapping):
+            columns[_FIELDS.index("properties")] = _rows_of(self.properties, count)
+        return [
+            Message(**dict(zip(_FIELDS, row, strict=True))) for row in zip(*columns, strict=True)
+        ]
+
+
+@attrs.define(eq=False)
+class PreparedMany:
+    """Messages that passed all checks, encoded but for their places in the log."""
+
+    encoder: Encoder
+    topics: list[str]
+    queue_id: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    """``(n,)`` bytes of each record."""
+    header: npt.NDArray[np.void]
+    """``(n,)`` of `HEADER_DTYPE`; the fields that the append lock gives are still empty."""
+    born_given: npt.NDArray[np.bool_] | None
+    """Rows whose birth is stated; None when all are, False rows take the store time."""
+    bodies: list[bytes]
+    tails: list[bytes]
+    """What stands behind each body: topic, size of the properties, properties."""
+    group: npt.NDArray[np.int64]
+    """``(n,)`` number of each row's (topic, queue id) among `group_keys`."""
+    group_keys: list[tuple[str, int]]
+    counts: npt.NDArray[np.bool_]
+    """Rows that take a queue offset: not prepared, not rolled back."""
+    chunk_count: int
+    """Most rows to encode at once."""
+
+    def __len__(self) -> int:
+        return len(self.topics)
+
+    def assign_queue_offsets(
+        self, next_offsets: Mapping[tuple[str, int], int]
+    ) -> npt.NDArray[np.int64]:
+        """``(n,)`` queue offsets that follow ``next_offsets``; 0 for rows that take none."""
+        first = np.array([next_offsets.get(key, 0) for key in self.group_keys], np.int64)
+        # Two bytes sort by counting, in a tenth of the time.
+        narrow = self.group.astype(np.uint16) if len(self.group_keys) <= 1 << 16 else self.group
+        order = np.argsort(narrow, kind="stable")
+        taken = self.counts[order].astype(np.int64)
+        running = np.cumsum(taken) - taken  # rows that took one before this row, over all groups
+        sorted_group = self.group[order]
+        begins = np.searchsorted(sorted_group, np.arange(len(self.group_keys)))
+        in_group = running - running[begins][sorted_group]
+        offsets = np.empty(len(self), np.int64)
+        offsets[order] = np.where(taken > 0, first[sorted_group] + in_group, 0)
+        return offsets
+
+    def following_offsets(
+        self, rows: slice, queue_offsets: npt.NDArray[np.int64]
+    ) -> dict[tuple[str, int], int]:
+        """Next queue offsets of the queues that ``rows`` are in, once those are appended."""
+        counted = self.counts[rows]
+        group, offsets = self.group[rows][counted], queue_offsets[rows][counted]
+        highest = np.full(len(self.group_keys), -1, np.int64)
+        np.maximum.at(highest, group, offsets)
+        numbers = np.flatnonzero(highest >= 0).tolist()
+        return {self.group_keys[number]: int(highest[number]) + 1 for number in numbers}
+
+    def encode(
+        self,
+        rows: slice,
+        queue_offsets: npt.NDArray[np.int64],
+        physical_offsets: npt.NDArray[np.int64],
+        store_timestamp: int,
+    ) -> bytes:
+        """Records of ``rows``, one behind the other."""
+        header = self.header[rows]
+        header["queue_offset"] = queue_offsets[rows]
+        header["physical_offset"] = physical_offsets[rows]
+        header["store_timestamp"] = store_timestamp
+        if self.born_given is not None:
+            header["born_timestamp"][~self.born_given[rows]] = store_timestamp
+        parts: list[bytes] = [b""] * (3 * len(header))
+        # As items without fields they come out as bytes, in a fifth of the time of slices.
+        parts[0::3] = header.view(_WHOLE_HEADER).tolist()
+        parts[1::3] = self.bodies[rows]
+        parts[2::3] = self.tails[rows]
+        return b"".join(parts)
+
+
+# --------------------------------------------------------------------------- from the caller's form
+
+
+def prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedMany | None:
+    """Prepare a list of messages; None when one of them needs the way for single messages.
+
+    Raises:
+        TypeError: something in the list is no message.
+    """
+    try:
+        return _prepare_messages(messages, encoder)
+    except AttributeError:
+        for message in messages:
+            plain_message(message)
+        raise
+
+
+def _prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedMany | None:
+    # A loop for each field: ten nanoseconds a message each, where `attrgetter` takes three times
+    # as long.
+    hosts = [each.born_host for each in messages]
+    packed = None
+    if any(hosts):
+        packed = [
+            encoder.store_host if host is None else packed_host("born_host", host) for host in hosts
+        ]
+        if not all(len(host) == HOST_SIZE for host in packed):
+            return None
+    topics = plain_texts("topic", [each.topic for each in messages])
+    tails = tails_at_once(
+        encoder,
+        topics,
+        [each.keys for each in messages],
+        [each.tags for each in messages],
+        transposed([each.properties for each in messages]),
+    )
+    if tails is None:
+        tails = tails_one_by_one(encoder, topics, list(map(encode_property_text, messages)))
+    numbers = {
+        "queue_id": [each.queue_id for each in messages],
+        "flag": [each.flag for each in messages],
+        "sys_flag": [each.sys_flag for each in messages],
+        "reconsume_times": [each.reconsume_times for each in messages],
+        "prepared_transaction_offset": [each.prepared_transaction_offset for each in messages],
+        "born_timestamp": [each.born_timestamp for each in messages],
+    }
+    return _prepare(encoder, topics, [each.body for each in messages], tails, numbers, packed)
+
+
+def prepare_columns(columns: Columns, encoder: Encoder) -> PreparedMany | None:
+    """Prepare columns; None when a row needs the way for single messages."""
+    columns = _without_pairs(columns)
+    count = len(columns)
+    topics = plain_texts("topic", list(_spread("topic", columns.topic, count)))
+    tails = _tails(columns, encoder, topics)
+    numbers = {name: getattr(columns, name) for name in _NUMBERS}
+    return _prepare(encoder, topics, _bodies(columns.body), tails, numbers)
+
+
+def _tails(columns: Columns, encoder: Encoder, topics: Sequence[str]) -> Tails:
+    count, properties = len(topics), columns.properties
+    if columns.tags is None and columns.keys is None and _is_list_of(properties, bytes):
+        return tails_one_by_one(encoder, topics, list(_spread("properties", properties, count)))
+    if isinstance(properties, Mapping):
+        named: dict[str, Any] | None = {
+            name: list(_spread("properties", column, count)) for name, column in properties.items()
+        }
+    elif isinstance(properties, bytes):
+        named = None
+    else:
+        named = transposed(list(_spread("properties", properties, count)))
+    tails = tails_at_once(
+        encoder,
+        topics,
+        list(_spread("keys", columns.keys, count)),
+        list(_spread("tags", columns.tags, count)),
+        named,
+    )
+    if tails is None:
+        texts = list(map(property_text, *_words(columns, count)))
+        tails = tails_one_by_one(encoder, topics, texts)
+    return tails
+
+
+def _prepare(
+    encoder: Encoder,
+    topics: list[str],
+    bodies: list[bytes],
+    tails: Tails,
+    numbers: dict[str, Any],
+    born_hosts: list[bytes] | None = None,
+) -> PreparedMany | None:
+    if len(encoder.store_host) != HOST_SIZE or encoder.record_crc or tails.special:
+        return None
+    count = len(bodies)
+    if not _is_list_of(bodies, bytes):
+        bodies = [
+            body if type(body) is bytes else plain_bytes("body", body, row)
+            for row, body in enumerate(bodies)
+        ]
+    body_size = np.fromiter(map(len, bodies), np.int64, count)
+    _refuse_above("body", body_size, encoder.max_message_size, MessageTooLargeError)
+
+    distinct = list(dict.fromkeys(topics))
+    parts = {topic: encoder.encode_topic(topic) for topic in distinct}
+    number_of = {topic: number for number, topic in enumerate(distinct)}
+    topic_number = np.fromiter(map(number_of.__getitem__, topics), np.int64, count)
+    size = body_size + tails.size + HEADER_SIZE
+
+    header = np.zeros(count, HEADER_DTYPE)
+    header["size"] = size
+    header["magic"] = np.array([parts[topic][0] for topic in distinct], np.uint32)[topic_number]
+    header["body_crc"] = np.fromiter(map(crc32, bodies), np.uint32, count) & 0x7FFFFFFF
+    header["born_host"] = header["store_host"] = np.void(encoder.store_host)
+    if born_hosts is not None:
+        header["born_host"] = np.frombuffer(b"".join(born_hosts), f"V{HOST_SIZE}")
+    header["body_size"] = body_size
+    born = numbers["born_timestamp"]
+    born_given = None
+    if born is None or (isinstance(born, list) and born.count(None) == count):
+        born, born_given = 0, np.zeros(count, bool)
+    elif isinstance(born, list) and None in born:
+        born_given = np.array([value is not None for value in born])
+        born = [0 if value is None else value for value in born]
+    zeros = np.zeros(count, np.int64)
+    columns = {
+        name: zeros if _is_zero(column) else _integers(name, column, count)
+        for name, column in {**numbers, "born_timestamp": born}.items()
+    }
+    for name, column in columns.items():
+        if column is not zeros:
+            header[name] = column
+    queue_id = columns["queue_id"]
+    if count and int(queue_id.min()) < 0:
+        raise MessageIllegalError("queue_id", int(queue_id.min()), None, "0 or more expected")
+    if ((columns["sys_flag"] & 0x30) != 0).any():
+        return None  # an IPv6 birth is claimed; the way for single messages sets the bits right
+    transaction = columns["sys_flag"] & TRANSACTION_MASK
+    group, group_keys = _groups(topic_number, queue_id, distinct)
+    return PreparedMany(
+        encoder=encoder,
+        topics=topics,
+        queue_id=queue_id,
+        size=size,
+        header=header,
+        born_given=born_given,
+        bodies=bodies,
+        tails=tails.texts,
+        group=group,
+        group_keys=group_keys,
+        counts=(transaction == 0) | (transaction == TRANSACTION_COMMIT),
+        chunk_count=max(1, int(_CHUNK_SIZE // max(float(size.mean()), 1.0))) if count else 1,
+    )
+
+
+def _groups(
+    topic_number: npt.NDArray[np.int64], queue_id: npt.NDArray[np.int64], topics: list[str]
+) -> tuple[npt.NDArray[np.int64], list[tuple[str, int]]]:
+    width = int(queue_id.max()) + 1 if len(queue_id) else 0
+    if width * len(topics) > _GROUPS_SPREAD * len(queue_id):
+        both = topic_number << 32 | queue_id
+        distinct, group = np.unique(both, return_inverse=True)
+        keys = [(topics[value >> 32], value & 0xFFFFFFFF) for value in distinct.tolist()]
+        return group.astype(np.int64), keys
+    both = topic_number * width + queue_id
+    present = np.zeros(width * len(topics), bool)
+    present[both] = True
+    number = np.cumsum(present) - 1
+    places = [divmod(value, width) for value in np.flatnonzero(present).tolist()]
+    return number[both], [(topics[topic], queue) for topic, queue in places]
+
+
+def _is_zero(column: Any) -> bool:
+    """Whether it is nothing but zeros, asked in less time than making numbers of it takes."""
+    if type(column) is list:
+        return column.count(0) == len(column)
+    return type(column) is int and column == 0
+
+
+def _is_list_of(column: Any, kind: type) -> bool:
+    if isinstance(column, str | bytes) or not isinstance(column, Sequence):
+        return False
+    return set(map(type, column)) <= {kind}
+
+
+def _words(columns: Columns, count: int) -> Iterator[Any]:
+    """Keys, tags and further properties, each row by row."""
+    for name in _WORDS:
+        column = getattr(columns, name)
+        if isinstance(column, Mapping):
+            yield _rows_of(column, count)
+        else:
+            yield _spread(name, column, count)
+
+
+def _rows_of(properties: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
+    columns = [_spread("properties", column, count) for column in properties.values()]
+    if not columns:
+        return [{} for _ in range(count)]
+    return [dict(zip(properties, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _without_pairs(columns: Columns) -> Columns:
+    """``columns`` with lists in the place of ``(offsets, data)`` pairs, but for the bodies."""
+    changed: dict[str, Any] = {}
+    for name in ("topic", *_WORDS):
+        column = getattr(columns, name)
+        if not (isinstance(column, tuple) and column and isinstance(column[0], np.ndarray)):
+            continue
+        texts = _bodies(column)
+        try:
+            changed[name] = texts if name == "properties" else [text.decode() for text in texts]
+        except UnicodeDecodeError as error:
+            raise MessageIllegalError(name, None, None, f"not UTF-8: {error}") from None
+    return attrs.evolve(columns, **changed) if changed else columns
+
+
+def _bodies(body: Any) -> list[bytes]:
+    if isinstance(body, tuple):
+        offsets, data = body
+        places = np.asarray(offsets).tolist()
+        if places and (places[0] < 0 or places[-1] > len(data) or (np.diff(offsets) < 0).any()):
+            raise MessageIllegalError("body", None, None, "offsets leave the data, or go back")
+        return [bytes(data[start:end]) for start, end in itertools.pairwise(places)]
+    return list(body)
+
+
+def _spread(name: str, column: Any, count: int) -> Any:
+    """The rows of a column, or its one value again and again."""
+    if column is None or isinstance(column, _SINGLE):
+        return itertools.repeat(column, count)
+    if not isinstance(column, Collection):
+        reason = "a single value, or one for each row expected"
+        raise MessageIllegalError(name, shown(column), None, reason)
+    if len(column) != count:
+        raise MessageIllegalError(name, len(column), None, f"{count} rows expected")
+    return column.tolist() if isinstance(column, np.ndarray) else column
+
+
+def _integers(name: str, column: Any, count: int) -> npt.NDArray[np.int64]:
+    try:
+        values = np.asarray(column)
+        # Texts and fractions would be made numbers without a word.
+        if values.size and values.dtype.kind not in "iub":
+            values = np.array([plain_integer(name, value) for value in column], np.int64)
+        elif values.dtype == np.uint64 and values.size and int(values.max()) > _INT64_MAX:
+            raise OverflowError(f"{values.max()} takes more than 64 bits, signed")
+        values = values.astype(np.int64, copy=False)
+    except (OverflowError, TypeError, ValueError) as error:
+        if isinstance(error, MessageIllegalError):
+            raise
+        raise MessageIllegalError(name, None, None, f"whole numbers expected: {error}") from None
+    if values.ndim == 0:
+        values = np.full(count, values, np.int64)
+    if values.shape != (count,):
+        raise MessageIllegalError(name, values.shape, None, f"{count} rows expected")
+    bits = HEADER_DTYPE[name].itemsize * 8
+    limit = (1 << bits - 1) - 1
+    if bits < 64 and count and (int(values.max()) > limit or int(values.min()) < ~limit):
+        raise MessageIllegalError(name, int(np.abs(values).max()), limit, f"{bits} bits, signed")
+    return values
+
+
+def _refuse_above(field: str, sizes: npt.NDArray[np.int64], limit: int, error: type[Any]) -> None:
+    if len(sizes) and int(sizes.max()) > limit:
+        row = int(sizes.argmax())
+        raise error(field, int(sizes[row]), limit, f"row {row}: bytes")

@@ -1,0 +1,222 @@
+"""Property text: ``name 0x01 value 0x02`` again and again; one text parsed, or a column of texts.
+
+Parsing follows RocketMQ 5: the last of equal names wins, an entry without name, value or 0x01 is no
+entry, a value keeps every 0x01 behind the first, and the last 0x02 may be missing.
+
+Source: ``MessageDecoder#messageProperties2String`` and ``#string2messageProperties``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from reput.record.layout import NAME_END, VALUE_END
+from reput.record.text.gather import rows_by_width, words_at
+from reput.record.text.java import java_text
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["PropertyColumns", "TextColumn", "encode_properties", "parse_properties"]
+
+_NAME_END, _VALUE_END = chr(NAME_END), chr(VALUE_END)
+
+
+def encode_properties(properties: Mapping[str, str | None] | Iterable[tuple[str, str]]) -> str:
+    """Text of ``properties`` in their order; entries whose value is None are left out."""
+    items = properties.items() if isinstance(properties, Mapping) else properties
+    return "".join(
+        f"{name}{_NAME_END}{value}{_VALUE_END}" for name, value in items if value is not None
+    )
+
+
+def parse_properties(text: bytes) -> dict[str, str]:
+    """Entries of one property text; bytes that are not UTF-8 come out as U+FFFD, as in Java."""
+    properties = {}
+    for entry in java_text(text).split(_VALUE_END):
+        name, separator, value = entry.partition(_NAME_END)
+        if separator and name and value:
+            properties[name] = value
+    return properties
+
+
+@attrs.define(eq=False)
+class TextColumn:
+    """One text per row, as places in a window; nothing is copied until asked for."""
+
+    window: npt.NDArray[np.uint8]
+    starts: npt.NDArray[np.int64]
+    """``(n,)`` positions in the window; 0 where the text is missing."""
+    sizes: npt.NDArray[np.int64]
+    """``(n,)`` bytes; -1 where the text is missing."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, row: int) -> str | None:
+        """Text of one row, None where it is missing."""
+        size = int(self.sizes[row])
+        if size < 0:
+            return None
+        start = int(self.starts[row])
+        return java_text(self.window[start : start + size].tobytes())
+
+    @property
+    def present(self) -> npt.NDArray[np.bool_]:
+        """``(n,)``: whether the row has that text."""
+        return self.sizes >= 0
+
+    def tolist(self) -> list[str | None]:
+        """All rows as Python strings; for tools and tests, not for hot paths."""
+        return [self[row] for row in range(len(self))]
+
+    def java_hash(self, seeds: npt.NDArray[np.int32] | None = None) -> npt.NDArray[np.int32]:
+        """``(n,)`` int32 Java string hash of every row, 0 (or its seed) where missing."""
+        from reput.record.text.hashing import java_string_hash_column
+
+        return java_string_hash_column(self.window, self.starts, self.sizes, seeds)
+
+
+@attrs.define(eq=False)
+class PropertyColumns:
+    """Finds properties by name in a column of property texts.
+
+    The texts are brought together once, at the first question; each name then costs a few passes
+    over them, and its values are measured alone.
+    """
+
+    _window: npt.NDArray[np.uint8]
+    _starts: npt.NDArray[np.int64]
+    """``(n,)`` positions in the window."""
+    _sizes: npt.NDArray[np.int64]
+    """``(n,)`` bytes."""
+    _classes: list[_RowsOfText] | None = attrs.field(default=None, init=False)
+
+    def find(self, name: str) -> TextColumn:
+        """Values of the property ``name``."""
+        if self._classes is None:
+            self._classes = [
+                _RowsOfText(rows, matrix, self._sizes[rows])
+                for rows, matrix in rows_by_width(self._window, self._starts, self._sizes)
+            ]
+        starts = np.zeros(len(self._starts), np.int64)
+        sizes = np.full(len(self._starts), -1, np.int64)
+        if not name:
+            return TextColumn(self._window, starts, sizes)  # an entry without a name is none
+        for text in self._classes:
+            rows, columns, known_sizes = text.find(name.encode())
+            value_starts = self._starts[rows] + columns
+            if known_sizes is None:
+                text_ends = self._starts[rows] + self._sizes[rows]
+                value_sizes = self._value_sizes(value_starts, text_ends)
+            else:
+                value_sizes = known_sizes
+            filled = value_sizes > 0
+            if not filled.all():
+                rows, value_starts = rows[filled], value_starts[filled]
+                value_sizes = value_sizes[filled]
+            # Repeated indices: the last one assigned stays, which is the rule for equal names.
+            starts[rows] = value_starts
+            sizes[rows] = value_sizes
+        return TextColumn(self._window, starts, sizes)
+
+    def _value_sizes(
+        self, starts: npt.NDArray[np.int64], text_ends: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Bytes from each start to the next `VALUE_END`, or to the end of the text."""
+        sizes = text_ends - starts
+        width, done = _VALUE_LOOK, 0
+        open_rows = np.arange(len(starts))
+        while len(open_rows):
+            # Most values are short: look at a few bytes of each, and at more of those left over.
+            left = np.minimum(sizes[open_rows] - done, width)
+            some = np.flatnonzero(left > 0)
+            if len(some) == 0:
+                break
+            if len(some) < len(open_rows):
+                open_rows, left = open_rows[some], left[some]
+            (_, matrix), *_ = rows_by_width(
+                self._window, starts[open_rows] + done, np.full(len(open_rows), width)
+            )
+            is_end = matrix[:, :width] == VALUE_END
+            first = is_end.argmax(axis=1)
+            found = is_end[np.arange(len(first)), first] & (first < left)
+            sizes[open_rows[found]] = first[found] + done
+            open_rows = open_rows[~found]
+            done, width = done + width, width * 4
+        return sizes
+
+
+_VALUE_LOOK = 16
+
+
+class _RowsOfText:
+    """Property texts of like size as a matrix."""
+
+    def __init__(
+        self,
+        rows: npt.NDArray[np.int64],
+        matrix: npt.NDArray[np.uint8],
+        sizes: npt.NDArray[np.int64],
+    ) -> None:
+        self.rows = rows
+        self.sizes = sizes
+        self.width = matrix.shape[1]
+        self.flat = matrix.reshape(-1)
+        # Every place where a name may end, found once: for each name that is asked for hardly more
+        # than its own places are left after one comparison.
+        self._ends, self._columns, ends_rows = self._places(NAME_END)
+        self._last_letters = words_at(self.flat, np.maximum(self._ends - 4, 0), _WORD)
+        # Where each value ends, in the same order; None where a text is not name, value, name, ...
+        value_ends, _, value_rows = self._places(VALUE_END)
+        self._value_ends = None
+        if (
+            len(value_ends) == len(self._ends)
+            and (value_ends > self._ends).all()
+            and (value_ends[:-1] < self._ends[1:]).all()
+            and (value_rows == ends_rows).all()
+        ):
+            self._value_ends = value_ends
+
+    def _places(
+        self, byte: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Places of a byte in the texts, and the columns and rows in which they lie."""
+        places = np.flatnonzero(self.flat == byte)
+        rows = places // self.width
+        columns = places - rows * self.width
+        inside = columns < self.sizes[rows]  # some lie behind a row's text
+        if not inside.all():
+            places, columns, rows = places[inside], columns[inside], rows[inside]
+        return places, columns, rows
+
+    def find(
+        self, name: bytes
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
+        """Rows that have ``name``, ascending; where in them its value begins; its size if known."""
+        flat, ends, columns, value_ends = self.flat, self._ends, self._columns, self._value_ends
+        name_left = name
+        if len(name) >= 4:  # four letters at once
+            word = np.frombuffer(name[-4:], np.uint32)[0]
+            found = np.flatnonzero(self._last_letters == word)
+            name_left = name[:-4]
+        else:
+            found = np.arange(len(ends))
+        found = found[columns[found] >= len(name)]  # others would begin in front of their row
+        for place, byte in enumerate(name_left):
+            found = found[flat[ends[found] - len(name) + place] == byte]
+        # The name begins its entry: first in the text, or right behind the entry before.
+        ends, columns = ends[found], columns[found]
+        keep = flat[ends - (len(name) + 1)] == VALUE_END
+        keep |= columns == len(name)
+        if not keep.all():
+            found, ends, columns = found[keep], ends[keep], columns[keep]
+        sizes = None if value_ends is None else value_ends[found] - ends - 1
+        return self.rows[ends // self.width], columns + 1, sizes
+
+
+_WORD = np.dtype("u4")

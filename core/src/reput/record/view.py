@@ -1,0 +1,314 @@
+"""`MessageView`: a stored message as a lazy view of its record.
+
+Nothing is parsed until it is asked for; a view holds one copy of the record's bytes and outlives
+the store that it came from.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from reput.errors import CorruptFileError
+from reput.record.checksum import crc32
+from reput.record.ids import offset_message_id
+from reput.record.layout import (
+    BORN_HOST_POSITION,
+    BORN_HOST_V6,
+    COMPRESSED,
+    COMPRESSION_MASK,
+    HEADER,
+    HEADER_SIZE,
+    KEY_SEPARATOR,
+    MAGIC_V1,
+    MAGIC_V2,
+    PROPERTY_KEYS,
+    PROPERTY_TAGS,
+    PROPERTY_UNIQ_KEY,
+    RECORD_MIN_SIZE,
+    STORE_HOST_V6,
+    TRANSACTION_MASK,
+    host_size,
+)
+from reput.record.message import Host, Message
+from reput.record.text.hashing import java_string_hash
+from reput.record.text.java import java_text
+from reput.record.text.properties import parse_properties
+
+__all__ = ["MessageView", "host_of", "message_at"]
+
+_from_bytes = int.from_bytes
+_COMPRESSION_NAMES = {0: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
+
+
+def host_of(packed: bytes) -> Host:
+    """Address and port of a host field (8 bytes IPv4, 20 bytes IPv6)."""
+    return str(ipaddress.ip_address(packed[:-4])), _from_bytes(packed[-4:], "big", signed=True)
+
+
+class MessageView:
+    """One stored message.
+
+    Args:
+        record: the record's bytes.
+        physical_offset: where it stands in the log; what the record itself says when left out.
+
+    Raises:
+        CorruptFileError: ``record`` is no whole record.
+    """
+
+    __slots__ = ("_head", "_places", "_properties", "_topic", "physical_offset", "record")
+
+    def __init__(self, record: bytes, physical_offset: int | None = None) -> None:
+        if len(record) < RECORD_MIN_SIZE:
+            raise _corrupt(physical_offset, f"{len(record)} bytes are no record")
+        head = HEADER.unpack_from(record)
+        self.record = record
+        self.physical_offset: int = head[6] if physical_offset is None else physical_offset
+        self._head = head
+        self._places: tuple[int, int, int, int] | None = None
+        self._properties: dict[str, str] | None = None
+        self._topic: str | None = None
+        if head[0] != len(record) or (head[1] != MAGIC_V1 and head[1] != MAGIC_V2):
+            raise _corrupt(self.physical_offset, "size or magic of a record expected")
+        if head[7] & (BORN_HOST_V6 | STORE_HOST_V6) and self._body_size_at + 4 > len(record):
+            raise _corrupt(self.physical_offset, "the record ends inside its header")
+
+    def __repr__(self) -> str:
+        return (
+            f"<MessageView {self.topic}/{self.queue_id} queue_offset={self.queue_offset} "
+            f"physical_offset={self.physical_offset} body={len(self.body)} bytes>"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MessageView):
+            return NotImplemented
+        return self.record == other.record and self.physical_offset == other.physical_offset
+
+    def __hash__(self) -> int:
+        return hash(self.record)
+
+    # ------------------------------------------------------------------ header
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole record."""
+        return len(self.record)
+
+    @property
+    def queue_id(self) -> int:
+        """The queue of the topic."""
+        return self._head[3]  # type: ignore[no-any-return]
+
+    @property
+    def queue_offset(self) -> int:
+        """Ordinal of the message in its queue."""
+        return self._head[5]  # type: ignore[no-any-return]
+
+    @property
+    def stated_offset(self) -> int:
+        """The physical offset that the record itself states."""
+        return self._head[6]  # type: ignore[no-any-return]
+
+    @property
+    def sys_flag(self) -> int:
+        """Compression, transaction and host bits."""
+        return self._head[7]  # type: ignore[no-any-return]
+
+    @property
+    def body_crc(self) -> int:
+        """CRC-32 & 0x7FFFFFFF that the record states for its body."""
+        return self._head[2]  # type: ignore[no-any-return]
+
+    @property
+    def flag(self) -> int:
+        """The application's 32 bits."""
+        return self._head[4]  # type: ignore[no-any-return]
+
+    @property
+    def born_timestamp(self) -> int:
+        """When the producer made it, ms."""
+        return self._head[8]  # type: ignore[no-any-return]
+
+    @property
+    def store_timestamp(self) -> int:
+        """When the log took it, ms."""
+        at = BORN_HOST_POSITION + host_size(self.sys_flag, BORN_HOST_V6)
+        return _from_bytes(self.record[at : at + 8], "big", signed=True)
+
+    @property
+    def born_host(self) -> Host:
+        """Where the producer was."""
+        at = BORN_HOST_POSITION
+        return host_of(self.record[at : at + host_size(self.sys_flag, BORN_HOST_V6)])
+
+    @property
+    def store_host(self) -> Host:
+        """Where the store was."""
+        at = BORN_HOST_POSITION + host_size(self.sys_flag, BORN_HOST_V6) + 8
+        return host_of(self.record[at : at + host_size(self.sys_flag, STORE_HOST_V6)])
+
+    @property
+    def reconsume_times(self) -> int:
+        """How often consumers sent it back."""
+        at = self._body_size_at - 12
+        return _from_bytes(self.record[at : at + 4], "big", signed=True)
+
+    @property
+    def prepared_transaction_offset(self) -> int:
+        """Physical offset of the half message that a commit or rollback belongs to."""
+        at = self._body_size_at - 8
+        return _from_bytes(self.record[at : at + 8], "big", signed=True)
+
+    @property
+    def transaction(self) -> int:
+        """The transaction bits of `sys_flag`."""
+        return self.sys_flag & TRANSACTION_MASK
+
+    @property
+    def compression(self) -> str | None:
+        """Name of the algorithm that the producer compressed the body with, None without.
+
+        The store neither compresses nor unpacks; `body` is as the producer sent it.
+        """
+        if not self.sys_flag & COMPRESSED:
+            return None
+        return _COMPRESSION_NAMES.get(self.sys_flag & COMPRESSION_MASK, "unknown")
+
+    @property
+    def msg_id(self) -> str:
+        """Offset message id: store host and physical offset in upper-case hex."""
+        at = BORN_HOST_POSITION + host_size(self.sys_flag, BORN_HOST_V6) + 8
+        host = self.record[at : at + host_size(self.sys_flag, STORE_HOST_V6)]
+        return offset_message_id(host, self.physical_offset)
+
+    # ------------------------------------------------------------------ parts
+
+    @property
+    def _body_size_at(self) -> int:
+        hosts = host_size(self.sys_flag, BORN_HOST_V6) + host_size(self.sys_flag, STORE_HOST_V6)
+        return HEADER_SIZE - 4 - 16 + hosts
+
+    def places(self) -> tuple[int, int, int, int]:
+        """Where in the record the body, the topic's name (start, end) and the properties begin.
+
+        Raises:
+            CorruptFileError: a length inside the record leads out of it.
+        """
+        found = self._places
+        if found is None:
+            found = self._places = self._find_places()
+        return found
+
+    def _find_places(self) -> tuple[int, int, int, int]:
+        record, head = self.record, self._head
+        if head[7] & (BORN_HOST_V6 | STORE_HOST_V6):
+            at = self._body_size_at
+            body_size = _from_bytes(record[at : at + 4], "big", signed=True)
+            body_start = at + 4
+        else:
+            body_size, body_start = head[14], HEADER_SIZE
+        size_at = body_start + body_size if body_size > 0 else body_start
+        topic_start = size_at + (1 if head[1] == MAGIC_V1 else 2)
+        if topic_start + 2 > len(record):
+            raise _corrupt(self.physical_offset, "the body ends behind the record")
+        topic_end = topic_start + _from_bytes(record[size_at:topic_start], "big", signed=True)
+        if not topic_start <= topic_end <= len(record) - 2:
+            raise _corrupt(self.physical_offset, "the topic ends behind the record")
+        properties_start = topic_end + 2
+        properties_size = _from_bytes(record[topic_end:properties_start], "big", signed=True)
+        # A negative length counts as none, as in RocketMQ's own length check.
+        if properties_start + max(properties_size, 0) != len(record):
+            raise _corrupt(self.physical_offset, "the properties do not end with the record")
+        return body_start, topic_start, topic_end, properties_start
+
+    @property
+    def body(self) -> bytes:
+        """The body as stored."""
+        start, topic_start, _, _ = self.places()
+        return self.record[start : topic_start - (1 if self._head[1] == MAGIC_V1 else 2)]
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        if self._topic is None:
+            _, start, end, _ = self.places()
+            self._topic = java_text(self.record[start:end])
+        return self._topic
+
+    @property
+    def topic_bytes(self) -> bytes:
+        """The topic's name as stored."""
+        _, start, end, _ = self.places()
+        return self.record[start:end]
+
+    @property
+    def properties_text(self) -> bytes:
+        """The property text as stored."""
+        return self.record[self.places()[3] :]
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All properties, tags and keys among them."""
+        if self._properties is None:
+            self._properties = parse_properties(self.properties_text)
+        return self._properties
+
+    @property
+    def tags(self) -> str | None:
+        """The ``TAGS`` property."""
+        return self.properties.get(PROPERTY_TAGS)
+
+    @property
+    def tags_code(self) -> int:
+        """Java string hash of the tags, 0 without tags."""
+        tags = self.tags
+        return java_string_hash(tags) if tags else 0
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The words of the ``KEYS`` property."""
+        words = self.properties.get(PROPERTY_KEYS, "").split(KEY_SEPARATOR)
+        return tuple(filter(None, words))
+
+    @property
+    def unique_key(self) -> str | None:
+        """The producer's own id of the message (``UNIQ_KEY``)."""
+        return self.properties.get(PROPERTY_UNIQ_KEY)
+
+    def body_matches(self) -> bool:
+        """Whether the body matches its checksum; an empty one always does."""
+        start, topic_start, _, _ = self._places or self.places()
+        end = topic_start - (1 if self._head[1] == MAGIC_V1 else 2)
+        if start == end:
+            return True
+        crc: int = self._head[2]
+        return crc32(memoryview(self.record)[start:end]) & 0x7FFFFFFF == crc
+
+    def to_message(self) -> Message:
+        """A message to put again; position, store time and store host are the next store's."""
+        return Message(
+            topic=self.topic,
+            body=self.body,
+            queue_id=self.queue_id,
+            properties=self.properties_text,
+            flag=self.flag,
+            sys_flag=self.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6),
+            born_timestamp=self.born_timestamp,
+            born_host=self.born_host,
+            reconsume_times=self.reconsume_times,
+            prepared_transaction_offset=self.prepared_transaction_offset,
+        )
+
+
+def _corrupt(physical_offset: int | None, reason: str) -> CorruptFileError:
+    return CorruptFileError("commitlog", physical_offset or 0, reason)
+
+
+def message_at(record: bytes, physical_offset: int) -> MessageView | None:
+    """``record`` as the message at ``physical_offset``; None when it is none of that place."""
+    try:
+        view = MessageView(record, physical_offset)
+        view.places()
+    except CorruptFileError:
+        return None
+    return view if view.stated_offset == physical_offset else None

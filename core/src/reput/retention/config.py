@@ -1,0 +1,150 @@
+"""How long a store keeps its messages: the configuration section ``retention``.
+
+Nothing is removed unless somebody says so. A store that is embedded in a program, or a directory
+that was copied from RocketMQ to look at it, must not lose what is older than three days because it
+was opened; whoever runs it as RocketMQ does gives `ROCKETMQ`.
+
+Source: RocketMQ ``MessageStoreConfig``: ``fileReservedTime``, ``deleteWhen``,
+``diskMaxUsedSpaceRatio`` and the system properties ``rocketmq.broker.diskSpace…Ratio``. Different
+on purpose: by age means by the store time of a file's last message, not by the modification time of
+the file, which any copy changes; ratios are not clamped; the log can be limited by its size, too.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+from attrs.validators import ge, in_, instance_of
+
+__all__ = ["DROP", "KEEP", "ROCKETMQ", "TELL", "WAIT", "RetentionConfig", "hour_of"]
+
+WAIT: Final = "wait"
+TELL: Final = "tell"
+KEEP: Final = "keep"
+DROP: Final = "drop"
+_UTC: Final = "UTC"
+_LOCAL: Final = "local"
+_HOUR_MS: Final = 3_600_000
+
+ROCKETMQ: Final[Mapping[str, Any]] = {
+    "reserved_ms": 72 * _HOUR_MS,
+    "delete_when": "04",
+    "time_zone": _LOCAL,
+    "disk_max_ratio": 0.75,
+    "disk_force_ratio": 0.85,
+    "disk_warn_ratio": 0.90,
+}
+"""Options that make a store keep what RocketMQ keeps by default:
+``config={"retention": reput.retention.config.ROCKETMQ}``."""
+
+
+def hour_of(now: int, time_zone: str) -> int:
+    """Hour of the day, 0 to 23, at ``now`` (ms since the epoch).
+
+    Args:
+        now: the time.
+        time_zone: name of a zone as in ``Europe/Berlin``, ``UTC``, or ``local`` for the machine's.
+
+    Raises:
+        ValueError: no such zone.
+    """
+    moment = dt.datetime.fromtimestamp(now / 1_000, dt.UTC)
+    if time_zone == _UTC:
+        return moment.hour  # needs no table of zones, which a system may lack
+    if time_zone == _LOCAL:
+        return moment.astimezone().hour
+    import zoneinfo
+
+    try:
+        return moment.astimezone(zoneinfo.ZoneInfo(time_zone)).hour
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f"{time_zone!r} is no known time zone ({error})") from None
+
+
+def _hours(text: str) -> frozenset[int]:
+    return frozenset(int(part) for part in text.split(";") if part.strip())
+
+
+def _check_hours(config: object, field: attrs.Attribute[Any], value: str) -> None:
+    for part in filter(str.strip, value.split(";")):
+        if not (part.strip().isascii() and part.strip().isdigit() and int(part) < 24):
+            raise ValueError(f"hours from 0 to 23 with ; between them expected, not {value!r}")
+
+
+def _check_zone(config: object, field: attrs.Attribute[Any], value: str) -> None:
+    hour_of(0, value)
+
+
+def _check_ratio(config: object, field: attrs.Attribute[Any], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"a number from 0 to 1 expected, not {value!r}")
+    if not (math.isfinite(value) and 0 <= value <= 1):
+        raise ValueError(f"a number from 0 to 1 expected, not {value!r}")
+
+
+def _no_bool(config: object, field: attrs.Attribute[Any], value: object) -> None:
+    if isinstance(value, bool):
+        raise TypeError(f"a number expected, not {value!r}")
+
+
+_not_negative = [instance_of(int), _no_bool, ge(0)]
+_positive = [instance_of(int), _no_bool, ge(1)]
+_text = instance_of(str)
+
+
+@attrs.frozen(kw_only=True)
+class RetentionConfig:
+    """Options of the section ``retention``; by default nothing is ever removed."""
+
+    reserved_ms: int = attrs.field(default=0, validator=_not_negative)
+    """Remove log files whose last message was stored longer ago than this; 0 keeps them for ever.
+    RocketMQ: 259_200_000, which is 72 hours."""
+    delete_when: str = attrs.field(default="", validator=[_text, _check_hours])
+    """Hours of the day at which that happens, as in ``"04"`` or ``"03;15"``; empty for any."""
+    time_zone: str = attrs.field(default=_UTC, validator=[_text, _check_zone])
+    """Whose hours: a zone's as in ``"Europe/Berlin"``, or ``"local"`` for the machine's."""
+    max_bytes: int = attrs.field(default=0, validator=_not_negative)
+    """Most bytes that log files take up; the oldest go, whatever their age. 0 for no limit. At
+    least the last file stays."""
+    disk_max_ratio: float = attrs.field(default=0.0, validator=_check_ratio)
+    """Part of the disk in use from which on what is older than `reserved_ms` does not wait for its
+    hour; 0 for never."""
+    disk_force_ratio: float = attrs.field(default=0.0, validator=_check_ratio)
+    """Part of the disk in use that is kept by removing the oldest files, whatever their age."""
+    disk_warn_ratio: float = attrs.field(default=0.0, validator=_check_ratio)
+    """Part of the disk in use beyond which that happens, too, and puts are refused
+    (`reput.errors.DiskFullError`) until there is space again."""
+    held: str = attrs.field(default=WAIT, validator=in_((WAIT, TELL)))
+    """What becomes of files that a plugin still needs (its hook `reput_hold`): ``"wait"`` until it
+    does not, or remove them all the same and ``"tell"`` it."""
+    unseen: str = attrs.field(default=KEEP, validator=in_((KEEP, DROP)))
+    """What becomes of messages that a plugin which does not run has not seen: ``"keep"`` them until
+    it has, or ``"drop"`` them. What a running plugin has not seen is always kept."""
+    check_interval_ms: int = attrs.field(default=10_000, validator=_positive)
+    """Time between two looks at ages, sizes and the disk."""
+    batch_count: int = attrs.field(default=10, validator=_positive)
+    """Most files that are removed at a time in the background; more follow at once."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anything is ever removed or refused by itself."""
+        return bool(self.reserved_ms or self.max_bytes or self.watches_disk)
+
+    @property
+    def watches_disk(self) -> bool:
+        """Whether it matters how full the disk is."""
+        return bool(self.disk_max_ratio or self.disk_force_ratio or self.disk_warn_ratio)
+
+    @property
+    def wanted_ratio(self) -> float:
+        """Part of the disk in use above which files go whatever their age; 0 for none."""
+        return min(filter(None, (self.disk_force_ratio, self.disk_warn_ratio)), default=0.0)
+
+    def is_hour(self, now: int) -> bool:
+        """Whether removing by age may happen at ``now``, ms."""
+        hours = _hours(self.delete_when)
+        return not hours or hour_of(now, self.time_zone) in hours

@@ -1,0 +1,65 @@
+"""How full the disks are that a store lies on.
+
+Source: RocketMQ ``UtilAll#getDiskPartitionSpaceUsedPercent``: used of used and usable, in whole
+percents, rounded up. What only the superuser may use counts as neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from reput.files.disk import Disk
+
+__all__ = ["Space", "percent_of", "spaces_of"]
+
+
+@attrs.frozen
+class Space:
+    """One file system on which a store has files."""
+
+    path: str
+    """A directory of the store on it."""
+    used: int
+    """Bytes in use, whoever uses them."""
+    available: int
+    """Bytes that we may still use."""
+    holds_log: bool = True
+    """Whether removing files of the log makes room on it."""
+
+    @property
+    def percent(self) -> int:
+        """Part in use, in whole percents, rounded up; 0 where the system cannot tell."""
+        size = self.used + self.available
+        return -(-self.used * 100 // size) if size > 0 else 0
+
+    def excess(self, percent: int) -> int:
+        """Bytes that must go so that no more than ``percent`` are in use."""
+        return max(self.used - (self.used + self.available) * percent // 100, 0)
+
+
+def percent_of(ratio: float) -> int:
+    """A ratio of the configuration in whole percents."""
+    return round(ratio * 100)
+
+
+def spaces_of(disk: Disk, root: str, log_directory: str) -> tuple[Space, ...]:
+    """The file systems on which a store lies, that of the log first.
+
+    Each directory of a store may be a mount point or, where links are followed, a link to another
+    disk.
+    """
+    found: dict[int, Space] = {}
+    follow = disk.follows_links
+    beside = [entry.path for entry in disk.list(root) if entry.is_dir(follow_symlinks=follow)]
+    for path in (log_directory, root, *beside):
+        try:
+            device, _ = disk.identity(path)
+            if device not in found:
+                used, available = disk.usage(path)
+                found[device] = Space(path, used, available, not found)
+        except FileNotFoundError:
+            continue  # an empty store has no log yet
+    return tuple(found.values())

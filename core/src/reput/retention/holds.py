@@ -1,0 +1,258 @@
+"""Who still needs the head of the log: what plugins have not seen, and what they say they need.
+
+What a plugin has seen counts only when its files are on disk: after a crash it is given again what
+came behind that.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.dispatch.runner import RETRYING, RUNNING, STALLED
+from reput.log.progress import ProgressFile
+from reput.retention.config import DROP, WAIT
+from reput.retention.plan import Hold
+
+if TYPE_CHECKING:
+    from reput.dispatch.calls import Call
+    from reput.dispatch.members import LivePlugins
+    from reput.dispatch.runner import Dispatcher
+    from reput.log.writing.commitlog import CommitLog
+    from reput.plugin.registry import PluginSet
+    from reput.retention.config import RetentionConfig
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["LiveHolds", "RecordedHolds"]
+
+_UNSEEN = "it has not seen the messages behind"
+_STOPPED = f"it does not run (reput resume), and {_UNSEEN}"
+_NEEDED = "it needs the messages behind"
+_UNKNOWN = "it does not run, so that what it needs is not known"
+_NOT_AT_ONCE = frozenset({"reput_open", "reput_flush", "reput_hold", "reput_trim"})
+
+
+@attrs.define(eq=False)
+class LiveHolds:
+    """Asks the plugins of a store that is open for writing, and tells them."""
+
+    log: CommitLog
+    live: LivePlugins
+    wake: Callable[[], None] = lambda: None
+    """Has `settle` called soon."""
+    _answers: dict[str, int] = attrs.field(factory=dict)
+    """From where on each plugin needs the log, by what it said when it was asked last."""
+    _pending: dict[str, Call] = attrs.field(factory=dict)
+    """Calls that did not return."""
+    _told: dict[str, int] = attrs.field(factory=dict)
+    """Where the log began when a plugin was told so."""
+
+    # ------------------------------------------------------------------ asking
+
+    def ask(self, config: RetentionConfig) -> None:
+        """Call `reput_hold` of the plugins that run; holds nobody up longer than a stall."""
+        if config.held != WAIT:
+            return
+        for each, hook in self._members("reput_hold"):
+            if not self._runs(each):
+                continue  # what it said last still holds
+            # Before it is asked: what it is given from here on it may need, whatever it says.
+            reached = self.log.max_physical_offset if each.dispatch is None else each.position
+            call = self._call(each, "reput_hold", hook)
+            needed = None if call is None or not call.is_done else self._answer(each, call)
+            self._answers[each.name] = 0 if needed is None else min(needed, reached)
+
+    def _answer(self, each: Dispatcher, call: Call) -> int | None:
+        """What a plugin needs, the log's end for nothing; None where it is not known."""
+        result = call.result
+        if call.error is not None:
+            return None
+        if result is None:
+            return self.log.max_physical_offset
+        if isinstance(result, int) and not isinstance(result, bool):
+            return result
+        error = TypeError(f"reput_hold returned {result!r}; a physical offset or None expected")
+        self.live.loop.failed_outside(each, error)
+        return None
+
+    def holds(self, config: RetentionConfig, *, flushed: bool = True) -> list[Hold]:
+        """Who needs what, as far as it was asked; to be taken when nobody comes or goes.
+
+        Args:
+            config: whom to ask.
+            flushed: count what is on disk only; else as if everything were.
+        """
+        found = []
+        if flushed:
+            found.append(Hold(self.log.flushed_offset, "", "what is not on disk yet"))
+        asked = dict(self.live.plugins.implementing("reput_hold"))
+        for each in self.live.loop.dispatchers:
+            runs = self._runs(each)
+            if config.unseen == DROP and not runs and not self._is_inside(each):
+                continue
+            if each.dispatch is not None:
+                state = _UNSEEN if runs else _STOPPED
+                seen = self._seen(each) if flushed else each.position
+                found.append(Hold(seen, each.name, state))
+            if each.name in asked and config.held == WAIT:
+                reason = _NEEDED if each.name in self._answers else _UNKNOWN
+                found.append(Hold(self._answers.get(each.name, 0), each.name, reason))
+        return found
+
+    def drop(self, min_physical_offset: int) -> None:
+        """Plugins that do not run have seen, for all that follows, what is going to be removed."""
+        loop = self.live.loop
+        with loop.lock:
+            for each in loop.dispatchers:
+                if each.dispatch is not None and each.position < min_physical_offset:
+                    logger.warning(
+                        "messages dropped that a plugin has not seen plugin=%s from=%d to=%d",
+                        each.name,
+                        each.position,
+                        min_physical_offset,
+                    )
+                    each.position = min_physical_offset
+
+    def _seen(self, each: Dispatcher) -> int:
+        """Below which offset a plugin will never be given anything again."""
+        file = self.live.progress_files.get(each.name)
+        if file is None:
+            return each.position
+        # A file object of our own: the other one is used by the thread that flushes.
+        progress = ProgressFile(file.path, file.disk).load()
+        return min(each.position, 0 if progress is None else progress.physical_offset)
+
+    def _runs(self, each: Dispatcher) -> bool:
+        loop = self.live.loop
+        usable = loop.halted is None and each.state in (RUNNING, RETRYING) and not each.is_broken
+        return usable and not loop.is_waiting(each)
+
+    def _is_inside(self, each: Dispatcher) -> bool:
+        """Whether a plugin is in a call from which it may come back as if nothing had been."""
+        return each.state == STALLED or bool(self.live.calls.running(each.name))
+
+    # ------------------------------------------------------------------ telling
+
+    def tell(self) -> list[str]:
+        """Call `reput_trim` of plugins that do not know where the log begins; who was not told."""
+        low = self.log.min_physical_offset
+        untold = []
+        for each, hook in self._members("reput_trim"):
+            name = each.name
+            if not self._runs(each):
+                self._told.pop(name, None)  # it is opened anew before it goes on
+                untold.append(name)
+            elif self._told.get(name, -1) < low:
+                call = self._call(
+                    each, "reput_trim", functools.partial(hook, min_physical_offset=low)
+                )
+                with self.live.still():
+                    if not self._is_member(each):
+                        self._told.pop(name, None)  # it is opened anew should it come back
+                    elif call is None or not call.is_done or call.error is not None:
+                        untold.append(name)
+                    # Names that it removed must be off the disk before nobody tells it again.
+                    elif self.live.housekeeping.flush_plugin(each, again=True):
+                        self._told[name] = low
+                    else:
+                        untold.append(name)
+        return untold
+
+    def _members(self, hook_name: str) -> list[tuple[Dispatcher, Callable[..., Any]]]:
+        """The plugins that implement a hook; any of them may be taken away while others are asked.
+
+        The lock is not held for the calls: a plugin that hangs would keep all from coming and
+        going.
+        """
+        with self.live.still():
+            return [
+                (self.live.loop.dispatcher(name), hook)
+                for name, hook in self.live.plugins.implementing(hook_name)
+            ]
+
+    def _is_member(self, each: Dispatcher) -> bool:
+        """Whether the store still uses a plugin; with the lock."""
+        return self.live.loop.find(each.name) is each
+
+    def settle(self) -> bool:
+        """Take note of calls that came back after they were given up; whether any is still out."""
+        for name, call in list(self._pending.items()):
+            if call.is_done:
+                del self._pending[name]
+                each = self.live.loop.find(name)
+                if each is not None:
+                    self._came_back(each, call)
+        return bool(self._pending)
+
+    def _came_back(self, each: Dispatcher, call: Call) -> None:
+        self.live.loop.returned(each.name, call.hook)
+        if call.error is not None:
+            self.live.loop.failed_outside(each, call.error)
+
+    def _call(self, each: Dispatcher, hook_name: str, hook: Callable[[], Any]) -> Call | None:
+        """Call a hook; None where the plugin is still in an earlier call, or was taken away."""
+        calls, patience = self.live.calls, self.live.loop.config.stall_ms / 1_000
+        before = [call for call in calls.running(each.name) if call.hook in _NOT_AT_ONCE]
+        if not all(call.wait_while_advancing(patience) for call in before):
+            return None
+        self.settle()
+        with self.live.still():
+            # Who takes it away waits, from here on, until it has returned.
+            if not self._is_member(each):
+                return None
+            call = calls.start(each.name, hook_name, hook)
+        if not call.wait_while_advancing(patience):
+            self._pending[each.name] = call
+            self.live.loop.stalled(each, call)
+            self.wake()
+        elif call.error is not None:
+            # For good, as its files may be half of what they were: it is opened anew if resumed.
+            self.live.loop.failed_outside(each, call.error)
+        return call
+
+
+@attrs.define(eq=False)
+class RecordedHolds:
+    """What is known of the plugins of a store that is open for reading."""
+
+    log: CommitLog
+    plugins: PluginSet
+    dispatchers: Mapping[str, Dispatcher]
+
+    def holds(self, config: RetentionConfig) -> list[Hold]:
+        """Who needs what, by what the last writer has recorded and plugins can tell from files."""
+        found = []
+        asked = dict(self.plugins.implementing("reput_hold"))
+        for name, each in self.dispatchers.items():
+            runs = self._will_run(each)
+            if config.unseen == DROP and not runs:
+                continue
+            if each.dispatch is not None:
+                found.append(Hold(each.position, name, _UNSEEN if runs else _STOPPED))
+            if name in asked and config.held == WAIT:
+                found += _asked(name, each, asked[name])
+        return found
+
+    def _will_run(self, each: Dispatcher) -> bool:
+        """Whether the next writer gives it messages: nobody asked that it should not."""
+        needed = [self.dispatchers.get(name) for name in each.requires]
+        return each.state == RUNNING and all(
+            other is None or other.state == RUNNING for other in needed
+        )
+
+
+def _asked(name: str, each: Dispatcher, hook: Callable[[], Any]) -> list[Hold]:
+    if each.is_broken:
+        return [Hold(0, name, _UNKNOWN)]
+    try:
+        needed = hook()
+    except Exception as error:  # whatever a plugin raises; nothing is removed here
+        return [Hold(0, name, f"what it needs is not known: {error!r}")]
+    if needed is None:
+        return []
+    return [Hold(needed if isinstance(needed, int) else 0, name, _NEEDED)]

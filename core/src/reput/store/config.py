@@ -1,0 +1,121 @@
+"""What a store is opened with: what the caller says, on top of what the store remembers."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.errors import ConfigError, CorruptFileError, PluginError
+from reput.log.config import CommitLogConfig
+from reput.plugin.base import Plugin
+from reput.plugin.registry import CORE_SECTIONS, default_plugins, plugin_name
+from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
+from reput.store.arguments import path_argument
+
+if TYPE_CHECKING:
+    from reput.dispatch.records.manifest import Manifest
+    from reput.files.mapped import MappedFileQueue
+
+    Sections = Mapping[str, Mapping[str, Any]]
+
+__all__ = [
+    "DISPATCH_SECTION",
+    "LOG_SECTION",
+    "RETENTION_SECTION",
+    "decide",
+    "read_sections",
+    "with_file_size",
+]
+
+LOG_SECTION: Final = "commitlog"
+DISPATCH_SECTION: Final = "dispatch"
+RETENTION_SECTION: Final = "retention"
+
+
+def read_sections(
+    config: Mapping[str, Mapping[str, Any]] | str | os.PathLike[str] | None,
+) -> Sections:
+    """Configuration sections of a mapping, or of a TOML file.
+
+    Raises:
+        ConfigError: no file, or no TOML.
+        TypeError: neither a mapping nor a path.
+    """
+    if config is None:
+        return {}
+    if isinstance(config, Mapping):
+        return config
+    path = path_argument("config", config)
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(path, "(file)", str(error)) from error
+
+
+def decide(
+    manifest: Manifest | None,
+    wanted: Iterable[str | Plugin] | None,
+    given: Mapping[str, Mapping[str, Any]],
+    forget: frozenset[str],
+    writable: bool,
+) -> tuple[list[str | Plugin], Mapping[str, Mapping[str, Any]]]:
+    """Plugins and configuration sections of a store.
+
+    Raises:
+        PluginError: a writer leaves out a plugin that the store uses.
+        ConfigError: a section that is no table.
+    """
+    remembered = [] if manifest is None else [n for n in manifest.plugins if n not in forget]
+    if wanted is None:
+        names: list[str | Plugin] = list(default_plugins() if manifest is None else remembered)
+    else:
+        names = list(wanted)
+        have = {item if isinstance(item, str) else plugin_name(item) for item in names}
+        left_out = sorted(set(remembered) - have)
+        if left_out and writable:
+            raise PluginError(
+                left_out[0],
+                "the store uses it, and its files would fall behind without it; add it to "
+                f"plugins, or give it up with forget={left_out!r}",
+            )
+    sections: dict[str, dict[str, Any]] = {}
+    active = {item if isinstance(item, str) else plugin_name(item) for item in names}
+    for name, options in (manifest.config if manifest is not None else {}).items():
+        if name in CORE_SECTIONS or name in active:
+            sections[name] = dict(options)
+    for name, options in given.items():
+        if not isinstance(options, Mapping):
+            raise ConfigError(name, "(section)", f"a table of options expected, not {options!r}")
+        sections[name] = {**sections.get(name, {}), **options}
+    return names, sections
+
+
+def with_file_size(
+    config: CommitLogConfig, files: MappedFileQueue, given: Mapping[str, Mapping[str, Any]]
+) -> CommitLogConfig:
+    """``config`` with the size that the log's files have; of a new store, the other way round.
+
+    Raises:
+        ConfigError: an option that contradicts the files.
+        CorruptFileError: files too short to be a log's.
+    """
+    if not files.bases:
+        files.file_size = config.file_size
+        return config
+    found = files.file_size
+    if found < RECORD_MIN_SIZE + BLANK_MIN_SIZE:
+        path = files.path(files.bases[0])
+        raise CorruptFileError(path, found, "the file is too short to be part of a log")
+    asked = given.get(LOG_SECTION, {}).get("file_size", found)
+    if asked != found:
+        raise ConfigError(
+            LOG_SECTION,
+            "file_size",
+            f"the store's files have {found} bytes; leave the option out, or give that size",
+        )
+    return attrs.evolve(config, file_size=found)

@@ -1,0 +1,100 @@
+"""What an open store is in the child of a process that forked: something to close, and no more.
+
+The child has the parent's files open, maps of them, and locks in the state that they had in some
+thread that does not exist in the child. A put would write into the parent's log, a flush would wait
+for ever. So in the child every use of a store is an error, and closing it does nothing: what it
+holds goes with the process.
+
+This runs between two byte codes of whoever forked, and so takes no lock and calls nothing of the
+store: the object gets another class.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from reput.errors import ForkedStoreError
+
+if TYPE_CHECKING:
+    from reput.files.disk import Disk
+
+__all__ = ["guard", "guard_disk", "is_forked"]
+
+_HARMLESS: Final = frozenset({"close", "closed", "_forked"})
+
+_forked_classes: dict[type, type] = {}
+_guarded: weakref.WeakKeyDictionary[Any, tuple[str, int]] = weakref.WeakKeyDictionary()
+_disks: weakref.WeakSet[Disk] = weakref.WeakSet()
+
+
+def guard(opened: object, root: str) -> None:
+    """Make ``opened``, a part of the store in ``root``, unusable in children that are forked.
+
+    Args:
+        opened: an object of a class without slots.
+        root: the store's directory, for the error's text.
+    """
+    _forked_class(type(opened))
+    _guarded[opened] = root, os.getpid()
+
+
+def guard_disk(disk: Disk) -> None:
+    """Have ``disk``, which is bound to one store, change nothing in children that are forked."""
+    _disks.add(disk)
+
+
+def is_forked(opened: object) -> bool:
+    """Whether ``opened`` is guarded, and this process is a child that has it from its parent."""
+    return isinstance(opened, _Forked)
+
+
+class _Forked:
+    """Stands before the class of an object that a parent opened."""
+
+    closed = True
+    _forked: tuple[str, int]
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _HARMLESS or (name.startswith("__") and name.endswith("__")):
+            return object.__getattribute__(self, name)
+        return _Forked._refuse(self)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Do nothing: what is open is the parent's."""
+
+    def __enter__(self) -> NoReturn:
+        _Forked._refuse(self)
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        root, process = self._forked
+        return f"<Store {root!r} of process {process}, of no use in its forked child>"
+
+    def _refuse(self) -> NoReturn:
+        root, process = self._forked
+        raise ForkedStoreError(root, process, os.getpid())
+
+
+def _forked_class(opened: type) -> type:
+    found = _forked_classes.get(opened)
+    if found is None:
+        found = _forked_classes[opened] = type(f"Forked{opened.__name__}", (_Forked, opened), {})
+    return found
+
+
+def _in_child() -> None:
+    for opened, about in list(_guarded.items()):
+        opened.__dict__["_forked"] = about
+        opened.__class__ = _forked_class(type(opened))
+    _guarded.clear()
+    for disk in list(_disks):
+        disk.shut("a parent process opened the store, and this is its forked child")
+    _disks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

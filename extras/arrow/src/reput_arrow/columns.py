@@ -1,0 +1,282 @@
+"""Arrow to `reput.Columns`: what `to_arrow` gives, a put takes back.
+
+    columns = columns_of(batch)  # topic, body, and whichever other columns there are
+    store.put_many(columns)
+
+No loop over rows but those that `Columns` itself makes: numbers are handed on as arrays, bodies and
+property texts as ``(offsets, data)``, topics by their distinct names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from reput.errors import MessageIllegalError
+from reput.record import Columns, pack_host
+from reput.record.layout import BORN_HOST_V6, STORE_HOST_V6
+from reput_arrow.propertytexts import property_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+__all__ = ["INPUT_COLUMNS", "InputColumn", "check_schema", "columns_of", "hosts_of", "times_of"]
+
+_HOST_BITS: Final = BORN_HOST_V6 | STORE_HOST_V6
+_PER_MS: Final = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
+_TIME_MAX: Final = (1 << 63) // 1_000 - 1
+_PORT_MAX: Final = 65_535
+
+
+@attrs.frozen
+class InputColumn:
+    """One column that may come in."""
+
+    name: str
+    kind: str
+    """``text``, ``bytes``, ``number``, ``time``, ``words``, ``texts by name`` or ``any``."""
+    use: str
+    """``needed``; ``taken``, where it is there; ``placed``, taken only by who writes whole files;
+    ``derived``, passed over: the record gets its own."""
+    about: str
+
+
+INPUT_COLUMNS: Final = tuple(
+    InputColumn(*each)
+    for each in [
+        ("topic", "text", "needed", "the topic; never null"),
+        ("body", "bytes", "needed", "the body, text as UTF-8; never null"),
+        ("queue_id", "number", "taken", "the queue of the topic; null is 0"),
+        ("tags", "text", "taken", "the property TAGS; null for none"),
+        ("keys", "words", "taken", "the property KEYS: a list of words, or one text of them"),
+        ("uniq_key", "text", "taken", "the property UNIQ_KEY; null for none"),
+        ("properties", "texts by name", "taken", "further properties; null values are left out"),
+        ("flag", "number", "taken", "32 bits of the application's; null is 0"),
+        ("sys_flag", "number", "taken", "as read, but for kinds of hosts; null is 0"),
+        ("born_timestamp", "time", "taken", "null is the store time"),
+        ("reconsume_times", "number", "taken", "null is 0"),
+        ("prepared_transaction_offset", "number", "taken", "as given; null is 0"),
+        ("born_host", "text", "placed", "address:port, [address]:port for IPv6; null for own"),
+        ("store_timestamp", "time", "placed", "null is now"),
+        ("store_host", "text", "placed", "as born_host"),
+        ("queue_offset", "any", "derived", "it is the next one of the queue"),
+        ("physical_offset", "any", "derived", "it is where the record comes to stand"),
+        ("size", "any", "derived", ""),
+        ("tags_code", "any", "derived", ""),
+        ("body_crc", "any", "derived", ""),
+        ("msg_id", "any", "derived", ""),
+    ]
+)
+"""Every column that may come in; all of `reput_arrow.COLUMNS` are among them."""
+
+_NUMBERS: Final = ("queue_id", "flag", "reconsume_times", "prepared_transaction_offset")
+
+
+def check_schema(schema: pa.Schema, others: Collection[str] = ()) -> None:
+    """Refuse a schema that is not one of messages.
+
+    Args:
+        schema: of the batches to come.
+        others: names of further columns, which are passed over.
+
+    Raises:
+        ValueError: a column that is not known, is missing, is there twice, or has a type that
+            cannot be taken; the text lists the columns there may be.
+    """
+    known = {column.name: column for column in INPUT_COLUMNS}
+    for name in schema.names:
+        if name not in known and name not in others:
+            raise ValueError(f"column {name!r} is none of a message; there are: {_listed(known)}")
+        if len(schema.get_all_field_indices(name)) > 1:
+            raise ValueError(f"column {name!r} is there twice")
+    for column in INPUT_COLUMNS:
+        place = schema.get_field_index(column.name)
+        if place < 0 and column.use == "needed":
+            raise ValueError(f"no column {column.name!r}; there may be: {_listed(known)}")
+        if place >= 0 and not _FITS[column.kind](schema.field(place).type):
+            kind = schema.field(place).type
+            raise ValueError(f"column {column.name!r} has type {kind}; {column.kind} expected")
+
+
+def columns_of(batch: pa.RecordBatch, others: Collection[str] = ()) -> Columns:
+    """The messages of a batch, to be put.
+
+    A column ``tags``, ``keys`` or ``uniq_key`` decides for the property of its name, also where it
+    is null; what ``properties`` says of that one does not count.
+
+    Args:
+        batch: columns of `INPUT_COLUMNS`, in any order. Those that only whole files can take over
+            (hosts, store times), and those that each record gets of its own, are passed over.
+        others: names of further columns, which are passed over.
+
+    Raises:
+        ValueError: as of `check_schema`.
+        MessageIllegalError: a null where there must be a value, or a value that a message cannot
+            have; the text names column and row.
+    """
+    check_schema(batch.schema, others)
+    if batch.num_rows == 0:
+        return Columns(topic=[], body=[])
+    numbers: dict[str, Any] = {
+        name: _numbers(batch, name) for name in _NUMBERS if name in batch.schema.names
+    }
+    if "sys_flag" in batch.schema.names:
+        # Which hosts a record has, its own store says.
+        numbers["sys_flag"] = _numbers(batch, "sys_flag") & ~_HOST_BITS
+    return Columns(
+        topic=_topics(batch.column("topic")),
+        body=_bodies(batch.column("body")),
+        properties=property_texts(batch),
+        born_timestamp=_births(batch),
+        **numbers,
+    )
+
+
+def times_of(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+    """The times of a column as int64 ms, null where they are; None without the column.
+
+    Raises:
+        MessageIllegalError: a time that milliseconds cannot hold.
+    """
+    if name not in batch.schema.names:
+        return None
+    column = batch.column(name)
+    mask = column.is_null().to_numpy(zero_copy_only=False)
+    if not kinds.is_timestamp(column.type):
+        return pa.array(_numbers(batch, name), mask=mask)
+    times, parts = _PER_MS[column.type.unit]
+    values = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    if times > 1 and len(values) and int(np.abs(values).max()) > _TIME_MAX:
+        raise _refusal(name, np.abs(values) > _TIME_MAX, "a time that fits into milliseconds")
+    return pa.array(values * times // parts, mask=mask)
+
+
+def hosts_of(batch: pa.RecordBatch, name: str) -> tuple[list[bytes], npt.NDArray[np.int64]] | None:
+    """The hosts of a column; None without the column.
+
+    Returns:
+        The distinct hosts, packed as records have them, and ``(n,)`` the number of each row's
+        among them, -1 where it is null.
+
+    Raises:
+        MessageIllegalError: a text that is no host.
+    """
+    if name not in batch.schema.names:
+        return None
+    encoded = batch.column(name).cast(pa.string()).dictionary_encode()
+    packed = [_packed(name, text) for text in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.cast(pa.int64()).fill_null(-1)
+    return packed, codes.to_numpy(zero_copy_only=False)
+
+
+# --------------------------------------------------------------------------- one column each
+
+
+def _topics(column: pa.Array) -> str | list[str]:
+    _refuse_null("topic", column)
+    encoded = column.cast(pa.string()).dictionary_encode()
+    try:
+        names = encoded.dictionary.to_pylist()
+    except UnicodeDecodeError as error:
+        raise MessageIllegalError("topic", None, None, f"not UTF-8: {error}") from None
+    if len(names) == 1:
+        return str(names[0])
+    return list(map(names.__getitem__, encoded.indices.to_numpy(zero_copy_only=False).tolist()))
+
+
+def _bodies(column: pa.Array) -> tuple[npt.NDArray[np.integer[Any]], bytes]:
+    _refuse_null("body", column)
+    if not kinds.is_binary(column.type):
+        column = column.cast(pa.binary())
+    _, borders, data = column.buffers()
+    offsets = np.frombuffer(borders, np.int32, len(column) + 1, column.offset * 4)
+    first, end = int(offsets[0]), int(offsets[-1])
+    # Only the bytes of these rows: a slice of a large batch has all of the batch behind it.
+    return offsets - first, b"" if data is None else data.slice(first, end - first).to_pybytes()
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
+    try:
+        column = batch.column(name).cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise MessageIllegalError(name, None, None, str(error)) from None
+    if column.null_count:
+        column = column.fill_null(0)
+    found: npt.NDArray[np.int64] = column.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _births(batch: pa.RecordBatch) -> Any:
+    times = times_of(batch, "born_timestamp")
+    if times is None or times.null_count == len(times):
+        return None
+    # A list is how `Columns` takes some that are missing.
+    return times.to_pylist() if times.null_count else times.to_numpy(zero_copy_only=False)
+
+
+def _packed(name: str, text: str) -> bytes:
+    address, _, port = text.rpartition(":")
+    if address.startswith("[") and address.endswith("]"):
+        address = address[1:-1]
+    if not (port.isascii() and port.isdigit() and len(port) <= len(str(_PORT_MAX))):
+        raise MessageIllegalError(name, text, None, "address:port expected, or [address]:port")
+    return pack_host(address, int(port))
+
+
+def _refuse_null(name: str, column: pa.Array) -> None:
+    if column.null_count:
+        nulls = column.is_null().to_numpy(zero_copy_only=False)
+        raise _refusal(name, nulls, "a value, not null")
+
+
+def _refusal(name: str, wrong: npt.NDArray[np.bool_], expected: str) -> MessageIllegalError:
+    return MessageIllegalError(name, None, None, f"row {int(wrong.argmax())}: {expected} expected")
+
+
+# --------------------------------------------------------------------------- types
+
+
+def _listed(known: dict[str, InputColumn]) -> str:
+    return ", ".join(known)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if kinds.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_null(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    is_binary = kinds.is_binary(kind) or kinds.is_large_binary(kind)
+    return bool(is_binary or kinds.is_fixed_size_binary(kind) or _is_text(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(kinds.is_integer(kind) or kinds.is_null(kind))
+
+
+def _is_words(kind: pa.DataType) -> bool:
+    is_list = kinds.is_list(kind) or kinds.is_large_list(kind)
+    return _is_text(kind.value_type if is_list else kind)
+
+
+def _is_texts_by_name(kind: pa.DataType) -> bool:
+    return bool(kinds.is_map(kind)) and _is_text(kind.key_type) and _is_text(kind.item_type)
+
+
+_FITS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
+    "text": _is_text,
+    "bytes": _is_bytes,
+    "number": _is_number,
+    "time": lambda kind: bool(kinds.is_timestamp(kind)) or _is_number(kind),
+    "words": _is_words,
+    "texts by name": _is_texts_by_name,
+    "any": lambda kind: True,
+}

@@ -1,0 +1,194 @@
+"""Encoded property texts from Arrow columns: the inverse of `reput_arrow.entries`.
+
+Every property of every row is an entry: its row, its name, its value. The entries are brought into
+the order of their rows and joined to one run of bytes, of which each row's text is a part.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from reput.errors import MessageIllegalError
+from reput.record.layout import (
+    KEY_SEPARATOR,
+    NAME_END,
+    PROPERTY_CRC,
+    PROPERTY_KEYS,
+    PROPERTY_TAGS,
+    PROPERTY_UNIQ_KEY,
+    VALUE_END,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["property_texts"]
+
+_NAME_END, _VALUE_END = chr(NAME_END), chr(VALUE_END)
+_COLUMNS: Final = (
+    ("keys", PROPERTY_KEYS),
+    ("tags", PROPERTY_TAGS),
+    ("uniq_key", PROPERTY_UNIQ_KEY),
+)
+
+
+@attrs.define(eq=False)
+class _Entries:
+    """Properties of many rows."""
+
+    rows: npt.NDArray[np.int64]
+    names: pa.StringArray
+    values: pa.StringArray
+
+    def only(self, wanted: npt.NDArray[np.bool_]) -> _Entries:
+        if wanted.all():
+            return self
+        mask = pa.array(wanted)
+        return _Entries(self.rows[wanted], self.names.filter(mask), self.values.filter(mask))
+
+
+def property_texts(
+    batch: pa.RecordBatch,
+) -> tuple[npt.NDArray[np.int64], bytes] | None:
+    """``(offsets, data)`` of the rows' property texts; None where no column says anything of them.
+
+    Raises:
+        MessageIllegalError: a name or value that would be read back as something else.
+    """
+    given = set(batch.schema.names)
+    if not given & {"properties", *(name for name, _ in _COLUMNS)}:
+        return None
+    parts: list[_Entries] = []
+    further = _of_map(batch.column("properties")) if "properties" in given else None
+    for column, name in _COLUMNS:
+        if column in given:
+            texts = _joined_words(batch.column(column)) if column == "keys" else None
+            texts = batch.column(column).cast(pa.string()) if texts is None else texts
+            if further is not None:
+                texts, further = _in_place(further, name, texts)
+            rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
+            if len(rows):
+                names = pa.repeat(pa.scalar(name), len(rows))
+                parts.append(_Entries(rows, names, texts.drop_null()))
+    if further is not None:
+        parts.append(further)
+    return _joined(_ordered(parts), batch.num_rows)
+
+
+def _of_map(column: pa.MapArray) -> _Entries:
+    """All entries of a column of maps, but the checksum that belongs to another record."""
+    offsets = column.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    rows = np.repeat(np.arange(len(column)), np.diff(offsets))
+    names = column.keys.slice(first, count).cast(pa.string())
+    values = column.items.slice(first, count).cast(pa.string())
+    wanted = values.is_valid().to_numpy(zero_copy_only=False)
+    if column.null_count:
+        wanted = wanted & column.is_valid().to_numpy(zero_copy_only=False)[rows]
+    return _Entries(rows, names, values).only(wanted & ~_are(names, PROPERTY_CRC))
+
+
+def _are(names: pa.StringArray, name: str) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = pc.equal(names, name).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _in_place(further: _Entries, name: str, texts: pa.StringArray) -> tuple[Any, _Entries]:
+    """Put a column's texts where the maps have that property; what is left of the column."""
+    hits = _are(further.names, name)
+    if not hits.any():
+        return texts, further
+    given = texts.take(pa.array(further.rows))
+    if name == PROPERTY_KEYS:
+        # Words are the same with other spaces between them, or none: then the text is as it was.
+        same = pc.equal(_words_of(further.values), pc.fill_null(given, ""))
+        given = pc.if_else(same, further.values, given)
+    values = pc.if_else(pa.array(hits), given, further.values)
+    placed = np.zeros(len(texts), bool)
+    placed[further.rows[hits]] = True
+    replaced = _Entries(further.rows, further.names, values)
+    left = pc.if_else(pa.array(placed), pa.scalar(None, pa.string()), texts)
+    return left, replaced.only(values.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _words_of(texts: pa.StringArray) -> pa.StringArray:
+    words = pc.split_pattern_regex(pc.utf8_trim(texts, KEY_SEPARATOR), f"{KEY_SEPARATOR}+")
+    return pc.binary_join(words, KEY_SEPARATOR)
+
+
+def _joined_words(column: pa.Array) -> pa.StringArray | None:
+    """The words of each row with spaces between them, null without any; None for a plain text."""
+    if not (kinds.is_list(column.type) or kinds.is_large_list(column.type)):
+        texts = column.cast(pa.string())
+        return pc.if_else(pc.equal(pc.binary_length(texts), 0), pa.scalar(None, texts.type), texts)
+    offsets = column.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    rows = np.repeat(np.arange(len(column)), np.diff(offsets))
+    words = column.values.slice(first, count).cast(pa.string())
+    wanted = words.is_valid().to_numpy(zero_copy_only=False)
+    if column.null_count:
+        wanted = wanted & column.is_valid().to_numpy(zero_copy_only=False)[rows]
+    rows, words = rows[wanted], words.filter(pa.array(wanted))
+    spaced = pc.match_substring(words, " ").to_numpy(zero_copy_only=False)
+    if spaced.any():
+        row, word = int(rows[spaced][0]), words[int(spaced.argmax())].as_py()
+        raise MessageIllegalError("keys", word, None, f"row {row}: a space inside a key splits it")
+    borders = np.zeros(len(column) + 1, np.int32)
+    np.cumsum(np.bincount(rows, minlength=len(column)), out=borders[1:])
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(borders), words), " ")
+    return pc.if_else(pc.equal(pc.binary_length(joined), 0), pa.scalar(None, pa.string()), joined)
+
+
+def _ordered(parts: list[_Entries]) -> _Entries:
+    """All entries in the order of their rows; those of a row in the order of the parts."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = np.concatenate([np.zeros(0, np.int64), *(part.rows for part in parts)])
+    order = np.argsort(rows, kind="stable")
+    empty = [pa.array([], pa.string())]
+    names = pa.concat_arrays([part.names for part in parts] or empty)
+    values = pa.concat_arrays([part.values for part in parts] or empty)
+    return _Entries(rows[order], names.take(pa.array(order)), values.take(pa.array(order)))
+
+
+def _joined(entries: _Entries, row_count: int) -> tuple[npt.NDArray[np.int64], bytes]:
+    _check_names(entries)
+    pairs = pc.binary_join_element_wise(entries.names, entries.values, _NAME_END)
+    texts = pc.binary_join_element_wise(pairs, "", _VALUE_END)
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise MessageIllegalError("properties", None, None, str(error)) from None
+    borders = np.zeros(row_count + 1, np.int64)
+    np.cumsum(np.bincount(entries.rows, minlength=row_count), out=borders[1:])
+    if len(texts) == 0:
+        return borders, b""
+    _, offsets, data = texts.buffers()
+    places = np.frombuffer(offsets, np.int32, len(texts) + 1, texts.offset * 4).astype(np.int64)
+    joined = b"" if data is None else data.slice(0, int(places[-1])).to_pybytes()
+    # Names were checked, so that more ends than entries are in values.
+    if joined.count(_VALUE_END.encode()) != len(texts):
+        wrong = pc.match_substring(entries.values, _VALUE_END).to_numpy(zero_copy_only=False)
+        row, name = int(entries.rows[wrong][0]), entries.names[int(wrong.argmax())].as_py()
+        raise MessageIllegalError(
+            name, None, None, f"row {row}: the character 0x02 separates properties"
+        )
+    return places[borders], joined
+
+
+def _check_names(entries: _Entries) -> None:
+    """Refuse names that cannot be any; a column has few that are distinct."""
+    encoded = entries.names.dictionary_encode()
+    for number, name in enumerate(encoded.dictionary.to_pylist()):
+        if not name or _NAME_END in name or _VALUE_END in name:
+            codes = encoded.indices.to_numpy(zero_copy_only=False)
+            row = int(entries.rows[int((codes == number).argmax())])
+            raise MessageIllegalError(
+                "properties", name, None, f"row {row}: a name without 0x01 and 0x02 expected"
+            )

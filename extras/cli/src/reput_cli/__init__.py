@@ -1,0 +1,33 @@
+"""The command line: ``reput``.
+
+One module per command, and one per thing that they share. Nothing but click is imported before it
+is needed, so that ``reput --help`` answers at once. Commands that plugins add may use `output`,
+`progress`, `opening`, `failures` and `exitcodes` as ours do.
+"""
+
+from __future__ import annotations
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run ``reput``; the entry point of the distribution."""
+    import sys
+    from importlib.util import find_spec
+
+    from reput_cli.streams import use_standard_streams
+
+    use_standard_streams()  # before the first file is opened
+
+    # Looked for, not imported: rich takes longer than everything that --help needs.
+    if any(find_spec(name) is None for name in ("click", "rich")):
+        from reput_cli.exitcodes import ExitCode
+
+        sys.stderr.write(
+            "reput: the command line needs click and rich; "
+            'install them with: pip install "reput[cli]"\n'
+        )
+        sys.exit(ExitCode.UNAVAILABLE)
+    from reput_cli.root import reput
+
+    reput(prog_name="reput")

@@ -1,0 +1,91 @@
+"""Counts a log's messages by topic and queue, by reading all of it; needs no plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import attrs
+import numpy as np
+
+from reput.log import DamageCollector
+from reput.plugin import QueueInfo
+from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput.log import Damage
+    from reput.record import DispatchBatch
+
+__all__ = ["Census", "CountedQueue", "census"]
+
+
+@attrs.frozen
+class CountedQueue(QueueInfo):
+    """One queue, its messages counted one by one."""
+
+    counted: int = 0
+    """Messages that can be read."""
+
+    @property
+    def message_count(self) -> int:
+        """Messages that can be read; not those that are lost between the two offsets."""
+        return self.counted
+
+
+class Census(NamedTuple):
+    """What a log holds."""
+
+    queues: list[CountedQueue]
+    """By topic and queue id; offsets and times as the records tell them."""
+    message_count: int
+    """Records that can be read, those in no queue (prepared, rolled back) among them."""
+    damages: list[Damage]
+    """All that is no sound record, in the order of the log."""
+
+
+def census(store: Store, on_progress: Callable[[int, int], None]) -> Census:
+    """Read the log from end to end and verify every checksum.
+
+    Args:
+        store: whose log.
+        on_progress: called with bytes done and bytes in all.
+    """
+    first, last = store.log.min_physical_offset, store.log.max_physical_offset
+    queues: dict[tuple[str, int], CountedQueue] = {}
+    count, damaged = 0, DamageCollector(store.log)
+    for batch in store.scan(first, last, check_crc=True):
+        count += len(batch)
+        _count(batch, queues)
+        damaged.add(batch)
+        on_progress(batch.end_offset - first, last - first)
+    damaged.add_end(store.recovery.finding)
+    return Census([queues[key] for key in sorted(queues)], count, damaged.damages)
+
+
+def _count(batch: DispatchBatch, queues: dict[tuple[str, int], CountedQueue]) -> None:
+    transaction = batch.sys_flag & TRANSACTION_MASK
+    rows = np.flatnonzero((transaction == 0) | (transaction == TRANSACTION_COMMIT))
+    # One number for each (topic, queue id): rows of a queue then are one run.
+    group = (batch.topic_code[rows].astype(np.int64) << 32) + batch.queue_id[rows]
+    order = np.argsort(group, kind="stable")
+    names, starts, counts = np.unique(group[order], return_index=True, return_counts=True)
+    offsets = batch.queue_offset[rows][order]
+    times = batch.store_timestamp[rows][order]
+    for name, count, low, high, time in zip(
+        names.tolist(),
+        counts.tolist(),
+        np.minimum.reduceat(offsets, starts).tolist() if len(starts) else [],
+        np.maximum.reduceat(offsets, starts).tolist() if len(starts) else [],
+        np.maximum.reduceat(times, starts).tolist() if len(starts) else [],
+        strict=True,
+    ):
+        key = batch.topics[name >> 32], name & 0xFFFFFFFF
+        known = queues.get(key)
+        queues[key] = CountedQueue(
+            *key,
+            low if known is None else min(low, known.min_queue_offset),
+            max(high + 1, 0 if known is None else known.max_queue_offset),
+            max(time, 0 if known is None else known.last_update_timestamp or 0),
+            count + (0 if known is None else known.counted),
+        )

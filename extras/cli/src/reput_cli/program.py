@@ -1,0 +1,25 @@
+"""How to call ``reput`` again from the shell that called it now."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+
+__all__ = ["program"]
+
+
+def program() -> str:
+    """What to type in front of a command's name: ``reput``, or the way to it that was used."""
+    called = sys.argv[0]
+    name = os.path.basename(called)
+    if name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m reput_cli"
+    # Out of a virtual environment that is not active the bare name would not be found.
+    found = shutil.which("reput")
+    if name != "reput" or not os.path.exists(called):
+        return "reput"
+    if found is not None and os.path.samefile(found, called):
+        return "reput"
+    return shlex.quote(min(os.path.relpath(called), os.path.abspath(called), key=len))

@@ -1,0 +1,62 @@
+"""Reads that part of the log in which messages of some time may stand.
+
+A log is in the order of storing, and store times ascend with it, but for clocks that were put back.
+So the files say where to begin by the time of their first message, and what comes later than the
+last time that is wanted ends the reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput.log import LogReader
+    from reput.record import DispatchBatch
+
+__all__ = ["batches_between", "first_offset_since"]
+
+CLOCK_SLACK_MS: Final = 60_000
+"""By how much a clock may be put back without a message being missed."""
+
+
+def first_offset_since(log: LogReader, begin: int) -> int:
+    """Where the newest log file starts behind which no message stored from ``begin`` on is missed.
+
+    Args:
+        log: of the store.
+        begin: ms.
+    """
+    first, size = log.min_physical_offset, log.file_size
+    if begin < CLOCK_SLACK_MS:
+        return first
+    start = (log.max_physical_offset - 1) // size * size
+    # From the newest file back: what is asked for is mostly of late, and files are few.
+    while start > first:
+        timestamp = log.store_timestamp_at(start)
+        if 0 <= timestamp <= begin - CLOCK_SLACK_MS:
+            return start
+        start -= size
+    return first
+
+
+def batches_between(
+    store: Store, start: int, begin: int | None, end: int | None
+) -> Iterator[DispatchBatch]:
+    """Batches over the log from ``start`` on that may hold messages of these times.
+
+    Args:
+        store: an open store.
+        start: physical offset of a record or of a file.
+        begin: store time of the oldest message wanted, ms; None for all.
+        end: store time of the newest one, ms; None for all.
+    """
+    if begin is not None:
+        start = max(start, first_offset_since(store.log, begin))
+    for batch in store.scan(start, None):
+        yield batch
+        if end is not None and len(batch):
+            earliest = int(batch.store_timestamp.min())
+            if earliest > end + CLOCK_SLACK_MS:
+                return

@@ -1,0 +1,426 @@
+"""Leads a rebuild from the store's lock to the exchange of files, whichever engine runs its tasks.
+
+Two rounds of tasks: first every split is read for the plugins that are built in parts, while those
+that are built in order have a process each; then what the plugins have planned is built, beside
+those of which the first round has shown that they cannot be built in parts after all.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.dispatch.records.manifest import Manifest
+from reput.errors import (
+    EXPECTED,
+    CorruptFileError,
+    PluginError,
+    StoreLockedError,
+    StoreNotFoundError,
+    UnsafePathError,
+)
+from reput.files import OWN_DIRECTORY, Disk, system_clock
+from reput.log import SPLIT_SIZE, QueueFloors, plan_splits
+from reput.plugin import Comparison, Difference, NotSplittableError, PluginSet, StoreContext
+from reput.store.config import decide
+from reput.store.lock import StoreLock
+from reput_rebuild.compare import compare
+from reput_rebuild.publish import publish, staging_directory
+from reput_rebuild.tasks import (
+    BuildTask,
+    Ordered,
+    OrderTask,
+    Scanned,
+    ScanTask,
+    parts_directory,
+    run_task,
+)
+from reput_rebuild.worker import Job, Worker
+
+if TYPE_CHECKING:
+    from reput.log import CommitLogReader
+    from reput.plugin import ShardBuilder
+    from reput_rebuild.engine import Engine
+
+__all__ = ["Rebuilt", "run_rebuild"]
+
+logger = logging.getLogger(__name__)
+
+_SPLITS_PER_JOB = 3  # so that a slow split at the end keeps one core waiting, not all
+_SPLIT_MIN = 1 << 20
+
+
+@attrs.frozen
+class Rebuilt:
+    """How one plugin's files were built."""
+
+    plugin: str
+    message_count: int
+    size: int
+    """Bytes of the log."""
+    split_count: int
+    """Splits that were read side by side; 1 when it was built in one piece."""
+    seconds: float
+    reason: str | None = None
+    """Why it was built in one piece, where it could not be otherwise."""
+    differences: tuple[Difference, ...] | None = None
+    """Where the files that are there are others, when that was all that was asked; else None."""
+    not_compared: tuple[str, ...] = ()
+    """What of the files that are there does not follow from the log, each with the reason."""
+    assumed: tuple[str, ...] = ()
+    """What had to be assumed, as neither the store nor the caller says it."""
+
+
+def run_rebuild(
+    path: str | os.PathLike[str],
+    plugins: Sequence[str],
+    engine: Engine,
+    *,
+    split_size: int = SPLIT_SIZE,
+    progress: Callable[[int, int], None] | None = None,
+    check: bool = False,
+    disk: Disk | None = None,
+    follow_links: bool = False,
+    config: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Rebuilt]:
+    """Build files of plugins anew; see `reput_rebuild.local.rebuild`.
+
+    Args:
+        path: the store's directory, the same for all who run tasks.
+        plugins: names; all that derive files and keep nothing else when empty.
+        engine: runs the tasks.
+        split_size: bytes of the log that a task reads, about.
+        progress: called with bytes done and bytes in all; both may grow.
+        check: compare what is built with the files that are there, and change nothing.
+        disk: file operations of this process.
+        follow_links: as for `reput.open`.
+        config: options of plugins, by section.
+    """
+    root = os.path.abspath(os.fspath(path))
+    disk = (disk or Disk()).at(root, follow_links=follow_links)
+    if not disk.exists(os.path.join(root, "commitlog")):
+        raise StoreNotFoundError(root, EXPECTED)
+    lock = StoreLock(os.path.join(root, "lock"), root, disk)
+    # A writer leaves its lock file behind. Where there is none, a check must not make one.
+    is_locked = not check or disk.exists(lock.path)
+    try:
+        if is_locked:
+            lock.acquire(writes=not check)
+        built = _Rebuild(root, disk, engine, split_size, progress, check, config or {}).run(plugins)
+        if not is_locked and disk.exists(lock.path):
+            raise StoreLockedError(root, None)  # somebody has come meanwhile, and may have written
+        return built
+    finally:
+        lock.release()
+        disk.let_go()
+
+
+@attrs.frozen
+class _Built:
+    """What came of one plugin, and where its files are."""
+
+    facts: Rebuilt
+    directory: str
+    names: Sequence[str]
+
+
+class _Rebuild:
+    """One rebuild under way; the store's lock is held."""
+
+    def __init__(
+        self,
+        root: str,
+        disk: Disk,
+        engine: Engine,
+        split_size: int,
+        progress: Callable[[int, int], None] | None,
+        check: bool,
+        config: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self.root = root
+        self.config = config
+        self.disk = disk
+        self.engine = engine
+        self.split_size = split_size
+        self.check = check
+        self._progress = progress or (lambda done, total: None)
+        self._done = self._planned = 0
+        self._started = time.monotonic()
+
+    def run(self, wanted: Sequence[str]) -> list[Rebuilt]:
+        from reput import open_store
+
+        manifest = Manifest.load(self.root, self.disk)
+        names, sections = decide(manifest, None, self.config, frozenset(), writable=False)
+        known = [name for name in names if isinstance(name, str)]
+        self.plugins = PluginSet(known, sections)
+        targets = _targets(self.plugins, wanted)
+        # Opened to be read, and so as its next writer will find it: its valid end, its damage.
+        with open_store(
+            self.root, "r", plugins=(), disk=self.disk, follow_links=self.disk.follows_links
+        ) as store:
+            log = store.log
+            kept = self._directories() if self.check else set()
+            if not self.check:
+                self._sweep()
+            self.job = Job(
+                root=self.root,
+                file_size=log.file_size,
+                start_offset=log.min_physical_offset,
+                end_offset=log.max_physical_offset,
+                plugins=tuple(known),
+                sections=sections,
+                # A name of its own: an attempt that outlives its rebuild writes where nobody looks.
+                staging=os.path.join(staging_directory(self.root), uuid.uuid4().hex),
+                follow_links=self.disk.follows_links,
+                queue_floors=self._floors(log, known, sections),
+            )
+            last = store.recovery.last_record_offset
+            is_sound = not store.losses() and store.recovery.finding is None
+            try:
+                built = self._build(log, targets, is_sound=is_sound)
+                _check_names(built)
+                if self.check:
+                    named = frozenset(manifest.plugins if manifest is not None else ())
+                    named |= self.config.keys()
+                    return [self._compared(each, log, named) for each in built]
+                for each in built:
+                    plugin = each.facts.plugin
+                    publish(self.root, plugin, each.directory, each.names, log, last, self.disk)
+                assumed = self._assumed() if manifest is None else ()
+            finally:
+                if self.check:
+                    self._sweep_own(kept)
+                else:
+                    self._sweep()
+        return [attrs.evolve(each.facts, assumed=assumed) for each in built]
+
+    def _assumed(self) -> tuple[str, ...]:
+        """What decides on the bytes that were built, and nobody has said: RocketMQ's options."""
+        return tuple(
+            f"the options of {name} are the usual ones; the store does not say what they were"
+            for name, _ in self.plugins.implementing("reput_enrich")
+            if name not in self.config
+        )
+
+    def _floors(
+        self, log: CommitLogReader, plugins: Sequence[str], sections: Mapping[str, Any]
+    ) -> Mapping[tuple[str, int], int]:
+        """Where queues go on: what is written down, and what only the old files know so far.
+
+        Written down before those go away: who removed the messages, RocketMQ say, may not have.
+        """
+        floors = QueueFloors(self.root, self.disk, writable=not self.check)
+        found = PluginSet(plugins, sections)
+        open_, recover = (
+            dict(found.implementing(hook)) for hook in ("reput_open", "reput_recover")
+        )
+        close = dict(found.implementing("reput_close"))
+        for name, _ in found.implementing("reput_queue_offsets"):
+            context = StoreContext(
+                plugin=name,
+                root=self.root,
+                writable=False,
+                clean=False,
+                log=log,
+                disk=self.disk,
+                clock=system_clock,
+                queue_floors=floors,
+            )
+            end = log.max_physical_offset
+            try:
+                if name in open_ and name in recover:
+                    open_[name](context=context)
+                    recover[name](max_physical_offset=end, progress=end)
+            except CorruptFileError as error:
+                # Damage is why many a rebuild is asked for; and what was written down counts.
+                logger.warning("queue offsets of the old files not known error=%s", error)
+            finally:
+                if name in close:
+                    close[name]()
+        return floors.known
+
+    def _sweep(self) -> None:
+        """Remove what this rebuild, or an earlier one that was killed, has left."""
+        try:
+            self.disk.remove_tree(staging_directory(self.root))
+        except UnsafePathError:
+            raise
+        except OSError as error:
+            # An attempt on another machine may still be writing there. Nobody reads it, and an
+            # error of the rebuild itself must not be hidden by this one.
+            logger.warning(
+                "left for the next rebuild to remove directory=%s error=%s",
+                staging_directory(self.root),
+                error,
+            )
+
+    def _directories(self) -> set[str]:
+        """Those of the directories around the staging area that are there."""
+        around = (staging_directory(self.root), os.path.join(self.root, OWN_DIRECTORY))
+        return {path for path in around if self.disk.exists(path)}
+
+    def _sweep_own(self, kept: set[str]) -> None:
+        """Remove what this check has made, and no more; ``kept`` was there before it."""
+        self.disk.remove_tree(self.job.staging)
+        for path in (staging_directory(self.root), os.path.join(self.root, OWN_DIRECTORY)):
+            # A writer may have come meanwhile, and use it.
+            if path not in kept and self.disk.exists(path) and not self.disk.list(path):
+                self.disk.remove_directory(path)
+
+    def _compared(self, built: _Built, log: CommitLogReader, named: frozenset[str]) -> Rebuilt:
+        plugin = self.plugins.plugins[built.facts.plugin]
+        found = tuple(
+            compare(self.root, built.directory, built.names, self.disk, plugin.named_by_clock)
+        )
+        comparison = Comparison(self.root, built.directory, log, self.disk, named)
+        weighed = plugin.weigh(comparison, found) if found else None
+        if weighed is None:
+            return attrs.evolve(built.facts, differences=found)
+        return attrs.evolve(
+            built.facts, differences=weighed.differences, not_compared=weighed.not_compared
+        )
+
+    # ------------------------------------------------------------------ rounds
+
+    def _build(
+        self, log: CommitLogReader, targets: Sequence[str], *, is_sound: bool
+    ) -> list[_Built]:
+        """Build each plugin aside, in parts where that can be; in the order of ``targets``."""
+        builders: dict[str, ShardBuilder] = {}
+        reasons: dict[str, str | None] = dict.fromkeys(targets)
+        if not is_sound:
+            reasons = dict.fromkeys(targets, "the log has lost records")
+        elif self.engine.splits:
+            worker = Worker(self.job, self.disk)
+            builders = worker.builders(targets)
+            worker.close()
+            reasons = {name: None for name in targets if name not in builders}
+        splits = plan_splits(log, self._size_of_splits()) if builders else []
+        scans = [ScanTask(split, tuple(builders)) for split in splits]
+        # Those in one piece first: they take longest.
+        found = self._run([*self._in_order(reasons), *scans])
+        built = {each.plugin: self._ordered(each, reasons) for each in found[: len(reasons)]}
+        scanned: list[Scanned] = found[len(reasons) :]
+        built.update(self._second_round(builders, scanned, len(splits)))
+        return [built[name] for name in targets]
+
+    def _second_round(
+        self, builders: dict[str, ShardBuilder], scanned: list[Scanned], split_count: int
+    ) -> dict[str, _Built]:
+        plans: dict[str, Sequence[Any]] = {}
+        unlike: dict[str, str | None] = {}
+        for name, builder in builders.items():
+            try:
+                plans[name] = _plan(name, builder, scanned)
+            except NotSplittableError as error:
+                unlike[name] = error.reason
+        tasks = [task for name, plan in plans.items() for task in self._build_tasks(name, plan)]
+        found = self._run([*self._in_order(unlike), *tasks])
+        built = {each.plugin: self._ordered(each, unlike) for each in found[: len(unlike)]}
+        results = iter(found[len(unlike) :])
+        count = sum(each.message_count for each in scanned)
+        for name, plan in plans.items():
+            directory = parts_directory(self.job, name)
+            self.disk.make_directory(directory)
+            own = [next(results) for _ in plan]
+            builders[name].finish([each.results[name] for each in scanned], own, directory)
+            seconds = time.monotonic() - self._started
+            facts = Rebuilt(name, count, self.job.size, split_count, seconds)
+            built[name] = _Built(facts, directory, builders[name].directories)
+        return built
+
+    def _in_order(self, reasons: dict[str, str | None]) -> list[OrderTask]:
+        return [OrderTask(name, self.job.size) for name in reasons]
+
+    def _build_tasks(self, name: str, plan: Sequence[Any]) -> list[BuildTask]:
+        size = self.job.size // max(len(plan), 1)
+        return [BuildTask(name, number, task, size) for number, task in enumerate(plan)]
+
+    def _ordered(self, found: Ordered, reasons: dict[str, str | None]) -> _Built:
+        # What a plugin keeps in the store's own directory is for the time of its work only.
+        names = [entry.name for entry in self.disk.list(found.directory)]
+        names = [name for name in names if name != OWN_DIRECTORY]
+        reason = reasons[found.plugin]
+        seconds, size = found.seconds, self.job.size
+        facts = Rebuilt(found.plugin, found.message_count, size, 1, seconds, reason)
+        return _Built(facts, found.directory, names)
+
+    def _run(self, tasks: Sequence[ScanTask | BuildTask | OrderTask]) -> list[Any]:
+        """Results of all tasks, in their order."""
+        if not tasks:
+            return []
+        begin = self._done
+        self._planned += sum(task.size for task in tasks)
+
+        def told(size: int) -> None:
+            self._done = begin + size
+            self._progress(self._done, self._planned)
+
+        # Only what runs here can be given a disk of the caller's.
+        disk = self.disk if self.engine.is_here else None
+        return self.engine.run(functools.partial(_do, self.job, disk), tasks, told)
+
+    def _size_of_splits(self) -> int:
+        """Smaller than asked for where there would not be enough for every process."""
+        even = self.job.size // (self.engine.parallelism * _SPLITS_PER_JOB)
+        return max(min(self.split_size, even), _SPLIT_MIN)
+
+
+def _do(job: Job, disk: Disk | None, task: Any, report: Callable[[int], None]) -> Any:
+    return run_task(job, task, report, disk)
+
+
+def _plan(name: str, builder: ShardBuilder, scanned: Sequence[Scanned]) -> Sequence[Any]:
+    results = [each.results[name] for each in scanned]
+    failure = next((each for each in results if isinstance(each, NotSplittableError)), None)
+    if failure is not None:
+        raise failure
+    return builder.plan(results)
+
+
+# ---------------------------------------------------------------------- what may be rebuilt
+
+_NOT_DERIVED = frozenset({"commitlog", "config", OWN_DIRECTORY, "checkpoint", "abort", "lock"})
+
+
+def _check_names(built: Sequence[_Built]) -> None:
+    """Refuse to replace what is not one plugin's alone."""
+    owners: dict[str, str] = {}
+    for each in built:
+        plugin = each.facts.plugin
+        for name in each.names:
+            if name in _NOT_DERIVED:
+                raise PluginError(plugin, f"it writes to {name!r}, which others use, too")
+            if name in owners:
+                raise PluginError(plugin, f"it writes to {name!r}, as {owners[name]!r} does")
+            owners[name] = plugin
+
+
+def _targets(plugins: PluginSet, wanted: Sequence[str]) -> list[str]:
+    """Plugins to rebuild, in dispatch order.
+
+    Raises:
+        PluginError: one of those named cannot be rebuilt; the text says why.
+    """
+    deriving = {name for name, _ in plugins.implementing("reput_dispatch")}
+    acting = {name for name, _ in plugins.implementing("reput_work")}
+    for name in wanted:
+        if name not in plugins.plugins:
+            known = ", ".join(plugins.plugins) or "none"
+            raise PluginError(name, f"the store does not use it; it uses {known}")
+        if name not in deriving:
+            raise PluginError(name, "it derives nothing from the log, so nothing can be rebuilt")
+        if name in acting:
+            raise PluginError(
+                name, "it keeps more than what follows from the log, so it cannot be rebuilt"
+            )
+    chosen = set(wanted) or deriving - acting
+    return [name for name in plugins.plugins if name in chosen]

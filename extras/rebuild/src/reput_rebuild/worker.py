@@ -1,0 +1,233 @@
+"""What one process does of a rebuild: reads splits, builds tasks, or builds a plugin in order.
+
+A process opens the log and the plugins for itself, from a `Job` of plain values, so that nothing
+that is open is ever sent. Plugins that enrich batches are opened as in a read-only store: those
+that are built see what they would have seen live.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.errors import CorruptFileError, PluginError
+from reput.files import Disk, FilePool, system_clock
+from reput.log import CommitLogReader, LossLedger, QueueFloors, Split, read_split
+from reput.plugin import NotSplittableError, PluginSet, StoreContext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from reput.plugin import ShardBuilder, ShardScan
+    from reput.record import DispatchBatch
+
+__all__ = ["Job", "Worker"]
+
+_WINDOW_SIZE = 4 << 20
+_FILES_OPEN = 16
+
+
+@attrs.frozen(kw_only=True)
+class Job:
+    """What a process must know to take part; plain values, made to be sent."""
+
+    root: str
+    """The store's directory."""
+    file_size: int
+    """Bytes of a commit-log file."""
+    start_offset: int
+    end_offset: int
+    """The valid log."""
+    plugins: tuple[str, ...]
+    """All that the store uses."""
+    sections: Mapping[str, Mapping[str, Any]]
+    """Their configuration."""
+    staging: str
+    """Where everything is written; this job's alone."""
+    follow_links: bool = False
+    """As for `reput.open`."""
+    queue_floors: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
+    """Where queues go on, as `reput.log.writing.queuefloors` knows it; the log may not."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log."""
+        return self.end_offset - self.start_offset
+
+
+class Worker:
+    """The log and the plugins of one store, open in one process for one task."""
+
+    def __init__(self, job: Job, disk: Disk | None = None) -> None:
+        self.job = job
+        self.disk = disk or Disk().at(job.root, follow_links=job.follow_links)
+        self._pool = FilePool(self.disk, _FILES_OPEN)
+        directory = os.path.join(job.root, "commitlog")
+        self.log = CommitLogReader(directory, job.file_size, self.disk, self._pool, _WINDOW_SIZE)
+        self.log.files.load(writable=False)
+        self.log.set_end(job.end_offset)
+        self.log.ledger = LossLedger(job.root, self.disk, system_clock)
+        self.log.ledger.load(writable=False)
+        self.plugins = PluginSet(job.plugins, job.sections)
+        self._opened: set[str] = set()
+        self._enrichers = self.plugins.implementing("reput_enrich")
+
+    def close(self) -> None:
+        """Close what was opened."""
+        for name, close in self.plugins.implementing("reput_close"):
+            if name in self._opened:
+                close()
+        self._pool.close()
+
+    # ------------------------------------------------------------------ in parts
+
+    def builders(self, names: Iterable[str]) -> dict[str, ShardBuilder]:
+        """Those of these plugins that can be built in parts."""
+        offered = dict(self.plugins.implementing("reput_shards"))
+        made = {
+            name: offered[name](context=self._context(name, root=self.job.root, writable=False))
+            for name in names
+            if name in offered
+        }
+        return {name: builder for name, builder in made.items() if builder is not None}
+
+    def scan(
+        self, split: Split, staging: Mapping[str, str], report: Callable[[int], None]
+    ) -> tuple[int, dict[str, Any]]:
+        """Read one split for some plugins, decoding it once.
+
+        Args:
+            split: what to read.
+            staging: by plugin, where it writes.
+            report: told the bytes that are read.
+
+        Returns:
+            Messages in it; by plugin what its scan returned, or why it cannot be built in parts.
+        """
+        builders = self.builders(staging)
+        scans = {name: builders[name].begin(split, staging[name]) for name in staging}
+        results: dict[str, Any] = {}
+        count = 0
+        try:
+            for batch in self._enriched(read_split(self.log, split)):
+                count += len(batch)
+                self._add(batch, scans, results)
+                report(batch.end_offset - split.start_offset)
+        except CorruptFileError as error:
+            # Who reads in order gets over it, or says what to do.
+            return count, {name: NotSplittableError(name, str(error)) for name in staging}
+        results.update((name, scan.finish()) for name, scan in scans.items())
+        return count, results
+
+    def _add(
+        self, batch: DispatchBatch, scans: dict[str, ShardScan], results: dict[str, Any]
+    ) -> None:
+        for name, scan in list(scans.items()):
+            try:
+                scan.add(batch)
+            except NotSplittableError as error:
+                results[name] = error
+                del scans[name]
+
+    def build(self, name: str, task: Any, staging: str) -> Any:
+        """Build one task of one plugin's plan."""
+        return self.builders([name])[name].build(task, staging)
+
+    # ------------------------------------------------------------------ in order
+
+    def build_in_order(self, name: str, root: str, report: Callable[[int], None]) -> int:
+        """Have one plugin dispatch the whole log into a directory of its own; messages seen.
+
+        Args:
+            name: the plugin.
+            root: an empty directory: the plugin finds nothing there, and begins at the beginning.
+            report: told the bytes that are dispatched.
+
+        Raises:
+            CorruptFileError: damage that no opening has found yet, so that nobody has noted what is
+                lost there.
+        """
+        hooks = {
+            hook: dict(self.plugins.implementing(hook)).get(name)
+            for hook in (
+                "reput_open",
+                "reput_recover",
+                "reput_dispatch",
+                "reput_queue_offsets",
+                "reput_flush",
+            )
+        }
+        dispatch, flush = hooks["reput_dispatch"], hooks["reput_flush"]
+        if dispatch is None:
+            raise PluginError(name, "it derives nothing from the log, so nothing can be rebuilt")
+        begins = self.job.start_offset
+        if hooks["reput_open"] is not None:
+            hooks["reput_open"](context=self._context(name, root=root, writable=True))
+        self._opened.add(name)
+        if hooks["reput_recover"] is not None:
+            hooks["reput_recover"](max_physical_offset=self.job.end_offset, progress=begins)
+        count = 0
+        for batch in self._enriched(self._sound(name)):
+            dispatch(batch=batch)
+            count += len(batch)
+            report(batch.end_offset - begins)
+        if hooks["reput_queue_offsets"] is not None:
+            hooks["reput_queue_offsets"]()  # as at an opening: who has all of the log is asked
+        if flush is not None:
+            flush()
+        return count
+
+    def _sound(self, name: str) -> Iterator[DispatchBatch]:
+        """The whole log, passing over what is known to be lost."""
+        for batch in self.log.scan(self.job.start_offset, self.job.end_offset):
+            if batch.finding is not None and not self.log.losses(
+                batch.finding.physical_offset, batch.finding.physical_offset + 1
+            ):
+                path, at = self.log.path_of(batch.finding.physical_offset)
+                raise CorruptFileError(
+                    path,
+                    at,
+                    f"{batch.finding}; `reput backfill {self.job.root} {name} --from-start` notes "
+                    "what is lost and goes on behind it",
+                )
+            yield batch
+
+    # ------------------------------------------------------------------ parts
+
+    def _enriched(self, batches: Iterator[DispatchBatch]) -> Iterator[DispatchBatch]:
+        for batch in batches:
+            if not len(batch):
+                continue
+            for name, enrich in self._enrichers:
+                self._open(name)
+                columns = enrich(batch=batch)
+                if columns:
+                    batch = batch.with_columns(columns)
+            yield batch
+
+    def _open(self, name: str) -> None:
+        """Open a plugin that enriches, as in a read-only store."""
+        if name in self._opened:
+            return
+        self._opened.add(name)
+        open_ = dict(self.plugins.implementing("reput_open")).get(name)
+        recover = dict(self.plugins.implementing("reput_recover")).get(name)
+        if open_ is not None:
+            open_(context=self._context(name, root=self.job.root, writable=False))
+        if recover is not None:
+            recover(max_physical_offset=self.job.end_offset, progress=self.job.end_offset)
+
+    def _context(self, name: str, *, root: str, writable: bool) -> StoreContext:
+        return StoreContext(
+            plugin=name,
+            root=root,
+            writable=writable,
+            clean=True,
+            log=self.log,
+            disk=self.disk,
+            clock=system_clock,
+            queue_floors=QueueFloors.of(self.job.queue_floors),
+            old_root="" if root == self.job.root else self.job.root,
+        )

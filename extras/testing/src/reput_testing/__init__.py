@@ -1,0 +1,119 @@
+"""The testing kit for those who write plugins; ``pip install reput[testing]`` brings it.
+
+`PluginContract` has the tests that every plugin must pass; `CrashContract` cuts the power and lets
+disks fail under it; `KillContract` kills processes in which it runs. The rest is what they are made
+of, for tests of your own: `SmallLog` and `sample_log`, `Driver`, `ManualClock`, disks that fail,
+damage to files, power cuts (`PowerCuts`), kills between two operations (`KillPoints`), killed
+writers (`KillLoop`), Hypothesis strategies in `reput_testing.strategies`, and bytes that are nearly
+right in `reput_testing.fuzzing`.
+
+Plain classes and functions, no pytest plugin: whoever does not import it pays nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from reput_testing.killing import KillLoop
+    from reput_testing.killrules import KillContract
+
+# Before the modules are imported, so that their assertions tell what was compared.
+pytest.register_assert_rewrite(
+    "reput_testing.crashrules",
+    "reput_testing.damagerules",
+    "reput_testing.dispatchrules",
+    "reput_testing.faults",
+    "reput_testing.killing",
+    "reput_testing.killrules",
+    "reput_testing.recoveryrules",
+    "reput_testing.rules",
+    "reput_testing.shaperules",
+    "reput_testing.storerules",
+    "reput_testing.witness",
+)
+
+from reput_testing import fuzzing, strategies  # noqa: E402
+from reput_testing.clock import ManualClock  # noqa: E402
+from reput_testing.contract import PluginContract  # noqa: E402
+from reput_testing.crashrules import CrashContract  # noqa: E402
+from reput_testing.crashstates import CrashPoint, CrashState  # noqa: E402
+from reput_testing.damage import (  # noqa: E402
+    Damage,
+    damages_of,
+    emptied,
+    garbled_at,
+    grown_by,
+    open_files_under,
+    place,
+    removed,
+    snapshot,
+    torn_at,
+    traces,
+    zeroed_from,
+)
+from reput_testing.disks import FaultyDisk, QuickDisk, ReadOnlyDisk  # noqa: E402
+from reput_testing.driver import Driver  # noqa: E402
+from reput_testing.faults import Fault, Faults  # noqa: E402
+from reput_testing.killpoints import KillPoint, KillPoints, copy_store  # noqa: E402
+from reput_testing.logs import SmallLog, sample_log  # noqa: E402
+from reput_testing.powercuts import PowerCuts  # noqa: E402
+from reput_testing.rules import ContractRules, Outcome  # noqa: E402
+from reput_testing.simulateddisk import FaultySimulatedDisk, SimulatedDisk  # noqa: E402
+from reput_testing.witness import Witness  # noqa: E402
+
+__all__ = [
+    "ContractRules",
+    "CrashContract",
+    "CrashPoint",
+    "CrashState",
+    "Damage",
+    "Driver",
+    "Fault",
+    "Faults",
+    "FaultyDisk",
+    "FaultySimulatedDisk",
+    "KillContract",
+    "KillLoop",
+    "KillPoint",
+    "KillPoints",
+    "ManualClock",
+    "Outcome",
+    "PluginContract",
+    "PowerCuts",
+    "QuickDisk",
+    "ReadOnlyDisk",
+    "SimulatedDisk",
+    "SmallLog",
+    "Witness",
+    "copy_store",
+    "damages_of",
+    "emptied",
+    "fuzzing",
+    "garbled_at",
+    "grown_by",
+    "open_files_under",
+    "place",
+    "removed",
+    "sample_log",
+    "snapshot",
+    "strategies",
+    "torn_at",
+    "traces",
+    "zeroed_from",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Late: who kills no processes need not import what that takes.
+    if name == "KillContract":
+        from reput_testing.killrules import KillContract
+
+        return KillContract
+    if name == "KillLoop":
+        from reput_testing.killing import KillLoop
+
+        return KillLoop
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,173 @@
+"""`CrashContract`: what becomes of a plugin when the power goes, the process dies, the disk fails.
+
+    class TestCrashes(CrashContract):
+        plugin_name = "audit"
+
+        def state(self, plugin):
+            return plugin.totals()
+
+The plugin works in a whole store, on a disk that knows what a power cut would leave at each moment
+(`reput_testing.SimulatedDisk`). Whatever that is: the store opens, has all that was promised, and
+once the plugin has caught up, its state and its files are those of a plugin that is new to the log
+that is left.
+
+Attributes and methods are those of `PluginContract`, so that one class may have both as its bases.
+A failure prints the command that shows it again.
+"""
+
+from __future__ import annotations
+
+import copy
+import errno
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import reput
+from reput.files import OWN_DIRECTORY
+from reput.record import Message
+from reput_testing import damage
+from reput_testing.crashstates import CrashPoint
+from reput_testing.disks import QuickDisk
+from reput_testing.faults import QUICK_RETRIES, Faults, Step
+from reput_testing.powercuts import PowerCuts, is_soak
+from reput_testing.rules import ContractRules, Outcome
+from reput_testing.witness import Witness
+
+__all__ = ["CrashContract"]
+
+_LOSSES = os.path.join(OWN_DIRECTORY, "losses.jsonl")
+
+
+class CrashContract(ContractRules):
+    """Crash and fault tests of one plugin; subclass it and say how the plugin's state is read."""
+
+    crash_message_count: ClassVar[int] = 10
+    """How many messages of `log` the workloads put. Choose a configuration of which these fill more
+    than one file."""
+    max_states: ClassVar[int] = 30
+    """States that each test looks at, evenly spread over all; with ``REPUT_SOAK=1`` all."""
+    second_lives: ClassVar[Sequence[int]] = (6, 1)
+    """Of how many states a second life begins whose power is cut too, and so on: ``again`` of
+    `PowerCuts.live`."""
+    fault_step: ClassVar[int] = 7
+    """Only each so many-th operation of the disk is made to fail; with ``REPUT_SOAK=1`` all."""
+
+    # ------------------------------------------------------------------ tests
+
+    def test_what_a_power_cut_leaves_is_caught_up(
+        self, tmp_path: Path, record_property: Callable[[str, object], None]
+    ) -> None:
+        """Cut the power between any two operations, and lose any part of what was not flushed."""
+        for flush in ("async", "sync") if is_soak() else ("async",):
+            cuts = PowerCuts(tmp_path / flush, tries=self.max_states)
+            cuts.live(self.witness(flush), self.life, self.check)
+            record_property("crash states", cuts.state_count)
+
+    def test_what_crash_upon_crash_leaves_is_caught_up(
+        self, tmp_path: Path, record_property: Callable[[str, object], None]
+    ) -> None:
+        """Kill the process or cut the power, and cut it again while the store recovers."""
+        cuts = PowerCuts(tmp_path, tries=max(self.max_states // 8, 1))
+        cuts.live(self.witness("async"), self.life, self.check, again=self.second_lives)
+        record_property("crash states", cuts.state_count)
+
+    def test_a_disk_that_fails_costs_nothing(
+        self, tmp_path: Path, record_property: Callable[[str, object], None]
+    ) -> None:
+        """Fail any operation, once or for good: it is told, and made good when the disk works."""
+        faults = Faults(tmp_path, self.witness("async").options, every=self.fault_step)
+        faults.errors = (errno.EIO, errno.ENOSPC)
+        faults.try_all(self.steps(), self.compare_with_new)
+        record_property("faults", faults.count)
+
+    # ------------------------------------------------------------------ workloads
+
+    def witness(self, flush: str) -> Witness:
+        """Of a store that has the plugin."""
+        log = {"file_size": self.log().file_size, "preallocate": False, "flush": flush}
+        config = {"commitlog": log, "dispatch": QUICK_RETRIES, self.name: dict(self.config)}
+        return Witness({"plugins": self.plugins, "config": config})
+
+    def plugins(self) -> list[Any]:
+        """What the store is opened with: the name, or a new object of what has none."""
+        # By name where it can be found by name, as a user does.
+        return [self.plugin() if self.plugin_type is not None else self.name]
+
+    def crash_messages(self) -> list[Message]:
+        """Messages that the workloads put, in their order."""
+        views = list(self.log().messages())[: self.crash_message_count]
+        return [view.to_message() for view in views]
+
+    def steps(self) -> Sequence[Step]:
+        """The calls of a workload, the opening and the last close left out."""
+        messages = self.crash_messages()
+        half = len(messages) // 2
+        return [
+            lambda witness: witness.put(*messages[:half]),
+            lambda witness: witness.dispatched(),
+            lambda witness: witness.flush(),
+            lambda witness: witness.put(messages[half]),
+            lambda witness: witness.dispatched(),
+            lambda witness: witness.put_many(messages[half + 1 :]),
+            lambda witness: witness.dispatched(),
+            lambda witness: witness.flush(),
+        ]
+
+    def life(self, witness: Witness, root: str) -> None:
+        """The workload whose power is cut: the steps, and another opening."""
+        witness.open(root)
+        for step in self.steps():
+            step(witness)
+        witness.close()
+        witness.open(root)
+        witness.put(*self.crash_messages()[:2])
+        witness.dispatched()
+        witness.flush()
+        witness.close()
+
+    # ------------------------------------------------------------------ checks
+
+    def check(self, witness: Witness, point: CrashPoint, root: str) -> None:
+        """The store is right, and the plugin is that of its log."""
+        witness.check(root, point.note)
+        self.compare_with_new(witness, root)
+
+    def compare_with_new(self, witness: Witness, root: str) -> None:
+        """Fail unless the plugin knows and has what one knows and has that is new to the log."""
+        found = self.look_at(witness, root)
+        expected = self.built_anew(witness, root)
+        self.assert_same(found, expected, "after a crash or a fault, and catching up")
+
+    def look_at(self, witness: Witness, root: str) -> Outcome:
+        """Open the store, and see what the plugin makes of its log."""
+        options = witness.arguments()
+        with reput.open(root, threads=False, disk=QuickDisk(), **options) as store:
+            store.wait_dispatched(timeout=60)
+            store.flush()
+            (shown,) = (each for each in store.plugins() if each.name == self.name)
+            assert shown.last_error is None, f"the plugin does not run: {shown.last_error}"
+            state = copy.deepcopy(self.state(store.plugin_objects[self.name]))
+            progress = store.log.max_physical_offset
+        return Outcome(state, self.files(root), progress)
+
+    def built_anew(self, witness: Witness, root: str) -> Outcome:
+        """What a new plugin makes of the log at ``root``, and of the list of what that has lost."""
+        log = damage.snapshot(root, [os.path.join(root, each) for each in ("commitlog", _LOSSES)])
+        key = hashlib.sha256(repr(sorted(log.items())).encode()).digest()
+        known: dict[bytes, Outcome] = self.__dict__.setdefault("_built", {})
+        if key not in known:
+            anew = os.path.join(os.path.dirname(root), "anew")
+            damage.place(log, anew)
+            # A store of ours, to which the plugin is added then: all of the log is for it.
+            others = {**witness.arguments(), "plugins": []}
+            others["config"] = _without(others["config"], self.name)
+            reput.open(anew, threads=False, disk=QuickDisk(), **others).close()
+            known[key] = self.look_at(witness, anew)
+        return known[key]
+
+
+def _without(config: Mapping[str, Any], section: str) -> dict[str, Any]:
+    return {name: options for name, options in config.items() if name != section}

@@ -1,0 +1,406 @@
+"""What a power cut may leave of a directory: which states there are, and how each looks.
+
+A `CrashPoint` is one moment in the life of a `reput_testing.SimulatedDisk`. What was flushed until
+then is certain. Of everything else each piece may be on disk or not, independently of the others:
+
+* each page of 4096 bytes, in any of the contents that it had since its file was flushed, or torn
+  between two of its sectors of 512 bytes;
+* each file's size, whatever became of its pages (what was never written reads as zero);
+* each change of a name (made, renamed, removed) since its directory was flushed. A rename is whole
+  or did not happen. Changes of one and the same name survive in their order only.
+
+One choice for every piece is a `CrashState`; its `id` spells the choices out, so that whoever has
+the same point can make the same state again.
+
+Source: Pillai et al., "All File Systems Are Not Created Equal" (OSDI 2014), for the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import attrs
+
+__all__ = ["PAGE_SIZE", "SECTOR_SIZE", "CrashPoint", "CrashState", "FileState", "NameChange"]
+
+PAGE_SIZE: Final = 4096
+"""Bytes that reach the disk together, as a rule."""
+SECTOR_SIZE: Final = 512
+"""Bytes that always do."""
+
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_CONTENTS_MAX: Final = 24  # contents of one page that are tried, torn ones not counted
+_NO_PAGE: Final = bytes(PAGE_SIZE)
+
+
+# --------------------------------------------------------------------------- what is recorded
+
+
+@attrs.frozen
+class FileState:
+    """Sizes and pages that a file had, each with the moment from which on; durable ones first."""
+
+    sizes: tuple[tuple[int, int], ...] = ((0, 0),)
+    """``(moment, bytes)``."""
+    pages: Mapping[int, tuple[tuple[int, bytes], ...]] = attrs.field(factory=dict)
+    """Number of the page to ``(moment, content)``; a page that is not there is zero."""
+    dropped: frozenset[int] = frozenset()
+    """Pages that the system gave up to write: a flush passes over them until they are changed."""
+
+    @property
+    def size(self) -> int:
+        """Bytes, now."""
+        return self.sizes[-1][1]
+
+    def page(self, number: int) -> bytes:
+        """Content of a page, now."""
+        contents = self.pages.get(number)
+        return contents[-1][1] if contents else _NO_PAGE
+
+    def resized(self, moment: int, size: int) -> FileState:
+        """With another size from ``moment`` on."""
+        return attrs.evolve(self, sizes=(*self.sizes, (moment, size)))
+
+    def changed(self, moment: int, pages: Mapping[int, bytes]) -> FileState:
+        """With other pages from ``moment`` on."""
+        fresh = {
+            number: (*self.pages.get(number, ((0, _NO_PAGE),)), (moment, data))
+            for number, data in pages.items()
+        }
+        return attrs.evolve(self, pages={**self.pages, **fresh}).touched(pages)
+
+    def touched(self, pages: Iterable[int]) -> FileState:
+        """With pages that were written, perhaps with what they held."""
+        return attrs.evolve(self, dropped=self.dropped.difference(pages))
+
+    def flushed(self) -> FileState:
+        """With what there is now as the only possibility."""
+        pages = {
+            number: contents if number in self.dropped else contents[-1:]
+            for number, contents in self.pages.items()
+        }
+        return FileState(self.sizes[-1:], pages, self.dropped)
+
+    def given_up(self) -> FileState:
+        """With what was not flushed yet in memory only, for good."""
+        dirty = (number for number, contents in self.pages.items() if len(contents) > 1)
+        return attrs.evolve(self, dropped=self.dropped.union(dirty))
+
+
+@attrs.frozen
+class NameChange:
+    """One name, or two at once, that were made to mean something else."""
+
+    moment: int
+    operation: str
+    names: tuple[tuple[int, str, int | None], ...]
+    """``(directory, name, what the name means from now on)`` by number; None: nothing any more."""
+
+    def touches(self, other: NameChange) -> bool:
+        """Whether both change one and the same name."""
+        mine = {each[:2] for each in self.names}
+        return any(each[:2] in mine for each in other.names)
+
+    def apply(self, directories: dict[int, dict[str, int]]) -> None:
+        """Do it."""
+        for directory, name, node in self.names:
+            entries = directories.setdefault(directory, {})
+            if node is None:
+                entries.pop(name, None)
+            else:
+                entries[name] = node
+
+
+# --------------------------------------------------------------------------- choices
+
+
+@attrs.frozen
+class _Piece:
+    """Something that is on disk in one of several forms."""
+
+    what: str
+    moments: tuple[int, ...]
+    """When each of its forms came to be, the durable one first, the newest last."""
+    contents: tuple[Any, ...] = ()
+    """The forms: sizes, or contents of a page with the torn ones behind those of ``moments``."""
+    file: int = -1
+    page: int = -1
+    """-1 for a size."""
+
+    @property
+    def newest(self) -> int:
+        """Number of the form that is the current one."""
+        return len(self.moments) - 1
+
+    @property
+    def torn(self) -> range:
+        """Numbers of the torn forms."""
+        return range(len(self.moments), max(len(self.contents), len(self.moments)))
+
+    def at(self, moment: int) -> int:
+        """Number of the form that it had at ``moment``."""
+        before = [number for number, since in enumerate(self.moments) if since <= moment]
+        return before[-1] if before else 0
+
+
+@attrs.frozen(slots=False)  # for what is computed once and kept
+class CrashPoint:
+    """One moment at which the power may go."""
+
+    number: int
+    operation: str
+    """The operation that was about to begin, or had just ended."""
+    note: Any
+    """What the disk's `note` returned then."""
+    moment: int
+    root: int
+    durable: Mapping[int, Mapping[str, int]] = attrs.field(repr=False)
+    """Names of each directory when it was last flushed."""
+    files: Mapping[int, FileState] = attrs.field(repr=False)
+    changes: tuple[NameChange, ...] = attrs.field(repr=False)
+    """Changes of names that were not flushed, in their order."""
+
+    # ------------------------------------------------------------------ what may be lost
+
+    @cached_property
+    def pieces(self) -> tuple[_Piece, ...]:
+        """What is uncertain; the changes of names come first, in their order."""
+        found = [_Piece(change.operation, (0, change.moment)) for change in self.changes]
+        for node, name in sorted(self._reachable.items()):
+            file = self.files[node]
+            if len(file.sizes) > 1:
+                moments, sizes = zip(*file.sizes, strict=True)
+                found.append(_Piece(f"size of {name}", moments, sizes, node))
+            for number, contents in sorted(file.pages.items()):
+                if len(contents) > 1:
+                    what = f"page {number} of {name}"
+                    moments, forms = _forms(contents)
+                    found.append(_Piece(what, moments, forms, node, number))
+        return tuple(found)
+
+    @cached_property
+    def _reachable(self) -> dict[int, str]:
+        """Files that have a name in some state, by the newest name."""
+        meant = [(name, node) for names in self.durable.values() for name, node in names.items()]
+        for change in self.changes:
+            meant += [(name, node) for _, name, node in change.names if node is not None]
+        return {node: name for name, node in meant if node in self.files}
+
+    def count(self) -> int:
+        """How many states there are, at the most."""
+        total = 1
+        for piece in self.pieces:
+            total *= max(len(piece.moments), len(piece.contents))
+        return total
+
+    # ------------------------------------------------------------------ states
+
+    def states(
+        self, *, most: int = 64, random_count: int = 8, seed: int = 0
+    ) -> Iterator[CrashState]:
+        """States that a power cut may leave, each once, always the same ones.
+
+        Args:
+            most: up to how many states all of them are tried. Where there are more, these are:
+                nothing lost; everything lost; each piece lost alone; each piece kept alone; torn
+                pages one at a time; what the system does when it writes in order; and a few at
+                random.
+            random_count: how many at random.
+            seed: of what is random; the point's number is part of it.
+        """
+        seen = set()
+        total = self.count()
+        chosen = self._all() if total <= most else self._selected(random_count, seed)
+        for choices in chosen:
+            choices = self._consistent(choices)
+            if choices not in seen:
+                seen.add(choices)
+                yield CrashState(self, choices)
+
+    def newest(self) -> CrashState:
+        """The state in which nothing is lost."""
+        return CrashState(self, tuple(piece.newest for piece in self.pieces))
+
+    def state(self, id: str) -> CrashState:  # noqa: A002 - the word everybody would search for
+        """The state with that `CrashState.id`.
+
+        Raises:
+            ValueError: this point has no such state; what led to it was not the same.
+        """
+        choices = tuple(map(_DIGITS.index, id.replace("-", "")))
+        sizes = [max(len(piece.moments), len(piece.contents)) for piece in self.pieces]
+        if len(choices) != len(sizes) or any(c >= s for c, s in zip(choices, sizes, strict=True)):
+            raise ValueError(f"point {self.number} ({self.operation}) has no state {id!r}")
+        return CrashState(self, choices)
+
+    def _all(self) -> Iterator[tuple[int, ...]]:
+        sizes = [max(len(piece.moments), len(piece.contents)) for piece in self.pieces]
+        return itertools.product(*map(range, sizes))
+
+    def _selected(self, random_count: int, seed: int) -> Iterator[tuple[int, ...]]:
+        pieces = self.pieces
+        newest = tuple(piece.newest for piece in pieces)
+        durable = (0,) * len(pieces)
+        # Names and sizes there, and no bytes; and bytes there that nothing leads to.
+        bare = tuple(0 if piece.page >= 0 else piece.newest for piece in pieces)
+        yield from (newest, durable, bare)
+        for number, piece in enumerate(pieces):
+            for rest in (newest, bare, durable):
+                for form in (0, piece.newest, *piece.torn):
+                    yield (*rest[:number], form, *rest[number + 1 :])
+        for moment in sorted({moment for piece in pieces for moment in piece.moments}):
+            in_order = tuple(piece.at(moment) for piece in pieces)
+            yield in_order
+            # Names travel by themselves, and often ahead of the bytes.
+            yield tuple(
+                form if number < len(self.changes) else newest[number]
+                for number, form in enumerate(in_order)
+            )
+            yield tuple(
+                newest[number] if number < len(self.changes) else form
+                for number, form in enumerate(in_order)
+            )
+        chance = random.Random(f"{seed}/{self.number}")
+        for _ in range(random_count):
+            share = chance.choice((0.2, 0.5, 0.8))
+            yield tuple(
+                piece.newest if chance.random() < share else chance.randrange(piece.newest + 1)
+                for piece in pieces
+            )
+
+    def _consistent(self, choices: Sequence[int]) -> tuple[int, ...]:
+        """Without changes of names that need one which is not there."""
+        kept: list[int] = []
+        for number, change in enumerate(self.changes):
+            lost = any(
+                not kept[before] and change.touches(other)
+                for before, other in enumerate(self.changes[:number])
+            )
+            kept.append(0 if lost else choices[number])
+        return (*kept, *choices[len(kept) :])
+
+
+@attrs.frozen
+class CrashState:
+    """One of the states that a power cut at `point` may leave."""
+
+    point: CrashPoint
+    choices: tuple[int, ...]
+
+    @property
+    def id(self) -> str:
+        """The choices, one character for each: ``0`` is what was certain, others came later."""
+        count = len(self.point.changes)
+        names, bytes_ = self.choices[:count], self.choices[count:]
+        return "-".join("".join(_DIGITS[each] for each in part) for part in (names, bytes_))
+
+    def __str__(self) -> str:
+        return f"{self.point.number}:{self.id}"
+
+    def image(self) -> dict[str, bytes | None]:
+        """Bytes of every file by its name below the disk's directory; None for a directory."""
+        point = self.point
+        directories = {number: dict(names) for number, names in point.durable.items()}
+        for change, kept in zip(point.changes, self.choices, strict=False):
+            if kept:
+                change.apply(directories)
+        chosen: dict[int, dict[int, Any]] = {}
+        for piece, form in zip(point.pieces, self.choices, strict=True):
+            if piece.file >= 0:
+                chosen.setdefault(piece.file, {})[piece.page] = piece.contents[form]
+        found: dict[str, bytes | None] = {}
+        self._walk(point.root, "", directories, chosen, found)
+        return found
+
+    def _walk(
+        self,
+        directory: int,
+        prefix: str,
+        directories: Mapping[int, Mapping[str, int]],
+        chosen: Mapping[int, Mapping[int, Any]],
+        found: dict[str, bytes | None],
+    ) -> None:
+        for name, node in sorted(directories.get(directory, {}).items()):
+            path = f"{prefix}{name}"
+            file = self.point.files.get(node)
+            if file is None:
+                found[path] = None
+                self._walk(node, f"{path}/", directories, chosen, found)
+            else:
+                found[path] = _content(file, chosen.get(node, {}))
+
+    def materialize(self, target: str | os.PathLike[str]) -> None:
+        """Write the state as plain files to the directory ``target``, which is made."""
+        os.makedirs(target)
+        for name, data in self.image().items():
+            path = os.path.join(target, name)
+            if data is None:
+                os.mkdir(path)
+            else:
+                with open(path, "wb") as file:
+                    file.write(data)
+
+    def fingerprint(self) -> bytes:
+        """Equal for states that look the same."""
+        digest = hashlib.blake2b(digest_size=16)
+        for name, data in self.image().items():
+            digest.update(f"{name}\0{-1 if data is None else len(data)}\0".encode())
+            digest.update(data or b"")
+        return digest.digest()
+
+    def describe(self) -> str:
+        """What is lost, a line for each piece that is not in its newest form."""
+        lines = [f"power cut {self.point.number}: {self.point.operation}"]
+        for number, (piece, form) in enumerate(zip(self.point.pieces, self.choices, strict=True)):
+            if form == piece.newest:
+                continue
+            if number < len(self.point.changes):
+                lines.append(f"  not done: {piece.what}")
+            elif form in piece.torn:
+                lines.append(f"  torn ({form - piece.newest}): {piece.what}")
+            else:
+                lines.append(f"  form {form} of {piece.newest}: {piece.what}")
+        return "\n".join(lines)
+
+
+# --------------------------------------------------------------------------- contents
+
+
+def _forms(
+    contents: Sequence[tuple[int, bytes]],
+) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
+    """Contents of a page that are tried, and from when on; torn ones behind them."""
+    if len(contents) > _CONTENTS_MAX:
+        step = (len(contents) - 1) / (_CONTENTS_MAX - 1)
+        contents = [contents[round(number * step)] for number in range(_CONTENTS_MAX)]
+    moments, pages = zip(*contents, strict=True)
+    distinct = set(pages)
+    torn = []
+    for page in _torn(pages[0], pages[-1]):
+        if page not in distinct:
+            distinct.add(page)
+            torn.append(page)
+    return moments, (*pages, *torn)
+
+
+def _torn(old: bytes, new: bytes) -> Iterable[bytes]:
+    for cut in range(SECTOR_SIZE, PAGE_SIZE, SECTOR_SIZE):
+        yield new[:cut] + old[cut:]
+        yield old[:cut] + new[cut:]
+
+
+def _content(file: FileState, chosen: Mapping[int, Any]) -> bytes:
+    size = chosen.get(-1, file.size)
+    data = bytearray(size)
+    for number in file.pages:
+        start = number * PAGE_SIZE
+        if start < size:
+            page = chosen.get(number) or file.page(number)
+            data[start : start + PAGE_SIZE] = page[: size - start]
+    return bytes(data)

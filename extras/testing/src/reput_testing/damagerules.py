@@ -1,0 +1,145 @@
+"""Contract tests about files that others damaged, and about disks that fail."""
+
+from __future__ import annotations
+
+import copy
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from reput.errors import CorruptFileError, ReputError
+from reput_testing import damage
+from reput_testing.damage import Damage
+from reput_testing.disks import CHANGING, FaultyDisk
+from reput_testing.driver import Driver
+from reput_testing.rules import ContractRules, Outcome, spread
+
+__all__ = ["DamageRules"]
+
+
+class DamageRules(ContractRules):
+    """What holds when files are not what the plugin wrote, or cannot be written."""
+
+    def test_torn_files_are_noticed(self, tmp_path: Path) -> None:
+        """A file cut short is mended from the log, or reported."""
+        self.check_damages("torn", tmp_path)
+
+    def test_emptied_files_are_noticed(self, tmp_path: Path) -> None:
+        """A file that has its name and none of its bytes is mended or reported."""
+        self.check_damages("emptied", tmp_path)
+
+    def test_zeroed_files_are_noticed(self, tmp_path: Path) -> None:
+        """A file whose end reads as zeros, as after a power cut, is mended or reported."""
+        self.check_damages("zeroed", tmp_path)
+
+    def test_garbled_files_are_noticed(self, tmp_path: Path) -> None:
+        """A file with a byte that is not what was written is mended or reported."""
+        self.check_damages("garbled", tmp_path)
+
+    def test_grown_files_are_noticed(self, tmp_path: Path) -> None:
+        """A file with more bytes than were written is mended, reported, or read as it was."""
+        self.check_damages("grown", tmp_path)
+
+    def test_removed_files_are_noticed(self, tmp_path: Path) -> None:
+        """One file missing among others is mended or reported."""
+        self.check_damages("removed", tmp_path)
+
+    def test_a_full_disk_is_an_error_and_no_damage(self, tmp_path: Path) -> None:
+        """Whichever write finds the disk full, the hook raises, and opening again mends."""
+        self.check_faults(tmp_path, errno.ENOSPC, lasting=True)
+
+    def test_a_failed_write_or_flush_is_an_error_and_no_damage(self, tmp_path: Path) -> None:
+        """Whichever operation fails once, the hook raises, and opening again mends."""
+        self.check_faults(tmp_path, errno.EIO, lasting=False)
+
+    # ------------------------------------------------------------------ damaged files
+
+    def check_damages(self, kind: str, directory: Path) -> None:
+        """Try damages of one kind on all files of the plugin."""
+        root, log = directory / "store", self.log()
+        expected = self.build(root, log)
+        self.skip_without_files(expected.files)
+        damage.place(expected.files, root)
+        damages = [
+            (name, found)
+            for name in expected.files
+            for found in damage.damages_of(root / name)
+            if found.kind == kind
+        ]
+        chosen = spread(len(damages) - 1, self.max_damages) if damages else []
+
+        for number in chosen:
+            name, found = damages[number]
+            damage.place(expected.files, root)
+            found.apply(root / name)
+            self.check_damaged(root, expected, name, found)
+
+    def check_damaged(self, root: Path, expected: Outcome, name: str, found: Damage) -> None:
+        """The right state, or an error that says what is wrong; for a reader, then for a writer."""
+        log, what = self.log(), f"{name} {found.kind} at byte {found.position}"
+        before = damage.traces(root)
+        reader = self.driver(root, log, progress=expected.progress, clean=False, writable=False)
+        try:
+            reader.open()
+            read = copy.deepcopy(self.state(reader.plugin))
+        except ReputError:
+            read = expected.state
+        finally:
+            reader.close()
+        assert damage.traces(root) == before, f"{what}: a read-only opening wrote something"
+
+        try:
+            mended = self.reopen(root, log, expected.progress, clean=False)
+        except CorruptFileError:
+            mended = expected
+        self.assert_nothing_open(root, what)
+
+        if found.kind not in self.undetectable:
+            self.assert_same(mended, expected, what)
+        if found.kind not in {*self.undetectable, *self.undetectable_to_readers}:
+            assert read == expected.state, f"{what}: opened for reading only, another state"
+
+    # ------------------------------------------------------------------ failing disks
+
+    def check_faults(self, directory: Path, error: int, *, lasting: bool) -> None:
+        """Let operations of the disk fail, one run for each; see what is left."""
+        expected = self.build(directory / "whole", self.log())
+        counting = FaultyDisk(operations=_MUST_BE_TOLD)
+        self.run_to_the_end(self.driver(directory / "counting", self.log(), disk=counting))
+        if not counting.calls:
+            pytest.skip("the plugin writes nothing through its disk")
+
+        for number in spread(len(counting.calls) - 1, self.max_damages // 2):
+            operation, path = counting.calls[number]
+            what = f"{operation} of {os.path.basename(path)} (call {number + 1}) failed"
+            disk = FaultyDisk(number + 1, error=error, lasting=lasting, operations=_MUST_BE_TOLD)
+            root = directory / str(number)
+            driver = self.driver(root, self.log(), disk=disk)
+            try:
+                self.run_to_the_end(driver)
+            except (OSError, ReputError):
+                pass
+            else:
+                pytest.fail(f"{what}, and no hook said so")
+            try:
+                driver.close()
+            except (OSError, ReputError):
+                pass  # the same disk
+            self.assert_nothing_open(root, what)
+
+            mended = self.reopen(root, self.log(), driver.progress, clean=False)
+            self.assert_same(mended, expected, what)
+
+    def run_to_the_end(self, driver: Driver) -> None:
+        """Open, dispatch with a flush half-way, flush, close."""
+        count = len(driver.log.starts)
+        driver.open()
+        driver.catch_up({count // 2}, flush_before={count // 2})
+        driver.flush()
+        driver.close()
+
+
+# A file that cannot be removed is a file too many, and no hook's failure.
+_MUST_BE_TOLD = CHANGING - {"remove"}

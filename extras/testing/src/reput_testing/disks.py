@@ -1,0 +1,225 @@
+"""Disks that are not what they should be: quick ones, read-only ones, full and failing ones."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from reput.files import Disk
+
+if TYPE_CHECKING:
+    import mmap
+
+    from reput.files.disk import Buffer
+
+__all__ = ["CHANGING", "FaultyDisk", "QuickDisk", "ReadOnlyDisk"]
+
+CHANGING = frozenset(
+    {
+        "create",
+        "write",
+        "allocate",
+        "truncate",
+        "flush",
+        "map",
+        "rename",
+        "remove",
+        "make_directory",
+        "flush_directory",
+    }
+)
+"""Operations that change something, or promise that it is kept; ``create`` is an `open` that may
+write."""
+
+
+class QuickDisk(Disk):
+    """A disk whose flushes return at once: a test that cuts no power need not wait for them.
+
+    Attributes:
+        capacity: bytes that fit onto it, for `usage`; None for as many as the system says. It says
+            how full the disk is and refuses nothing.
+        capacity_below: the directory whose files are on it.
+        others: bytes of it that files elsewhere take up.
+    """
+
+    flushes_at_once = 1  # nothing to gain, and what fails or dies at the n-th must not vary
+    capacity: int | None = None
+    capacity_below: str = ""
+    others: int = 0
+
+    def usage(self, path: str) -> tuple[int, int]:
+        """Bytes in use and bytes left: of the system's disk, or of `capacity`."""
+        if self.capacity is None:
+            return super().usage(path)
+        used = self.others + sum(
+            os.path.getsize(os.path.join(directory, name))
+            for directory, _, names in os.walk(self.capacity_below or path)
+            for name in names
+        )
+        return used, max(self.capacity - used, 0)
+
+    def flush(self, descriptor: int) -> None:
+        """Do nothing; the descriptor must be open."""
+        os.fstat(descriptor)
+
+    def flush_directory(self, path: str) -> None:
+        """Do nothing; the directory must be there."""
+        os.stat(path)
+
+
+class _WatchedDisk(QuickDisk):
+    """Asks `_before` ahead of every operation of `CHANGING`."""
+
+    def _before(self, operation: str, path: str) -> None:
+        raise NotImplementedError
+
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
+        if write or create:
+            self._before("create", path)
+        return super().open(path, write=write, create=create)
+
+    def write(self, descriptor: int, data: Buffer, position: int) -> None:
+        self._before("write", _path_of(descriptor))
+        super().write(descriptor, data, position)
+
+    def allocate(self, descriptor: int, size: int) -> None:
+        self._before("allocate", _path_of(descriptor))
+        super().allocate(descriptor, size)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        self._before("truncate", _path_of(descriptor))
+        super().truncate(descriptor, size)
+
+    def flush(self, descriptor: int) -> None:
+        self._before("flush", _path_of(descriptor))
+        super().flush(descriptor)
+
+    def map(self, descriptor: int, size: int) -> mmap.mmap:
+        self._before("map", _path_of(descriptor))
+        return super().map(descriptor, size)
+
+    def rename(self, source: str, target: str) -> None:
+        self._before("rename", target)
+        super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        self._before("remove", path)
+        super().remove(path)
+
+    def make_directory(self, path: str, *, durable: bool = False) -> None:
+        self._before("make_directory", path)
+        super().make_directory(path, durable=durable)
+
+    def flush_directory(self, path: str) -> None:
+        self._before("flush_directory", path)
+        super().flush_directory(path)
+
+
+class ReadOnlyDisk(_WatchedDisk):
+    """A disk on which nothing can be changed: every attempt is an `OSError` (``EROFS``)."""
+
+    def _before(self, operation: str, path: str) -> None:
+        raise OSError(errno.EROFS, f"{operation} on a store that is open for reading only", path)
+
+
+class FaultyDisk(_WatchedDisk):
+    """A disk on which the n-th changing operation fails, or all from the n-th on.
+
+    A write that fails has written the first half of its bytes: what a full disk leaves behind.
+
+    Args:
+        fail_at: which operation fails, counted from 1; None for never, to count them.
+        error: the `errno` with which it fails.
+        lasting: whether every operation behind the n-th fails as well.
+        operations: names out of `CHANGING` that count and can fail.
+        below: part of a path; operations on others do not count. Everything counts without it.
+        short_writes: whether each write stores only a part of its bytes at a time, as the system
+            may do it.
+    """
+
+    def __init__(
+        self,
+        fail_at: int | None = None,
+        *,
+        error: int = errno.ENOSPC,
+        lasting: bool = False,
+        operations: Collection[str] = CHANGING,
+        below: str = "",
+        short_writes: bool = False,
+    ) -> None:
+        self.plan(
+            fail_at,
+            error=error,
+            lasting=lasting,
+            operations=operations,
+            below=below,
+            short_writes=short_writes,
+        )
+
+    def plan(
+        self,
+        fail_at: int | None,
+        *,
+        error: int = errno.ENOSPC,
+        lasting: bool = False,
+        operations: Collection[str] = CHANGING,
+        below: str = "",
+        short_writes: bool = False,
+    ) -> None:
+        """Begin to count anew, with other faults to come."""
+        self.fail_at = fail_at
+        self.error = error
+        self.lasting = lasting
+        self.operations = frozenset(operations)
+        self.below = below
+        self.short_writes = short_writes
+        self.calls: list[tuple[str, str]] = []
+        """Operation and path of all that counted, the failed ones included."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether an operation has failed by now."""
+        return self.fail_at is not None and len(self.calls) >= self.fail_at
+
+    def mend(self) -> None:
+        """Let nothing fail any more: there is space again."""
+        self.fail_at = None
+
+    def write(self, descriptor: int, data: Buffer, position: int) -> None:
+        """Write all of ``data``, or half of it and fail."""
+        try:
+            super().write(descriptor, data, position)
+        except _Refused:
+            view = memoryview(data).cast("B")
+            self.write_some(descriptor, view[: len(view) // 2], position)
+            raise
+
+    def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
+        """Write a part of ``data``: about half of it with ``short_writes``."""
+        view = memoryview(data).cast("B")
+        if self.short_writes:
+            view = view[: (len(view) + 1) // 2]
+        return super().write_some(descriptor, view, position)
+
+    def _before(self, operation: str, path: str) -> None:
+        if operation not in self.operations or self.below not in path:
+            return
+        self.calls.append((operation, path))
+        if self.fail_at is None or len(self.calls) < self.fail_at:
+            return
+        if self.lasting or len(self.calls) == self.fail_at:
+            raise _Refused(self.error, f"{os.strerror(self.error)} (call {len(self.calls)})", path)
+
+
+class _Refused(OSError):
+    """An error of `FaultyDisk`, in distinction from the system's."""
+
+
+def _path_of(descriptor: int) -> str:
+    """Where the descriptor's file is, for error texts; its number where the system does not say."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return f"descriptor {descriptor}"

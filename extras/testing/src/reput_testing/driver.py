@@ -1,0 +1,167 @@
+"""`Driver`: takes one plugin through its hooks as a store does, step by step, on one thread.
+
+The store's loop runs on threads of its own and cuts the log where it likes. Here the test says what
+comes next: how far the log is dispatched, where batches end, when files are flushed, and whether
+the process "dies" before it closes them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Collection, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+
+from reput.files import Disk
+from reput.plugin import Plugin, StoreContext, hookspecs
+from reput.record import DispatchBatch
+from reput_testing.clock import ManualClock
+from reput_testing.disks import QuickDisk, ReadOnlyDisk
+from reput_testing.logs import SmallLog
+
+__all__ = ["Driver"]
+
+
+def _as_text(path: str | os.PathLike[str]) -> str:
+    return os.fspath(path)
+
+
+@attrs.define(eq=False)
+class Driver:
+    """One plugin at work on one log, in one directory; open it with `open` or ``with``."""
+
+    plugin: Plugin
+    name: str
+    """The plugin's name, as its context says it."""
+    root: str = attrs.field(converter=_as_text)
+    """The store's directory; made when it is not there and the driver may write."""
+    log: SmallLog
+    progress: int = 0
+    """Physical offset below which the plugin's files are known to be flushed, as the store would
+    have recorded it."""
+    writable: bool = True
+    clean: bool = True
+    """Whether the store claims that its last writer closed it."""
+    disk: Disk = attrs.field(factory=QuickDisk)
+    clock: Callable[[], int] = attrs.field(factory=ManualClock)
+    dispatched_to: int = attrs.field(default=0, init=False)
+    _hooks: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None and self.writable:
+            self.flush()
+        self.close()
+
+    def open(self) -> int:
+        """Call `reput_open` and `reput_recover`; where the plugin wants messages from.
+
+        Raises:
+            TypeError: `reput_recover` returned something else than an offset.
+        """
+        if self.writable:
+            os.makedirs(self.root, exist_ok=True)
+        elif type(self.disk) is QuickDisk:
+            self.disk = ReadOnlyDisk()
+        context = StoreContext(
+            plugin=self.name,
+            root=self.root,
+            writable=self.writable,
+            clean=self.clean,
+            log=self.log,
+            disk=self.disk,
+            clock=self.clock,
+        )
+        self.call("reput_open", context=context)
+        end = self.log.max_physical_offset
+        self.progress = max(min(self.progress, end), self.log.min_physical_offset)
+        start = self.call("reput_recover", max_physical_offset=end, progress=self.progress)
+        if start is None:
+            start = self.progress  # a plugin without the hook
+        if not isinstance(start, int):
+            raise TypeError(f"reput_recover returned {start!r}, not an offset")
+        start = max(min(start, self.progress), self.log.min_physical_offset)
+        self.dispatched_to = self.progress = start
+        return start
+
+    def call(self, hook: str, /, **arguments: Any) -> Any:
+        """Call one hook of the plugin; what it returned, None when it has no such hook."""
+        if not self._hooks:
+            self._hooks = _hooks_of(self.plugin)
+        accepted = self._hooks.get(hook)
+        if accepted is None:
+            return None
+        return getattr(self.plugin, hook)(**{name: arguments[name] for name in accepted})
+
+    def dispatch(self, batch: DispatchBatch) -> None:
+        """Take one batch through enriching, dispatching and arriving."""
+        columns = self.call("reput_enrich", batch=batch)
+        if columns:
+            batch = batch.with_columns(columns)
+        self.call("reput_dispatch", batch=batch)
+        self.call("reput_arrive", batch=batch)
+        self.dispatched_to = max(self.dispatched_to, batch.end_offset)
+
+    def catch_up(
+        self,
+        cuts: Collection[int] = (),
+        *,
+        start: int | None = None,
+        flush_before: Collection[int] = (),
+    ) -> Self:
+        """Dispatch the log to its end; a read-only store never dispatches.
+
+        Args:
+            cuts: numbers of records in front of which a batch ends.
+            start: physical offset of the first record to dispatch; the first that was not
+                dispatched when left out. Below that, records come once more.
+            flush_before: those of ``cuts`` at which the plugin is flushed, too.
+        """
+        batches = self.log.batches(self.dispatched_to if start is None else start, cuts)
+        flush_at = {self.log.starts[number] for number in flush_before}
+        for batch in batches:
+            if batch.start_offset in flush_at:
+                self.flush()
+            self.dispatch(batch)
+        return self
+
+    def dispatch_range(self, first: int, stop: int) -> None:
+        """Dispatch records number ``first`` to ``stop``, in one batch if they are of one file."""
+        if first < stop:
+            end = self.log.ends[stop - 1]
+            for batch in self.log.batches(self.log.starts[first], {stop}):
+                if batch.start_offset >= end:
+                    break
+                self.dispatch(batch)
+
+    def flush(self) -> None:
+        """Call `reput_flush`, and take note of the plugin's progress when it returned."""
+        reached = self.dispatched_to
+        self.call("reput_flush")
+        self.progress = reached
+
+    def close(self) -> None:
+        """Call `reput_close`; may be called again, and behind an `open` that failed."""
+        self.call("reput_close")
+
+
+def _hooks_of(plugin: Plugin) -> Mapping[str, tuple[str, ...]]:
+    """Marked methods of a plugin, and the arguments that each asks for."""
+    # What pluggy does, without the two milliseconds that a manager takes for each of many openings.
+    methods = [(name, getattr(plugin, name)) for name in dir(plugin) if name.startswith("reput_")]
+    return {
+        name: tuple(inspect.signature(method).parameters)
+        for name, method in methods
+        if hasattr(method, f"{hookspecs.PROJECT}_impl")
+    }

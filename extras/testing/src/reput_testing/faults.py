@@ -1,0 +1,166 @@
+"""Lets each operation of a disk fail in turn: every error is told, and nothing promised is lost.
+
+`Faults` runs one workload again and again, each time with another operation that fails. What the
+store raises must be an error that a caller can expect; and when the store is opened again, on a
+disk that works, everything is there of which a put has returned.
+
+A failure prints the fault as ``number:error:how``; with the environment variable ``REPUT_FAULT``
+set to that, only this one is tried.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+import reput
+from reput.errors import ReputError
+from reput_testing.disks import CHANGING, FaultyDisk, QuickDisk
+from reput_testing.powercuts import command_for, is_soak
+from reput_testing.witness import Witness, messages_of
+
+__all__ = ["QUICK_RETRIES", "Fault", "Faults", "Step"]
+
+FAULT_VARIABLE = "REPUT_FAULT"
+
+QUICK_RETRIES = {
+    "retry_count": 1,
+    "retry_pause_ms": 1,
+    "retry_max_pause_ms": 1,
+    "close_timeout_ms": 20,
+}
+"""Section ``dispatch`` for stores whose disks fail and stay so."""
+_PATIENCE = 0.02  # seconds
+
+Step = Callable[[Witness], object]
+"""One call of a workload; each is made, also when one before it has raised something."""
+
+
+@attrs.frozen
+class Fault:
+    """One way in which a disk fails."""
+
+    number: int
+    """Which operation fails, counted from 1."""
+    error: int
+    """The `errno`."""
+    lasting: bool
+    """Whether all operations behind it fail, too."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.number}:{errno.errorcode[self.error]}:{'lasting' if self.lasting else 'once'}"
+        )
+
+
+@attrs.define(eq=False)
+class Faults:
+    """Tries every fault of a workload, and counts."""
+
+    directory: Path
+    options: Mapping[str, Any]
+    """As those of `Witness`."""
+    operations: frozenset[str] = CHANGING
+    """Those that fail."""
+    errors: Sequence[int] = (errno.EIO, errno.ENOSPC)
+    every: int = 1
+    """Only each so many-th operation, where time is short."""
+    count: int = attrs.field(default=0, init=False)
+    """Faults tried."""
+
+    def try_all(
+        self, steps: Sequence[Step], check: Callable[[Witness, str], object] | None = None
+    ) -> None:
+        """Run the steps on a disk that fails, once for each fault.
+
+        Args:
+            steps: a workload. The store is opened ahead of them and closed behind them, and opened
+                when that failed, as a user would who tries again.
+            check: called with the witness and the store's directory at the end, when the store
+                was opened and closed on a disk that works.
+        """
+        for fault in self.faults(steps):
+            self.count += 1
+            directory = self.directory / f"fault {self.count}"
+            directory.mkdir(parents=True)
+            disk = FaultyDisk(
+                fault.number, error=fault.error, lasting=fault.lasting, operations=self.operations
+            )
+            witness = Witness(self.options, disk=disk, patience=_PATIENCE)
+            root = str(directory / "store")
+            try:
+                errors = self.run(witness, root, steps)
+                self.look(witness, root, disk, errors)
+                if check is not None:
+                    check(witness, root)
+            except Exception as error:
+                operation, path = disk.calls[fault.number - 1]
+                raise AssertionError(
+                    f"{type(error).__name__}: {error}\nfault {fault}: {operation} {path}; to see "
+                    f"it again:\n  {command_for(FAULT_VARIABLE, str(fault))}"
+                ) from error
+            # Hundreds of stores would be left for somebody else to remove.
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def faults(self, steps: Sequence[Step]) -> Iterator[Fault]:
+        """All faults of a workload; counted by a run without any."""
+        wanted = os.environ.get(FAULT_VARIABLE)
+        if wanted:
+            place, name, how = wanted.split(":")
+            yield Fault(int(place), getattr(errno, name), how == "lasting")
+            return
+        (self.directory / "sound").mkdir(parents=True)
+        disk = FaultyDisk(operations=self.operations)
+        errors = self.run(
+            Witness(self.options, disk=disk, patience=_PATIENCE),
+            str(self.directory / "sound" / "store"),
+            steps,
+        )
+        assert not errors, f"without a fault: {errors}"
+        for number in range(1, len(disk.calls) + 1, 1 if is_soak() else self.every):
+            for error in self.errors:
+                yield Fault(number, error, lasting=False)
+                yield Fault(number, error, lasting=True)
+
+    def run(self, witness: Witness, root: str, steps: Sequence[Step]) -> list[Exception]:
+        """Do it; the errors that came out of it."""
+        errors: list[Exception] = []
+        attempt(errors, lambda: witness.open(root))
+        for step in steps:
+            if witness.store is None:
+                attempt(errors, lambda: witness.open(root))
+            if witness.store is not None:
+                attempt(errors, step, witness)
+        if witness.store is not None:
+            attempt(errors, witness.store.close)
+        return errors
+
+    def look(
+        self, witness: Witness, root: str, disk: FaultyDisk, errors: Sequence[Exception]
+    ) -> None:
+        """Open the store on a disk that works, and compare."""
+        disk.mend()
+        told = [error for error in errors if isinstance(error, ReputError | OSError)]
+        assert len(told) == len(errors), f"no errors that a caller expects: {errors}"
+        with reput.open(root, disk=QuickDisk(), threads=False, **witness.arguments()) as store:
+            witness.compare(messages_of(store), (len(witness.sent), len(witness.sent), True))
+            receipt = store.put(reput.Message("goes-on", b"after the fault"))
+            store.flush()
+            assert store.wait_dispatched(60), "dispatching does not come to its end"
+            assert store.get(receipt.physical_offset).body == b"after the fault"
+            for state in store.plugins():
+                assert state.lag_size == 0, f"{state.name}: {state.last_error}"
+
+
+def attempt(errors: list[Exception], call: Callable[..., object], *arguments: object) -> None:
+    """Call it, and keep what it raises."""
+    try:
+        call(*arguments)
+    except Exception as error:
+        errors.append(error)

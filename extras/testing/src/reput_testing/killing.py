@@ -1,0 +1,219 @@
+"""`KillLoop`: kills the writers of a store, one after the other, and looks at what each has left.
+
+    KillLoop(tmp_path).run(60)
+
+A writer puts messages from up to 16 threads and acknowledges each through a pipe. It dies by
+SIGKILL while it opens, writes or closes the store: by a kill from outside at some moment, or by its
+own disk in the middle of an operation. Then the store is opened, for reading and for writing, and
+compared with what was acknowledged (`reput_testing.survivors`). The next writer begins with the
+files as they were left, so that one crash comes upon another.
+
+A failure says where those files are, and prints the command that goes through the same life of the
+store again: ``REPUT_KILL_SEED`` is the seed, and behind a slash the number of the life.
+``REPUT_KILLS`` is the number of kills; with ``REPUT_SOAK=1`` there are thousands.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import reput
+from reput.errors import StoreNotFoundError
+from reput_testing import damage
+from reput_testing.disks import QuickDisk
+from reput_testing.killplan import CLOSED_PHASE, Death, Life, PluginSource, Start
+from reput_testing.powercuts import command_for, is_soak
+from reput_testing.survivors import Survivors, records_of
+from reput_testing.writerprocess import HANG_SECONDS, Outcome, WriterTemplate
+
+__all__ = ["KillLoop", "kill_count"]
+
+KILLS_VARIABLE = "REPUT_KILLS"
+SEED_VARIABLE = "REPUT_KILL_SEED"
+_SOAK_KILLS = 1_500
+
+Sections = Mapping[str, Mapping[str, Any]]
+
+
+def kill_count(usual: int) -> int:
+    """Kills to make: as ``REPUT_KILLS`` says, 1,500 with ``REPUT_SOAK=1``, else ``usual``."""
+    return int(os.environ.get(KILLS_VARIABLE) or (_SOAK_KILLS if is_soak() else usual))
+
+
+class KillLoop:
+    """Lives of stores whose writers are killed.
+
+    Attributes:
+        killed: kills by the phase in which they came.
+        closed_count: writers that came to their end.
+        acked_count: messages that were acknowledged.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        plugins: Sequence[PluginSource] = (),
+        *,
+        config: Sections | None = None,
+        check: Callable[[reput.Store], None] | None = None,
+        check_closed: Callable[[Path, Sections], None] | None = None,
+    ) -> None:
+        """Make the loop; nothing runs yet.
+
+        Args:
+            directory: where stores are made.
+            plugins: plugins of the stores.
+            config: their sections.
+            check: called after each death with the store, open for writing and all dispatched.
+            check_closed: called after that store was closed, with its directory and sections.
+        """
+        seed, _, life = os.environ.get(SEED_VARIABLE, "").partition("/")
+        self.seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
+        self.killed: dict[str, int] = {}
+        self.closed_count = 0
+        self.acked_count = 0
+        self._only_life = int(life) if life else None
+        self._directory = directory
+        self._plugins = tuple(plugins)
+        self._config = dict(config or {})
+        self._check = check
+        self._check_closed = check_closed
+        self._survivors = Survivors()
+        self._seconds = 0.0
+
+    def __str__(self) -> str:
+        phases = ", ".join(f"{count} {phase}" for phase, count in sorted(self.killed.items()))
+        return (
+            f"{self.killed_count} kills ({phases}), {self.closed_count} closed, "
+            f"{self.acked_count} messages acknowledged, "
+            f"{self.killed_count / max(self._seconds, 1e-9):.1f} kills/s, seed {self.seed}"
+        )
+
+    @property
+    def killed_count(self) -> int:
+        """Writers killed by now."""
+        return sum(self.killed.values())
+
+    def run(self, kills: int) -> None:
+        """Kill as many writers.
+
+        Raises:
+            AssertionError: something is not as it must be; tells how to see it again.
+        """
+        started, number = time.monotonic(), 0
+        with WriterTemplate(self._directory / "writers.log") as template:
+            while self.killed_count < kills:
+                life = number if self._only_life is None else self._only_life
+                self._live(template, Life(self.seed, life), kills)
+                number += 1
+        self._seconds = time.monotonic() - started
+        sys.stdout.write(f"\n{self}\n")
+
+    # ------------------------------------------------------------------ lives and deaths
+
+    def _live(self, template: WriterTemplate, life: Life, kills: int) -> None:
+        home = self._directory / "life"
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        root, self._survivors = home / "store", Survivors()
+        for death in life.deaths():
+            try:
+                outcome = self._die(template, death, root)
+                self._look(death, root, outcome)
+            except Exception as error:
+                again = command_for(SEED_VARIABLE, f"{life.seed}/{life.number}")
+                raise AssertionError(
+                    f"{type(error).__name__}: {error}\n"
+                    f"life {life.number}, death {death.number} behind {self.killed_count} kills: "
+                    f"{death.moment}, {death.thread_count} producers, {dict(death.commitlog)}\n"
+                    f"the store as it was left: {root}\n{template.said()}"
+                    f"the same life again, as far as threads allow:\n  {again}\n"
+                    f"and again and again: {KILLS_VARIABLE}=1000 {again}"
+                ) from error
+            if self.killed_count >= kills:
+                return
+
+    def _die(self, template: WriterTemplate, death: Death, root: Path) -> Outcome:
+        config = {**self._config, "commitlog": death.commitlog}
+        writer = template.start(Start(os.fspath(root), death, self._plugins, config))
+        try:
+            outcome = writer.watch(death)
+        except BaseException:
+            writer.kill()
+            raise
+        finally:
+            status = template.reap()
+            writer.close()
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            self.killed[outcome.phase] = self.killed.get(outcome.phase, 0) + 1
+        elif status == 0 and outcome.phase == CLOSED_PHASE:
+            self.closed_count += 1
+        else:
+            raise AssertionError(f"the writer failed: {os.waitstatus_to_exitcode(status)}")
+        self.acked_count += len(outcome.acks)
+        if death.commitlog["flush"] == "sync":
+            weak = [ack for ack in outcome.acks if not ack.is_durable]
+            assert not weak, f"acknowledged before it was on disk: {weak[0]}"
+        return outcome
+
+    # ------------------------------------------------------------------ looking
+
+    def _look(self, death: Death, root: Path, outcome: Outcome) -> None:
+        before = {key: len(places) for key, places in self._survivors.queues.items()}
+        if death.reads_first:
+            self._read(death, root, outcome, before)
+        # A writer gets a copy: the files stay as they were left, for the next one, and for whoever
+        # looks at a failure.
+        mended = root.parent / "mended"
+        shutil.rmtree(mended, ignore_errors=True)
+        if root.exists():
+            shutil.copytree(root, mended)
+        config = {**self._config, "commitlog": {**death.commitlog, "flush": "async"}}
+        with self._open(mended, config=config) as store:
+            assert store.clean or outcome.phase != CLOSED_PHASE, "it was closed, and is not clean"
+            found = records_of(store)
+            if death.reads_first:
+                known = self._survivors.records
+                assert found == known, (
+                    f"a reader finds {len(known)}, a writer {len(found)} messages"
+                )
+            else:
+                self._survivors.add(found, death, outcome.acks)
+            assert store.wait_dispatched(HANG_SECONDS), "the plugins do not catch up"
+            for state in store.plugins():
+                assert state.last_error is None, f"{state.name}: {state.last_error}"
+            # Now and then all of each queue, else what is new.
+            self._survivors.compare_queues(store, before if death.number % 4 else {})
+            if self._check is not None:
+                self._check(store)
+        if self._check_closed is not None:
+            self._check_closed(mended, config)
+        if death.goes_on_mended:
+            shutil.rmtree(root, ignore_errors=True)
+            mended.rename(root)
+
+    def _read(
+        self, death: Death, root: Path, outcome: Outcome, before: Mapping[tuple[str, int], int]
+    ) -> None:
+        """Look at what is left as a reader does, who must not change it."""
+        traces = damage.traces(root)
+        try:
+            with self._open(root, "r", config=self._config) as store:
+                self._survivors.add(records_of(store), death, outcome.acks)
+                self._survivors.compare_queues(store, before)
+        except StoreNotFoundError:  # killed before there was one
+            self._survivors.add([], death, outcome.acks)
+        assert damage.traces(root) == traces, "a read-only opening wrote something"
+
+    def _open(self, root: Path, mode: Literal["w", "r"] = "w", *, config: Sections) -> reput.Store:
+        plugins = [source.plugin() for source in self._plugins]
+        options: dict[str, Any] = {"disk": QuickDisk(), "threads": False}
+        return reput.open(root, mode, plugins=plugins, config=config, **options)

@@ -1,0 +1,273 @@
+"""Tries what power cuts leave of a store: every state opens, and nothing that was promised is gone.
+
+    def life(witness, root):
+        witness.open(root)
+        witness.put(Message("orders", b"1"))
+        witness.close()
+
+    PowerCuts(tmp_path).live(Witness(options), life)
+
+A failure names its state and the command that makes it again: the environment variable
+``REPUT_CRASH_STATE`` holds the point and the state's id, and only that one is tried. With
+``REPUT_SOAK=1`` many more states are tried, those at random by a new seed each time, which is in
+the failure, too.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import attrs
+
+from reput.record import Message
+from reput_testing.crashstates import CrashPoint, CrashState
+from reput_testing.simulateddisk import SimulatedDisk
+from reput_testing.witness import Witness
+
+__all__ = ["PowerCuts", "Start", "command_for", "is_soak", "second_life"]
+
+STATE_VARIABLE = "REPUT_CRASH_STATE"
+SOAK_VARIABLE = "REPUT_SOAK"
+SEED_VARIABLE = "REPUT_CRASH_SEED"
+KILLED = "killed"
+
+_T = TypeVar("_T")
+
+Life = Callable[[Witness, str], object]
+Check = Callable[[Witness, CrashPoint, str], object]
+
+
+def is_soak() -> bool:
+    """Whether tests may take their time."""
+    return os.environ.get(SOAK_VARIABLE, "") not in ("", "0")
+
+
+def command_for(variable: str, value: str) -> str:
+    """A shell command that runs the test under way again, with an environment variable set."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0] or "the same test"
+    return f"{variable}='{value}' pytest '{test}'"
+
+
+def second_life(witness: Witness, root: str) -> None:
+    """What a store does after a crash, when nobody knows what it did before: some of all."""
+    witness.open(root)
+    witness.put(Message("again", b"1"), Message("again", b"2", 1))
+    witness.dispatched()
+    witness.flush()
+    witness.put_many([Message("again", b"3"), Message("again", b"4")])
+    witness.close()
+
+
+@attrs.frozen
+class Start:
+    """Where a workload begins that follows a crash."""
+
+    state: CrashState
+    killed: bool = False
+    """Whether only the process died: all is there, and what was not durable still is not."""
+
+    def __str__(self) -> str:
+        return f"{self.state.point.number}:{KILLED}" if self.killed else str(self.state)
+
+
+@attrs.define(eq=False)
+class PowerCuts:
+    """Cuts the power at every point of workloads, and counts.
+
+    Attributes:
+        state_count: states that power cuts may have left.
+        tried_count: those that were looked at; states that look like one before, with nothing
+            promised in between, are not tried twice.
+    """
+
+    directory: Path
+    """Where states are written; a directory of the test's own."""
+    most: int = 64
+    """See `CrashPoint.states`."""
+    random_count: int = 8
+    tries: int = 1_000_000
+    """Most states to look at in one `try_all`: evenly spread over all that there are."""
+    trail: str = ""
+    """Which states led to here, where a state is the beginning of another workload."""
+    state_count: int = attrs.field(default=0, init=False)
+    tried_count: int = attrs.field(default=0, init=False)
+    _disk_count: int = attrs.field(default=0, init=False)
+    _seed: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if is_soak():
+            self.most, self.random_count, self.tries = self.most * 16, 64, 1_000_000
+        chance = random.SystemRandom().randrange(1 << 32) if is_soak() else 0
+        self._seed = int(os.environ.get(SEED_VARIABLE, chance))
+
+    def disk(self, note: Callable[[], object] | None = None) -> SimulatedDisk:
+        """A disk whose power will be cut, with a directory of its own."""
+        self._disk_count += 1
+        directory = self.directory / f"disk {self._disk_count}"
+        directory.mkdir(parents=True)
+        return SimulatedDisk(directory, note)
+
+    def again(self, start: Start, note: Callable[[], object] | None = None) -> SimulatedDisk:
+        """A disk that comes up after a crash, for the power to be cut again."""
+        self._disk_count += 1
+        directory = self.directory / f"disk {self._disk_count}"
+        if start.killed:
+            return SimulatedDisk.after_kill(start.state.point, directory, note)
+        start.state.materialize(directory)
+        return SimulatedDisk(directory, note)
+
+    def beyond(self, start: Start) -> PowerCuts:
+        """The same for a workload that begins at ``start``; `add` its counts when it is done."""
+        self._disk_count += 1
+        directory = self.directory / f"beyond {self._disk_count}"
+        inner = attrs.evolve(self, directory=directory, trail=f"{self.trail}{start}/")
+        inner.most, inner.random_count, inner.tries = self.most, self.random_count, self.tries
+        inner._seed = self._seed
+        return inner
+
+    def add(self, other: PowerCuts) -> None:
+        """Count what ``other`` has counted."""
+        self.state_count += other.state_count
+        self.tried_count += other.tried_count
+
+    def check_tried(self, at_least: int) -> None:
+        """Fail unless so many states were tried; of a replay, unless its one state was.
+
+        A test calls it at its end: a workload that does not reach the disk any more, or a state
+        that there is not any more, would look like success.
+        """
+        wanted = os.environ.get(STATE_VARIABLE, "")
+        least = 1 if wanted else at_least
+        found = f"state {wanted!r} was not found" if wanted else f"{self.tried_count} states tried"
+        assert self.tried_count >= least, f"{found}, {least} expected"
+
+    # ------------------------------------------------------------------ lives of a store
+
+    def live(
+        self,
+        witness: Witness,
+        life: Life,
+        check: Check | None = None,
+        *,
+        again: Sequence[int] = (),
+    ) -> None:
+        """Run a workload, and try every state that a power cut would have left on its way.
+
+        Args:
+            witness: remembers what was put; one that has not seen anything yet.
+            life: the workload, called with the witness and the store's directory.
+            check: called with the witness, a state's point and the directory of the store that it
+                left; `Witness.check` when left out.
+            again: how many of the states are the beginning of another life (`second_life`), whose
+                power is cut as well, how many of that one's states of a third, and so on. Half of
+                them come of a power cut, half of the death of the process alone.
+        """
+        self._live(witness, self.disk(), life, check or Witness.check_point, tuple(again))
+
+    def _live(
+        self,
+        witness: Witness,
+        disk: SimulatedDisk,
+        life: Life,
+        check: Check,
+        again: tuple[int, ...],
+    ) -> None:
+        disk.note, witness.disk = witness.note, disk
+        life(witness, os.path.join(disk.directory, "store"))
+        disk.points.append(disk.now("the end"))
+        self.try_all(
+            disk.points, lambda state, root: check(witness, state.point, str(root / "store"))
+        )
+        for start in self.starts(disk.points, again[0]) if again else ():
+            inner = self.beyond(start)
+            fresh = inner.again(start)
+            later = witness.after(os.path.join(fresh.directory, "store"), start.state.point.note)
+            inner._live(later, fresh, second_life, check, again[1:])
+            self.add(inner)
+
+    # ------------------------------------------------------------------ states
+
+    def try_all(
+        self, points: Sequence[CrashPoint], check: Callable[[CrashState, Path], object]
+    ) -> None:
+        """Call ``check`` with each state and the directory that holds it."""
+        for state in self._chosen(points):
+            self.try_one(state, check)
+
+    def try_one(self, state: CrashState, check: Callable[[CrashState, Path], object]) -> None:
+        """Call ``check`` with one state and the directory that holds it."""
+        self.tried_count += 1
+        directory = self.directory / "state"
+        shutil.rmtree(directory, ignore_errors=True)
+        state.materialize(directory)
+        try:
+            check(state, directory)
+        except Exception as error:
+            again = command_for(STATE_VARIABLE, self._name(state))
+            raise AssertionError(
+                f"{type(error).__name__}: {error}\n{state.describe()}\n"
+                f"power cut {self._name(state)}, seed {self._seed}; to see it again:\n  {again}"
+            ) from error
+
+    def starts(self, points: Sequence[CrashPoint], count: int) -> Iterator[Start]:
+        """About ``count`` states, half of them of power cuts, half of killed processes."""
+        wanted = os.environ.get(STATE_VARIABLE, "")
+        if wanted:
+            name, more, _ = wanted.removeprefix(self.trail).partition("/")
+            if wanted.startswith(self.trail) and more:
+                yield _start(name, points)
+            return
+        counted = self.state_count
+        states = _spread(list(self.states(points)), count // 2)
+        self.state_count = counted  # these were counted when they were tried
+        for state in states:
+            yield Start(state)
+        for point in _spread(points, count // 2):
+            yield Start(point.newest(), killed=True)
+
+    def states(self, points: Sequence[CrashPoint]) -> Iterator[CrashState]:
+        """All states of ``points`` that differ in their looks, or in what was promised."""
+        seen = set()
+        for point in points:
+            promised = repr(point.note)
+            for state in point.states(
+                most=self.most, random_count=self.random_count, seed=self._seed
+            ):
+                self.state_count += 1
+                key = state.fingerprint(), promised
+                if key not in seen:
+                    seen.add(key)
+                    yield state
+
+    def _chosen(self, points: Sequence[CrashPoint]) -> Iterator[CrashState]:
+        wanted = os.environ.get(STATE_VARIABLE, "")
+        if wanted:
+            yield from self._wanted(wanted, points)
+            return
+        yield from _spread(list(self.states(points)), self.tries)
+
+    def _wanted(self, wanted: str, points: Sequence[CrashPoint]) -> Iterator[CrashState]:
+        name = wanted.removeprefix(self.trail)
+        if wanted.startswith(self.trail) and "/" not in name:
+            yield _start(name, points).state
+
+    def _name(self, state: CrashState) -> str:
+        return f"{self.trail}{state}"
+
+
+def _start(name: str, points: Sequence[CrashPoint]) -> Start:
+    number, _, choices = name.partition(":")
+    point = points[int(number)]
+    return Start(point.newest(), True) if choices == KILLED else Start(point.state(choices))
+
+
+def _spread(found: Sequence[_T], count: int) -> Sequence[_T]:
+    """At most ``count`` of ``found``, as far from each other as can be."""
+    if count >= len(found):
+        return found
+    return [found[(2 * number + 1) * len(found) // (2 * count)] for number in range(count)]

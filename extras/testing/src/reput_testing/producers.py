@@ -1,0 +1,155 @@
+"""What the producers of a kill loop put: the same messages for the same seed, in any process.
+
+The writer that will be killed puts them; whoever looks at what is left makes them once more and
+compares. Each producer numbers its messages from 0 and makes one call after the other, so that of
+what was not acknowledged at most the messages of one call can be in the log.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput.record import Columns, Message, MessageView, encode_property_text
+from reput.record.layout import PROPERTY_CRC, TRANSACTION_PREPARED
+
+__all__ = [
+    "FLUSH",
+    "PUT",
+    "PUT_BATCH",
+    "PUT_COLUMNS",
+    "PUT_MANY",
+    "READ",
+    "Call",
+    "Sender",
+    "calls",
+]
+
+PUT: Final = "put"
+PUT_MANY: Final = "put_many"
+PUT_COLUMNS: Final = "put_columns"
+PUT_BATCH: Final = "put_batch"
+FLUSH: Final = "flush"
+READ: Final = "read"
+
+_KINDS = (PUT, PUT_MANY, PUT_COLUMNS, PUT_BATCH, FLUSH, READ)
+_WEIGHTS = (60, 12, 8, 8, 6, 6)
+_MOST = 24  # messages of one call
+_TOPICS = ("orders", "payments", "%RETRY%orders-group")
+_QUEUES = 3
+_TAGS = (None, None, "paid", "TagA", "открыт")
+_PROPERTIES = (None, None, {"region": "eu"}, {"empty": "", "n": "1"})
+_SHARED = {"batch": "yes"}
+_RECORD_CRC = PROPERTY_CRC.encode()
+_SENDER = struct.Struct(">QHI")  # seed, thread, sequence
+
+
+@attrs.frozen
+class Sender:
+    """Who put a message, as its body says."""
+
+    seed: int
+    thread: int
+    sequence: int
+
+    @classmethod
+    def of(cls, body: bytes) -> Sender | None:
+        """The sender of a message with that body; None where no producer makes such a body."""
+        return cls(*_SENDER.unpack_from(body)) if len(body) >= _SENDER.size else None
+
+
+@attrs.frozen
+class Call:
+    """One call of one producer."""
+
+    kind: str
+    first: int
+    """Sequence number of its first message."""
+    messages: tuple[Message, ...] = ()
+    batch: Message | None = None
+    """Topic, queue and shared properties of a `PUT_BATCH`."""
+
+    def columns(self) -> Columns:
+        """The messages as columns."""
+        messages = self.messages
+        return Columns(
+            topic=[each.topic for each in messages],
+            body=[each.body for each in messages],
+            queue_id=[each.queue_id for each in messages],
+            tags=[each.tags for each in messages],
+            keys=[each.keys for each in messages],
+            properties=[each.properties or {} for each in messages],
+            flag=[each.flag for each in messages],
+            sys_flag=[each.sys_flag for each in messages],
+        )
+
+    def difference(self, row: int, found: MessageView) -> str:
+        """What of ``found`` is not what message ``row`` of this call says; empty when all is."""
+        message = self.messages[row]
+        properties = encode_property_text(message)
+        if self.batch is not None:
+            properties += encode_property_text(self.batch)
+        expected = {
+            "topic": message.topic,
+            "queue_id": message.queue_id,
+            "body": message.body,
+            "flag": message.flag,
+            "sys_flag": message.sys_flag,
+        }
+        try:
+            for name, value in expected.items():
+                if getattr(found, name) != value:
+                    return f"{name} is {getattr(found, name)!r}, {value!r} was put"
+            text = found.properties_text
+            rest = text[len(properties) :]
+            if not text.startswith(properties) or (rest and not rest.startswith(_RECORD_CRC)):
+                return f"properties are {text!r}, {properties!r} were put"
+        except CorruptFileError as error:
+            return str(error)
+        return ""
+
+
+def calls(seed: int, thread: int, max_body_size: int) -> Iterator[Call]:
+    """The calls of producer ``thread``, without end."""
+    chance = random.Random(f"{seed}:{thread}")
+    sequence = 0
+    while True:
+        kind = chance.choices(_KINDS, _WEIGHTS)[0]
+        if kind in (FLUSH, READ):
+            yield Call(kind, sequence)
+            continue
+        count = 1 if kind == PUT else chance.randint(1, _MOST)
+        messages = [
+            _message(chance, Sender(seed, thread, sequence + number), kind, max_body_size)
+            for number in range(count)
+        ]
+        batch = None
+        if kind == PUT_BATCH:
+            topic, queue_id = messages[0].topic, messages[0].queue_id
+            batch = Message(topic, queue_id=queue_id, properties=_SHARED)
+            messages = [attrs.evolve(each, topic=topic, queue_id=queue_id) for each in messages]
+        yield Call(kind, sequence, tuple(messages), batch)
+        sequence += count
+
+
+def _message(chance: random.Random, sender: Sender, kind: str, max_body_size: int) -> Message:
+    size = chance.randint(0, 200)
+    if chance.random() < 0.02:
+        size = chance.randint(0, max_body_size - _SENDER.size)
+    # A batch of the wire takes no transaction bits.
+    prepared = kind != PUT_BATCH and chance.random() < 0.03
+    return Message(
+        chance.choice(_TOPICS),
+        _SENDER.pack(sender.seed, sender.thread, sender.sequence) + chance.randbytes(size),
+        queue_id=chance.randrange(_QUEUES),
+        tags=chance.choice(_TAGS),
+        keys=[f"key-{sender.sequence}", "k"][: chance.randint(0, 2)] or None,
+        properties=chance.choice(_PROPERTIES),
+        flag=sender.sequence,
+        sys_flag=TRANSACTION_PREPARED if prepared else 0,
+    )

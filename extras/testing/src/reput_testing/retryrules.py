@@ -1,0 +1,115 @@
+"""Contract tests about failing and going on: what failed comes again, and so may the opening."""
+
+from __future__ import annotations
+
+import copy
+import errno
+from pathlib import Path
+
+from reput_testing.clock import ManualClock
+from reput_testing.disks import FaultyDisk
+from reput_testing.rules import spread
+from reput_testing.storerules import StoreRules
+
+__all__ = ["RetryRules"]
+
+_FAILING = frozenset({"create", "write", "allocate", "truncate", "rename", "remove"})
+_FAULTS = 24  # calls of the disk that fail, spread over all
+
+
+class RetryRules(StoreRules):
+    """What holds when a plugin has failed and is tried again."""
+
+    def test_a_failed_dispatch_can_be_tried_again(self, tmp_path: Path) -> None:
+        """The disk fails once in a dispatch; the same messages come again, to the same object."""
+        log = self.log()
+        expected = self.build(tmp_path / "sound", log)
+        for nth in spread(self._count_calls(tmp_path / "counted"), _FAULTS)[1:]:
+            disk = FaultyDisk(error=errno.ENOSPC, operations=_FAILING)
+            with self.driver(tmp_path / str(nth), log, disk=disk) as driver:
+                disk.fail_at = len(disk.calls) + nth
+                failed = False
+                for batch in log.batches(driver.dispatched_to, range(0, len(log.starts), 5)):
+                    try:
+                        driver.dispatch(batch)
+                    except OSError:
+                        failed = True
+                        driver.dispatch(batch)
+                disk.fail_at = None
+                found = self.outcome(driver)
+            what = f"disk call {nth} of a dispatch failed, then it came again (failed={failed})"
+            self.assert_same(found, expected, what)
+
+    def test_a_plugin_may_be_opened_once_more(self, tmp_path: Path) -> None:
+        """Closed and opened again, the same object is as good as a new one."""
+        log = self.log()
+        expected = self.build(tmp_path / "once", log)
+        half = len(log.starts) // 2
+        driver = self.driver(tmp_path / "twice", log)
+        driver.open()
+        driver.dispatch_range(0, half)
+        driver.flush()
+        driver.dispatch_range(half, half + 3)  # not flushed: as if this had failed
+
+        driver.close()
+        driver.open()
+
+        with driver:
+            driver.catch_up()
+            found = self.outcome(driver)
+        self.assert_same(found, expected, "the same object was opened once more")
+
+    def test_a_plugin_that_lost_its_last_flush_is_cut_and_goes_on(self, tmp_path: Path) -> None:
+        """After a failed flush the log ends, for the plugin, at its progress; then it goes on."""
+        log = self.log()
+        expected = self.build(tmp_path / "sound", log)
+        for count in spread(len(log.starts) - 1, 4)[1:]:
+            driver = self.driver(tmp_path / str(count), log)
+            driver.open()
+            driver.dispatch_range(0, count)
+            driver.flush()
+            driver.catch_up()
+            driver.close()
+            driver.log = log.first(count)
+            driver.open()
+            driver.catch_up()
+            state = copy.deepcopy(self.state(driver.plugin))
+            driver.close()
+            shorter = self.build(tmp_path / f"{count} fresh", log.first(count))
+            assert state == shorter.state, f"cut to {count} messages: another state"
+            driver.log = log
+            with driver:
+                driver.catch_up()
+                found = self.outcome(driver)
+            self.assert_same(found, expected, f"cut to {count} messages, and went on")
+
+    def test_a_store_suspends_and_resumes_it(self, tmp_path: Path) -> None:
+        """Suspended in a store, while messages are stored, and resumed: nothing is missing."""
+        log = self.log()
+        expected = self.build(tmp_path / "by hand", log)
+        root, count = tmp_path / "store", len(log.starts)
+        third = count // 3
+
+        clock = ManualClock()
+        with self.open_store(root, log, clock=clock) as store:
+            self.put_all(store, clock, log, 0, third)
+            assert store.wait_dispatched(timeout=60), "the plugin did not keep up"
+            store.suspend_plugin(self.name)
+            self.put_all(store, clock, log, third, 2 * third)
+            store.resume_plugin(self.name)
+            self.put_all(store, clock, log, 2 * third, count)
+            assert store.wait_dispatched(timeout=60), "the plugin did not keep up"
+            self.assert_running(store)
+            state = copy.deepcopy(self.state(store.plugin_objects[self.name]))
+
+        assert state == expected.state, "suspended and resumed: another state"
+        if self.same_files:
+            assert self.files(root) == expected.files, "suspended and resumed: other bytes on disk"
+        self.assert_nothing_open(root, "the store was closed")
+
+    def _count_calls(self, root: Path) -> int:
+        disk, log = FaultyDisk(operations=_FAILING), self.log()
+        with self.driver(root, log, disk=disk) as driver:
+            before = len(disk.calls)
+            driver.catch_up(range(0, len(log.starts), 5))
+            return len(disk.calls) - before

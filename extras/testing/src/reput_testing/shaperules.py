@@ -1,0 +1,146 @@
+"""Contract tests about the class itself: its hooks, its configuration, its place among others."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import pickle
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from reput.errors import ConfigError
+from reput.plugin import Plugin, hookspecs
+from reput_testing.rules import ContractRules
+
+__all__ = ["ShapeRules"]
+
+_PREFIX = "reput_"
+
+
+class ShapeRules(ContractRules):
+    """What can be seen without a message."""
+
+    def test_it_is_a_plugin_found_under_its_name(self) -> None:
+        """An installed plugin's entry point leads to a subclass of `reput.Plugin`."""
+        assert issubclass(self.plugin_class, Plugin)
+        assert self.name.isidentifier(), "the name is a directory, a section and an entry point"
+
+    def test_every_hook_is_marked_and_known(self) -> None:
+        """A method ``reput_…`` that is not marked, or has another name, would never be called."""
+        known = {
+            name: set(inspect.signature(hook).parameters)
+            for name, hook in vars(hookspecs).items()
+            if name.startswith(_PREFIX)
+        }
+        found = [name for name in dir(self.plugin_class) if name.startswith(_PREFIX)]
+
+        for name in found:
+            method = getattr(self.plugin_class, name)
+            assert name in known, f"{name} is no hook of reput"
+            assert hasattr(method, f"{hookspecs.PROJECT}_impl"), f"{name} lacks @reput.hookimpl"
+            arguments = set(list(inspect.signature(method).parameters)[1:])
+            assert arguments <= known[name], f"{name} has arguments that the hook does not have"
+
+    def test_marked_methods_have_the_names_of_hooks(self) -> None:
+        """A method marked ``@reput.hookimpl`` under another name would never be called."""
+        marked = {
+            name
+            for name, method in inspect.getmembers(self.plugin_class)
+            if hasattr(method, f"{hookspecs.PROJECT}_impl")
+        }
+
+        assert marked <= {name for name in vars(hookspecs) if name.startswith(_PREFIX)}
+        assert marked, "a plugin without hooks does nothing"
+
+    def test_plugins_are_compared_by_identity(self) -> None:
+        """A store holds plugins in sets, and compares them; state has no part in that."""
+        one, other = self.plugin(), self.plugin()
+
+        assert one == one
+        assert one != other, "write @attrs.define(eq=False)"
+        assert len({one, other}) == 2
+
+    def test_an_unknown_option_is_an_error_that_names_the_known(self) -> None:
+        """A mistyped option is not ignored."""
+        known = {field.name for field in attrs.fields(self.plugin_class.config_type)}
+
+        with pytest.raises(ConfigError) as raised:
+            self.plugin_class.from_section(self.name, {"no_such_option": 1})
+
+        assert raised.value.section == self.name
+        assert raised.value.option == "no_such_option"
+        assert set(raised.value.known) == known
+        assert all(option in str(raised.value) for option in known)
+
+    def test_its_configuration_is_a_frozen_class_of_keywords_with_defaults(self) -> None:
+        """One class per plugin says all options, what they take and what they are by default."""
+        config_type = self.plugin_class.config_type
+
+        config = config_type()
+
+        for field in attrs.fields(config_type):
+            assert field.kw_only, f"{field.name} can be given by position"
+            with pytest.raises(attrs.exceptions.FrozenInstanceError):
+                setattr(config, field.name, getattr(config, field.name))
+        assert config == config_type(), "two configurations of the same options are equal"
+        assert self.plugin_class.from_section(self.name, {}).config == config
+
+    def test_every_option_has_a_docstring(self) -> None:
+        """The class says what the options are; under each one stands what it means."""
+        config_type = self.plugin_class.config_type
+        assert inspect.getdoc(config_type), f"{config_type.__name__} has no docstring"
+        try:
+            source = textwrap.dedent(inspect.getsource(config_type))
+        except OSError:
+            pytest.skip("the source is not there")
+
+        documented = _documented_names(source)
+
+        options = {field.name for field in attrs.fields(config_type) if not field.inherited}
+        assert options <= documented, "options without a docstring under them"
+
+    def test_its_configuration_pickles(self) -> None:
+        """Workers of other processes get the configuration by pickle."""
+        config = self.plugin().config
+
+        assert pickle.loads(pickle.dumps(config)) == config
+
+    def test_its_report_can_be_written_as_json(self, tmp_path: Path) -> None:
+        """`reput_report` tells JSON-like facts, on an empty store as on a full one."""
+        log = self.log()
+        with self.driver(tmp_path / "store", log) as driver:
+            for _ in range(2):
+                report = driver.call("reput_report")
+                assert report is None or isinstance(json.loads(json.dumps(dict(report))), dict)
+                driver.catch_up()
+
+    def test_its_commands_need_no_store(self) -> None:
+        """`reput_commands` runs at every start of the command line, on a plugin of defaults."""
+        click = pytest.importorskip("click")
+        group: Any = click.Group("reput")
+        plugin: Any = self.plugin_class.from_section(self.name, {})
+        if not hasattr(plugin, "reput_commands"):
+            pytest.skip("the plugin has no commands")
+
+        plugin.reput_commands(group)
+
+        for name, command in group.commands.items():
+            assert command.help, f"the command {name} does not say what it does"
+
+
+def _documented_names(source: str) -> set[str]:
+    """Fields of the class in ``source`` that are followed by a string."""
+    (definition,) = ast.parse(source).body
+    assert isinstance(definition, ast.ClassDef)
+    names = set()
+    for field, text in zip(definition.body, definition.body[1:], strict=False):
+        is_text = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+        target = getattr(field, "target", None) or (getattr(field, "targets", None) or [None])[0]
+        if is_text and isinstance(target, ast.Name):
+            names.add(target.id)
+    return names

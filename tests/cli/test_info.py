@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import reput
+from reput_cli.exitcodes import ExitCode
+
+
+def by_queue(document):
+    return {
+        (topic["topic"], queue["queue_id"]): (queue["min_queue_offset"], queue["max_queue_offset"])
+        for topic in document["topics"]
+        for queue in topic["queues"]
+    }
+
+
+@pytest.mark.parametrize("case", ["basic", "v6", "batch", "transaction", "ext"])
+def test_a_scan_counts_what_java_counted(run, golden_store, golden_rows, case) -> None:
+    path = golden_store(case)
+
+    outcome = run("info", path, "--scan", "--json")
+
+    assert outcome.code == ExitCode.OK
+    assert by_queue(outcome.json) == {
+        (row["topic"], row["queue_id"]): (row["min_offset"], row["max_offset"])
+        for row in golden_rows(case, "queue")
+        if row["max_offset"]
+    }
+
+
+def test_the_log_is_as_java_left_it(run, golden_store, golden_rows) -> None:
+    path = golden_store("basic")
+    (row,) = golden_rows("basic", "log")
+
+    document = run("info", path, "--scan", "--json").json
+
+    assert document["path"] == str(path)
+    assert document["written_by"] == "rocketmq"
+    assert document["clean"] is True
+    assert document["finding"] is None
+    assert document["log"]["min_physical_offset"] == row["min_physical_offset"]
+    assert document["log"]["max_physical_offset"] == row["max_physical_offset"]
+    assert document["log"]["file_size"] == 65536
+    puts = golden_rows("basic", "put")
+    assert document["log"]["first_store_timestamp"] == puts[0]["store_timestamp"]
+    assert document["log"]["last_store_timestamp"] == puts[-1]["store_timestamp"]
+
+
+def test_people_see_facts_and_topics(run, plain_store) -> None:
+    path = plain_store(reput.Message("orders", b"x"), reput.Message("orders", b"y", queue_id=1))
+
+    outcome = run("info", path, "--scan")
+
+    assert outcome.code == ExitCode.OK
+    assert f"Store {path}\n" in outcome.out
+    assert "2 in 1 topic, 2 queues" in outcome.out
+    assert "damage" in outcome.out
+    topic = next(line for line in outcome.out.splitlines() if line.startswith("orders"))
+    assert topic.split()[1:5] == ["2", "2", "0", "1"]
+
+
+def test_every_queue_is_shown_when_asked_for(run, plain_store) -> None:
+    path = plain_store(*(reput.Message("orders", b"x", queue_id=each) for each in (0, 1, 1)))
+
+    outcome = run("info", path, "--scan", "--queues")
+
+    rows = [line.split()[:5] for line in outcome.out.splitlines() if line.startswith("orders")]
+    assert rows == [["orders", "0", "0", "1", "1"], ["orders", "1", "0", "2", "2"]]
+
+
+def test_one_topic_is_shown_when_asked_for(run, plain_store) -> None:
+    path = plain_store(reput.Message("orders", b"x"), reput.Message("audit", b"y"))
+
+    document = run("info", path, "--scan", "--topic", "audit", "--json").json
+
+    assert [topic["topic"] for topic in document["topics"]] == ["audit"]
+
+
+def test_a_topic_that_is_not_there_names_the_one_that_was_meant(run, plain_store) -> None:
+    path = plain_store(reput.Message("orders", b"x"))
+
+    outcome = run("info", path, "--scan", "--topic", "order")
+
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert "did you mean 'orders'?" in outcome.err
+
+
+def test_without_a_plugin_that_lists_queues_all_else_is_shown(run, plain_store) -> None:
+    path = plain_store(reput.Message("orders", b"x"))
+
+    outcome = run("info", path, "--json")
+
+    assert outcome.code == ExitCode.OK
+    assert outcome.json["topics"] is None
+    assert outcome.json["log"]["max_physical_offset"] > 0
+    assert "--scan" in outcome.err
+
+
+def test_damage_inside_the_log_is_found_by_a_scan_and_ends_with_its_code(run, plain_store) -> None:
+    path = plain_store(*(reput.Message("orders", b"body %d" % each) for each in range(2000)))
+    first = path / "commitlog" / ("0" * 20)
+    bytes_of = bytearray(first.read_bytes())
+    for number in (5, 70, 71):
+        bytes_of[bytes_of.index(b"body %d\x06orders" % number)] ^= 1
+    first.write_bytes(bytes_of)
+
+    outcome = run("info", path, "--scan", "--json")
+    people = run("info", path, "--scan")
+    quick = run("info", path)
+
+    assert outcome.code == people.code == ExitCode.DAMAGED
+    damages = outcome.json["damages"]
+    assert [(each["reason"], each["queue_offset"]) for each in damages] == [
+        ("BODY_CRC", 5),
+        ("BODY_CRC", 70),
+        ("BODY_CRC", 71),
+    ]
+    assert all(each["file"] == str(first) and each["detail"] for each in damages)
+    assert outcome.json["finding"]["physical_offset"] == damages[0]["physical_offset"]
+    assert outcome.json["topics"][0]["message_count"] == 1997  # those behind it, too
+    for each in damages:
+        assert f"orders/0@{each['queue_offset']}" in people.out
+    assert "in 3 places" in people.out
+    # The end alone was looked at, and nothing else is said.
+    assert quick.code == ExitCode.OK
+    assert "none at the log's end; --scan looks at all of it" in quick.out
+
+
+def test_no_store_is_an_error_that_says_what_was_expected(run, tmp_path) -> None:
+    outcome = run("info", tmp_path)
+
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert "commitlog" in outcome.err
+    assert outcome.out == ""
+
+
+def test_a_store_that_is_being_written_says_by_whom(run, plain_store) -> None:
+    path = plain_store(reput.Message("orders", b"x"))
+
+    with reput.open(path, plugins=[]):
+        document = run("info", path, "--json").json
+
+    assert document["clean"] is False
+    assert document["abort_file"] is True
+    assert document["writer_pid"] == os.getpid()
+
+
+WRITER = """
+import sys, reput
+store = reput.open(sys.argv[1], plugins=[])
+store.put(reput.Message("orders", b"from another process"))
+store.flush()
+print("ready", flush=True)
+sys.stdin.read()
+store.close()
+"""
+
+
+def test_a_store_that_another_process_writes_can_be_looked_at(run, plain_store) -> None:
+    path = plain_store()
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert writer.stdout.readline() == "ready\n"
+
+        document = run("info", path, "--scan", "--json").json
+        found = run("cat", path, "orders", "--scan", "--format", "%s").out
+    finally:
+        writer.communicate("")
+
+    assert document["writer_pid"] == writer.pid
+    assert document["topics"][0]["message_count"] == 1
+    assert found == "from another process\n"
+
+
+def snapshot(path):
+    return {
+        each.relative_to(path): (each.stat().st_mtime_ns, each.is_file() and each.read_bytes())
+        for each in path.rglob("*")
+    }
+
+
+def test_reading_commands_change_nothing_in_a_store_that_java_left_open(run, golden_store) -> None:
+    path = golden_store("basic")
+    (path / "abort").touch()
+    before = snapshot(path)
+
+    codes = [
+        run("info", path, "--scan").code,
+        run("cat", path, "orders", "--scan", "--json").code,
+        run("get", path, "--offset", 0).code,
+        run("plugins", path).code,
+    ]
+
+    assert codes == [ExitCode.OK] * 4
+    assert snapshot(path) == before
+
+
+def test_json_is_utf8_and_whole_whatever_the_topics_are_called(run, plain_store) -> None:
+    path = plain_store(reput.Message("%RETRY%group|a", b"x"))
+
+    outcome = run("info", path, "--scan", "--json")
+
+    assert json.loads(outcome.raw.decode("utf-8"))["topics"][0]["topic"] == "%RETRY%group|a"

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from importlib import metadata
+
+import attrs
+import pytest
+
+import reput
+from reput_cli.exitcodes import ExitCode
+from reput_cli.plugindocs import hooks_of, options_of, summary_of
+
+
+@attrs.frozen(kw_only=True)
+class ShelfConfig:
+    """Options of the plugin ``shelf``."""
+
+    book_count: int = 7
+    """Books on one shelf; more than
+    this bends it."""
+    colour: str = "red"
+    tags: tuple[str, ...] = attrs.field(factory=tuple)
+    """Labels."""
+
+
+@attrs.define(eq=False)
+class ShelfPlugin(reput.Plugin):
+    """Keeps books.
+
+    And dust.
+    """
+
+    config_type = ShelfConfig
+    runs_after = frozenset({"filter"})
+
+    config: ShelfConfig
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        """Take the batch."""
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        """Learn the place."""
+
+    def reput_unmarked(self):
+        """Is no hook."""
+
+
+@pytest.fixture
+def offered(monkeypatch):
+    found: list[metadata.EntryPoint] = []
+    monkeypatch.setattr(
+        metadata, "entry_points", lambda group: found if group == "reput.plugins" else []
+    )
+    return found
+
+
+def test_options_have_their_defaults_and_docstrings() -> None:
+    options = [
+        (option.name, option.default, option.description) for option in options_of(ShelfPlugin)
+    ]
+
+    assert options == [
+        ("book_count", 7, "Books on one shelf; more than this bends it."),
+        ("colour", "red", ""),
+        ("tags", (), "Labels."),
+    ]
+
+
+def test_hooks_come_in_life_cycle_order() -> None:
+    assert hooks_of(ShelfPlugin) == ["reput_open", "reput_dispatch"]
+
+
+def test_the_summary_is_the_first_line() -> None:
+    assert summary_of(ShelfPlugin) == "Keeps books."
+
+
+def test_installed_plugins_are_listed_with_what_they_do(run, offered, monkeypatch) -> None:
+    entry_point = metadata.EntryPoint("shelf", f"{__name__}:ShelfPlugin", "reput.plugins")
+    monkeypatch.setattr(metadata.EntryPoint, "load", lambda self: ShelfPlugin)
+    offered.append(entry_point)
+
+    people = run("plugins")
+    (document,) = run("plugins", "--json").json["installed"]
+
+    assert document["name"] == "shelf"
+    assert document["summary"] == "Keeps books."
+    assert document["hooks"] == ["reput_open", "reput_dispatch"]
+    assert document["runs_after"] == ["filter"]
+    assert document["options"][0] == {
+        "name": "book_count",
+        "type": "int",
+        "default": 7,
+        "description": "Books on one shelf; more than this bends it.",
+    }
+    assert "Keeps books." in people.out
+    assert "open, dispatch" in people.out
+    assert "book_count  7 " in people.out
+
+
+def test_a_plugin_that_cannot_be_loaded_is_listed_with_the_reason(run, offered) -> None:
+    offered.append(metadata.EntryPoint("gone", "no_such_module_here:Plugin", "reput.plugins"))
+
+    outcome = run("plugins", "--json")
+
+    assert outcome.code == ExitCode.OK
+    (document,) = outcome.json["installed"]
+    assert "no_such_module_here" in document["error"]
+    assert "'gone'" in outcome.err
+
+
+def test_no_plugin_says_what_to_install(run, offered) -> None:
+    assert "pip install reput-consumequeue" in run("plugins").out
+    assert run("plugins", "--json").json == {"installed": []}
+
+
+def test_a_store_without_plugins_says_so(run, plain_store) -> None:
+    path = plain_store()
+
+    assert run("plugins", path).out == f"The store at {path} uses no plugins.\n"
+    assert run("plugins", path, "--json").json == {
+        "path": str(path),
+        "problems": [],
+        "plugins": [],
+        "plan": [],
+    }
+
+
+def test_a_store_whose_plugin_is_not_installed_says_which(run, plain_store) -> None:
+    path = plain_store()
+    manifest = path / "reput" / "manifest.json"
+    manifest.write_text(
+        manifest.read_text(encoding="utf-8").replace('"plugins": []', '"plugins": ["missing"]'),
+        encoding="utf-8",
+    )
+
+    outcome = run("plugins", path)
+
+    assert outcome.code == ExitCode.OK
+    assert "'missing' is not installed" in outcome.err
+
+
+# --------------------------------------------------------------------------- of a store
+
+
+def test_the_document_has_figures_and_the_lag(run, plugin_store) -> None:
+    path = plugin_store("notes", "first", count=10)
+    run("suspend", path, "notes")
+    with reput.open(path) as store:
+        store.put_many([reput.Message("orders", b"x")] * 3)
+        end = store.log.max_physical_offset
+
+    first, notes = run("plugins", path, "--json").json["plugins"]
+
+    assert (first["state"], first["lag_size"], first["lag_count"]) == ("reading", 0, 0)
+    assert first["batch_count"] >= 1
+    assert first["max_batch_ms"] >= first["mean_batch_ms"] > 0
+    assert first["policy"] == "suspend"
+    assert notes["state"] == "suspended"
+    assert notes["lag_size"] == end - notes["dispatched_to"] > 0
+    assert (notes["lag_count"], notes["lag_is_exact"]) == (3, True)
+    assert notes["version"] == "2.5"
+
+
+def test_people_see_the_lag_and_what_to_do_about_it(run, plugin_store) -> None:
+    path = plugin_store("notes", "first", count=10)
+    run("suspend", path, "notes")
+    with reput.open(path) as store:
+        store.put_many([reput.Message("orders", b"x")] * 3)
+
+    outcome = run("plugins", path)
+
+    heading, first, notes = outcome.out.splitlines()[:3]
+    assert "POLICY" not in heading  # nobody has another than the usual one
+    assert "DEAD LETTERS" not in heading
+    assert first.split()[2] == "idle"
+    assert "suspended" in notes
+    assert ", 3 messages" in notes
+    assert f"go on with: reput resume {path} notes" in outcome.err
+
+
+def test_another_policy_is_shown(run, plugin_store) -> None:
+    path = plugin_store("notes", "first", dispatch={"on_error_of": {"first": "halt"}})
+
+    heading, first, notes = run("plugins", path).out.splitlines()[:3]
+
+    assert heading.split()[-1] == "POLICY"
+    assert first.split()[-1] == "halt"
+    assert notes.split()[-1] == "suspend"
+
+
+def test_a_failed_plugin_is_shown_with_its_error_and_the_next_step(run, plugin_store) -> None:
+    path = plugin_store("broken", key="broken", dispatch={"retry_count": 0})
+
+    outcome = run("plugins", path)
+
+    assert outcome.code == ExitCode.OK
+    error = "suspended: ValueError: this one cannot be taken"
+    step = f"go on with: reput resume {path} broken"
+    assert outcome.err == f"reput: plugin 'broken' is {error}; {step}\n"
+
+
+def test_a_store_that_another_process_has_open_shows_its_plugins_running(
+    run, plugin_store, writer
+) -> None:
+    path = plugin_store("notes")
+    other = writer(path)
+    other.tell("put 7")
+    other.tell("wait")
+
+    (document,) = run("plugins", path, "--json").json["plugins"]
+
+    assert (document["state"], document["lag_size"]) == ("running", 0)
+
+
+def test_the_plan_tells_the_order_and_its_reasons(run, plugin_store) -> None:
+    path = plugin_store("second", "notes", "first")
+
+    outcome = run("plugins", path, "--plan")
+    steps = run("plugins", path, "--json").json["plan"]
+
+    rows = [line.strip() for line in outcome.out.splitlines() if line[:4].strip(" .").isdigit()]
+    assert rows == [
+        "1. first   required by second",
+        "2. notes   tied to none of the others",
+        "3. second  requires first; after notes",
+    ]
+    assert [step["name"] for step in steps] == ["first", "notes", "second"]
+    assert steps[2] == {
+        "name": "second",
+        "runs_after": ["notes"],
+        "requires": ["first"],
+        "required_by": [],
+        "hooks": ["dispatch"],
+    }
+
+
+def test_a_missing_requirement_is_an_error_that_names_both(run, plugin_store) -> None:
+    path = plugin_store("first", "second")
+    name_plugins(path, '["second"]')
+
+    outcome = run("plugins", path, "--plan")
+
+    assert outcome.code == ExitCode.UNAVAILABLE
+    assert "plugin 'second': needs first, which this store does not use" in outcome.err
+
+
+def test_a_cycle_is_an_error_that_names_its_plugins(run, plugin_store, tmp_path) -> None:
+    path = plugin_store("first", "second")
+    module = tmp_path / "installed" / "cli_test_plugins.py"
+    text = module.read_text(encoding="utf-8")
+    module.write_text(
+        text.replace('"Needs nobody."', '"Needs nobody."\n    runs_after = frozenset({"second"})'),
+        encoding="utf-8",
+    )
+    sys.modules.pop("cli_test_plugins")
+    importlib.invalidate_caches()
+
+    outcome = run("plugins", path, "--plan")
+
+    assert outcome.code == ExitCode.UNAVAILABLE
+    assert "first, second" in outcome.err
+    assert "reput plugins" in outcome.err
+
+
+def test_a_plan_is_of_one_store(run) -> None:
+    assert run("plugins", "--plan").code == ExitCode.USAGE
+
+
+def name_plugins(path, names):
+    manifest = path / "reput" / "manifest.json"
+    found = json.loads(manifest.read_text(encoding="utf-8"))
+    found["plugins"] = json.loads(names)
+    manifest.write_text(json.dumps(found), encoding="utf-8")

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from reput_cli.progress import PATIENCE_S, Progress
+
+
+class Screen(io.StringIO):
+    """A stderr that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    """Seconds that pass only when told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_nothing_is_shown_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+
+    with Progress("working", 10, clock=clock) as progress:
+        clock.now += 60
+        progress.advance(5)
+
+    assert progress.done == 5
+    assert capsys.readouterr().err == ""
+
+
+def test_nothing_is_shown_of_work_that_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, clock = Screen(), Clock()
+    monkeypatch.setattr("sys.stderr", screen)
+
+    with Progress("working", 10, clock=clock) as progress:
+        clock.now += PATIENCE_S / 2
+        progress.advance(10)
+
+    assert screen.getvalue() == ""
+
+
+def test_longer_work_shows_a_bar_with_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, clock = Screen(), Clock()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+
+    with Progress("working", 4000, clock=clock) as progress:
+        clock.now += 2
+        progress.update(2000)
+
+    shown = screen.getvalue()
+    assert "working" in shown
+    assert "2000/4000" in shown
+    assert "1,000 messages/s" in shown
+
+
+def test_bytes_are_shown_in_their_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, clock = Screen(), Clock()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+
+    with Progress("dispatching", None, "bytes", clock=clock) as progress:
+        clock.now += 1
+        progress.update(8 << 20, 64 << 20)
+
+    assert "8.0/64.0 MiB" in screen.getvalue()
+    assert "8.0 MiB/s" in screen.getvalue()

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import reput
+from reput_cli.exitcodes import ExitCode
+
+# Small files, no plugin: what is looked at here is what stands in the log.
+OPTIONS = "[commitlog]\nfile_size = 65536\npreallocate = false\n"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(OPTIONS, encoding="utf-8")
+    return path
+
+
+def messages(path: Path) -> list[reput.MessageView]:
+    with reput.open(path, mode="r", plugins=[]) as store:
+        return [batch.message(row) for batch in store.scan() for row in range(len(batch))]
+
+
+def test_lines_become_messages_with_what_the_options_say(run, plain_store) -> None:
+    path = plain_store()
+
+    outcome = run(
+        *("put", path, "orders", "--tags", "paid", "--key", "a", "--key", "b", "--queue", 3),
+        *("--property", "region=eu", "--property", "formula=x=y"),
+        stdin=b"one\n\ntwo \xff",
+    )
+
+    stored = messages(path)
+    assert outcome.code == ExitCode.OK
+    assert [message.body for message in stored] == [b"one", b"", b"two \xff"]
+    assert {(each.topic, each.queue_id, each.tags, each.keys) for each in stored} == {
+        ("orders", 3, "paid", ("a", "b"))
+    }
+    assert stored[0].properties["region"] == "eu"
+    assert stored[0].properties["formula"] == "x=y"
+    assert outcome.out.startswith("Stored 3 messages, ")
+
+
+def test_a_missing_store_is_an_error_that_names_create(run, tmp_path) -> None:
+    outcome = run("put", tmp_path / "store", "orders", stdin="one\n")
+
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert "--create" in outcome.err
+    assert not (tmp_path / "store").exists()
+
+
+def test_create_makes_a_store(run, tmp_path, config) -> None:
+    path = tmp_path / "store"
+
+    outcome = run("put", path, "orders", "--create", "--config", config, stdin="one\ntwo\n")
+
+    assert outcome.code == ExitCode.OK
+    assert [message.body for message in messages(path)] == [b"one", b"two"]
+    assert (path / "commitlog" / ("0" * 20)).stat().st_size == 65536
+
+
+def test_create_leaves_a_directory_of_other_files_alone(run, tmp_path) -> None:
+    (tmp_path / "thesis.tex").touch()
+
+    outcome = run("put", tmp_path, "orders", "--create", stdin="one\n")
+
+    assert outcome.code == ExitCode.UNAVAILABLE
+    assert "no store" in outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_is_read_in_the_place_of_standard_input(run, plain_store, tmp_path) -> None:
+    path = plain_store()
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"".join(b"line %d\n" % number for number in range(5000)))
+
+    outcome = run("put", path, "orders", "-f", lines, "--json")
+
+    assert outcome.json["message_count"] == 5000
+    assert [message.body for message in messages(path)] == lines.read_bytes().splitlines()
+
+
+def test_the_summary_for_programs_says_where_everything_went(run, plain_store) -> None:
+    path = plain_store(reput.Message("orders", b"zero", queue_id=1))
+    lines = b'{"body": "a", "queue_id": 1}\n\n{"body": "b"}\n{"body": "c", "queue_id": 1}\n'
+
+    outcome = run("put", path, "orders", "--json-lines", "--sync", "--json", stdin=lines)
+
+    document = outcome.json
+    stored = messages(path)
+    assert document.pop("seconds") >= 0
+    assert document == {
+        "topic": "orders",
+        "message_count": 3,
+        "log_size": sum(message.size for message in stored[1:]),
+        "first_msg_id": stored[1].msg_id,
+        "last_msg_id": stored[3].msg_id,
+        "queues": [
+            {"queue_id": 0, "first_queue_offset": 0, "end_queue_offset": 1},
+            {"queue_id": 1, "first_queue_offset": 1, "end_queue_offset": 3},
+        ],
+    }
+
+
+def test_nothing_to_store_is_no_error(run, plain_store) -> None:
+    outcome = run("put", plain_store(), "orders", stdin=b"")
+
+    assert outcome.code == ExitCode.OK
+    assert "nothing to store" in outcome.out
+
+
+def test_a_line_that_is_no_json_is_named_and_those_before_it_stay(run, plain_store) -> None:
+    path = plain_store()
+    lines = b'{"body": "a"}\n\n{"body": "b"}\noops\n{"body": "c"}\n'
+
+    outcome = run("put", path, "orders", "--json-lines", stdin=lines)
+
+    assert outcome.code == ExitCode.REFUSED
+    assert "line 4: no JSON" in outcome.err
+    assert "2 messages before that were stored" in outcome.err
+    assert [message.body for message in messages(path)] == [b"a", b"b"]
+
+
+def test_a_message_that_the_store_refuses_is_named_and_those_before_it_stay(
+    run, plain_store
+) -> None:
+    path = plain_store()
+    lines = b"a\nb\n" + b"x" * (5 << 20) + b"\nc\n"
+
+    outcome = run("put", path, "orders", stdin=lines)
+
+    assert outcome.code == ExitCode.REFUSED
+    assert "line 3: " in outcome.err
+    assert "4194304" in outcome.err
+    assert [message.body for message in messages(path)] == [b"a", b"b"]
+
+
+def test_a_topic_that_cannot_be_one_is_refused(run, plain_store) -> None:
+    outcome = run("put", plain_store(), "../../etc", stdin="one\n")
+
+    assert outcome.code == ExitCode.REFUSED
+    assert "topic" in outcome.err
+    assert "nothing was stored" in outcome.err
+
+
+def test_a_store_that_is_being_written_is_not_written_twice(run, plain_store) -> None:
+    path = plain_store()
+
+    with reput.open(path, plugins=[]):
+        outcome = run("put", path, "orders", stdin="one\n")
+
+    assert outcome.code == ExitCode.LOCKED
+    assert "being written by process" in outcome.err
+
+
+@pytest.mark.parametrize("pair", ["region", "=eu"])
+def test_a_property_needs_its_name_and_its_value(run, plain_store, pair) -> None:
+    outcome = run("put", plain_store(), "orders", "--property", pair, stdin="one\n")
+
+    assert outcome.code == ExitCode.USAGE
+    assert "NAME=VALUE" in outcome.err
+
+
+def test_an_option_that_nobody_knows_names_the_known_ones(run, tmp_path) -> None:
+    config = tmp_path / "wrong.toml"
+    config.write_text("[commitlog]\nfile_sice = 1\n", encoding="utf-8")
+
+    outcome = run("put", tmp_path / "store", "t", "--create", "--config", config, stdin="one\n")
+
+    assert outcome.code == ExitCode.UNAVAILABLE
+    assert "file_sice" in outcome.err
+    assert "file_size" in outcome.err

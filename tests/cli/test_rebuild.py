@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+
+import reput
+from reput_cli.exitcodes import ExitCode
+
+
+def test_files_are_built_anew_and_shown(run, plugin_store) -> None:
+    path = plugin_store("notes")
+    run("backfill", path, "notes")
+
+    outcome = run("rebuild", path, "notes")
+
+    assert outcome.code == ExitCode.OK
+    assert outcome.out.splitlines()[0].split() == [
+        "PLUGIN",
+        "MESSAGES",
+        "LOG",
+        "TIME",
+        "RATE",
+        "BUILT",
+    ]
+    assert outcome.out.splitlines()[1].startswith("notes")
+    assert "in one piece" in outcome.out
+    with reput.open(path, "r") as store:
+        (state,) = [each for each in store.plugins() if each.name == "notes"]
+        assert state.lag_size == 0
+
+
+def test_json_has_every_fact(run, plugin_store) -> None:
+    path = plugin_store("notes")
+    run("backfill", path, "notes")
+
+    outcome = run("rebuild", path, "notes", "--json")
+
+    (built,) = json.loads(outcome.out)["plugins"]
+    assert built["plugin"] == "notes"
+    assert built["message_count"] > 0
+    assert built["size"] > 0
+    assert (built["split_count"], built["reason"]) == (1, None)
+
+
+def test_a_plugin_that_is_not_used_is_named(run, plugin_store) -> None:
+    outcome = run("rebuild", plugin_store("notes"), "nobody")
+
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert "no plugin 'nobody' in this store; it uses notes; `reput backfill " in outcome.err
+
+
+def test_there_must_be_a_store(run, tmp_path) -> None:
+    outcome = run("rebuild", tmp_path / "nothing")
+
+    assert outcome.code == ExitCode.NOT_FOUND
+
+
+def test_a_store_that_is_open_elsewhere_is_left_alone(run, plugin_store) -> None:
+    path = plugin_store("notes")
+    with reput.open(path):
+        outcome = run("rebuild", path)
+
+    assert outcome.code == ExitCode.LOCKED
+
+
+def test_a_comparison_says_what_differs_by_its_exit_code(run, plugin_store) -> None:
+    path = plugin_store("notes")
+    run("rebuild", path, "notes")
+
+    same = run("rebuild", path, "notes", "--check")
+    (path / "NotesPlugin").write_text("5\n", encoding="utf-8")
+    differs = run("rebuild", path, "notes", "--check", "--json")
+
+    assert (same.code, differs.code) == (ExitCode.OK, ExitCode.DAMAGED)
+    assert "in one piece, the same" in same.out
+    ((found,),) = [each["differences"] for each in json.loads(differs.out)["plugins"]]
+    assert (found["path"], found["position"]) == ("NotesPlugin", 0)
+    assert (path / "NotesPlugin").read_text(encoding="utf-8") == "5\n"

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "rich", "pluggy", "attr", "hypothesis")
+
+COMMANDS = (
+    "demo",
+    "info",
+    "cat",
+    "get",
+    "put",
+    "plugins",
+    "backfill",
+    "suspend",
+    "resume",
+    "dead-letters",
+    "losses",
+)
+
+# What plugins import is theirs to answer for, and which are installed must not matter here.
+NO_PLUGINS = """
+import importlib.metadata
+importlib.metadata.entry_points = lambda **chosen: ()
+"""
+
+RUN = """
+import sys, json
+{before}
+sys.argv = ["reput", *{arguments!r}]
+from reput_cli import main
+try:
+    main()
+finally:
+    print(json.dumps([name for name in {heavy!r} if name in sys.modules]), file=sys.stderr)
+"""
+
+
+def in_a_fresh_interpreter(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_help_lists_the_commands_and_imports_nothing_heavy() -> None:
+    code = RUN.format(before=NO_PLUGINS, arguments=["--help"], heavy=HEAVY)
+
+    done = in_a_fresh_interpreter(code)
+
+    assert done.returncode == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in done.stdout
+    assert json.loads(done.stderr) == []
+
+
+def test_help_of_each_command_imports_nothing_heavy() -> None:
+    calls = "\n".join(
+        f"""
+try:
+    reput(["{command}", "--help"])
+except SystemExit as end:
+    assert end.code == 0
+"""
+        for command in COMMANDS
+    )
+    code = f"""
+import sys, json
+from reput_cli.root import reput
+{calls}
+print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]), file=sys.stderr)
+"""
+
+    done = in_a_fresh_interpreter(code)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stderr) == []
+
+
+def test_importing_the_library_imports_no_command_line() -> None:
+    code = """
+import sys, reput
+print([name for name in ("click", "rich", "numpy", "pluggy", "attr") if name in sys.modules])
+"""
+
+    done = in_a_fresh_interpreter(code)
+
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", ["click", "rich"])
+def test_without_click_or_rich_one_line_says_what_to_install(name: str) -> None:
+    hide = f"""
+import importlib.util
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name == {name!r} else find_spec(name)
+"""
+    code = RUN.format(before=hide, arguments=["info", "somewhere"], heavy=("click", "rich"))
+
+    done = in_a_fresh_interpreter(code)
+
+    assert done.returncode == 5
+    assert done.stdout == ""
+    line, imported = done.stderr.splitlines()
+    assert 'pip install "reput[cli]"' in line
+    assert imported == "[]"
+
+
+def test_the_module_runs_without_its_script() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "reput_cli", "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("reput ")
