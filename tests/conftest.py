@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import gzip
 import json
@@ -44,6 +45,14 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     kept = [item for item in items if item.nodeid.partition("::")[0] in kept_modules]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
+
+
+def pytest_unconfigure() -> None:
+    """Bound the time in which the process must end: threads that stay say where, in the output.
+
+    No test is running any more, so the time limit of a test does not help here.
+    """
+    faulthandler.dump_traceback_later(120, exit=True, file=sys.__stderr__)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
