@@ -17,8 +17,9 @@ pytest.importorskip("reput_index")
 pytest.importorskip("reput_schedule")
 pytest.importorskip("reput_transaction")
 
-from mixedlives import KILLS_VARIABLE, MixedLives
+from mixedlives import MixedLives
 
+from reput_testing.lives import KILLS_VARIABLE
 from reput_testing.powercuts import is_soak
 
 pytestmark = pytest.mark.proof

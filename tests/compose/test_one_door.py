@@ -23,7 +23,7 @@ SOURCES = sorted(
     for folder in ROOT.glob(pattern)
     for path in folder.rglob("*.py")
 )
-DOORS = {ROOT / "core/src/reput" / name for name in ("files/disk.py", "files/root.py")}
+DOORS = {ROOT / "core/src/reput/files" / name for name in ("disk.py", "locking.py", "root.py")}
 MODULES = {"os", "fcntl", "shutil", "tempfile", "pathlib", "io"}
 HARMLESS = {
     # What has nothing to do with files.

@@ -9,7 +9,8 @@ from timerstores import DAY, TimerStore
 from reput.errors import ConfigError, PropertiesSizeError, PutError
 from reput.record import Message
 from reput.status import PutStatus
-from reput_schedule.timer import TimerIllegalError, TimerOptions
+from reput_schedule.timer import TimerIllegalError
+from reput_schedule.timeroptions import TimerOptions
 from reput_testing.clock import ManualClock
 
 

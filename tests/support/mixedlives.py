@@ -26,10 +26,8 @@ from mixedjudge import Judge, Tail, Violation
 from mixedrest import REST_MS, bring_to_rest, look_as_reader
 
 from reput_testing import copy_store
-from reput_testing.powercuts import command_for
+from reput_testing.lives import Lives
 
-SEED_VARIABLE = "REPUT_KILL_SEED"
-KILLS_VARIABLE = "REPUT_KILLS"
 HANG_SECONDS = 60.0
 
 
@@ -91,69 +89,44 @@ class Processes:
         return answer
 
 
-class MixedLives:
+class MixedLives(Lives[Processes]):
     """Lives of stores, one after the other."""
 
     def __init__(self, directory: Path) -> None:
-        seed, _, life = os.environ.get(SEED_VARIABLE, "").partition("/")
-        self.seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
-        self.killed: dict[str, int] = {}
+        super().__init__()
         self.ended = 0
         self.acked_count = 0
         self.read_count = 0
         self.delivered_count = 0
-        self._only_life = int(life) if life else None
         self._directory = directory
-        self._seconds = 0.0
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.killed.items()))
         return (
-            f"{self.killed_count} kills ({kinds}), {self.ended} ended, {self.acked_count} messages "
-            f"acknowledged, {self.delivered_count} delivered, {self.read_count} read beside, "
-            f"{self._seconds:.0f} s, seed {self.seed}"
+            f"{self.killed_count} kills ({self.kinds}), {self.ended} ended, {self.acked_count} "
+            f"messages acknowledged, {self.delivered_count} delivered, {self.read_count} read "
+            f"beside, {self.seconds:.0f} s, seed {self.seed}"
         )
 
-    @property
-    def killed_count(self) -> int:
-        """Processes killed by now."""
-        return sum(self.killed.values())
+    def processes(self) -> Processes:
+        return Processes(self._directory / "processes.log")
 
-    def run(self, kills: int) -> None:
-        """Kill as many.
-
-        Raises:
-            AssertionError: something is not as it must be; tells how to see it again.
-        """
-        started, number = time.monotonic(), 0
-        with Processes(self._directory / "processes.log") as processes:
-            while self.killed_count < kills:
-                life = number if self._only_life is None else self._only_life
-                self._live(processes, plan.Life(self.seed, life), kills)
-                number += 1
-                self._seconds = time.monotonic() - started
-        sys.stdout.write(f"\n{self}\n")
-
-    def _live(self, processes: Processes, life: plan.Life, kills: int) -> None:
+    def live(self, processes: Processes, life: int, kills: int) -> None:
         home = self._directory / "life"
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         root, judge = home / "store 0", Judge()
-        for death in life.deaths():
+        for death in plan.Life(self.seed, life).deaths():
             judge.ahead_ms += death.jump_ms
             try:
                 with self._readers(processes, death, root, home) as tails:
                     status = self._die(processes, death, root, home, judge)
                 root, judge = self._look(death, root, judge, status, tails)
             except Exception as error:
-                again = command_for(SEED_VARIABLE, f"{life.seed}/{life.number}")
                 raise AssertionError(
                     f"{type(error).__name__}: {error}\n"
-                    f"life {life.number}, death {death.number} after {self.killed_count} kills: "
+                    f"life {life}, death {death.number} after {self.killed_count} kills: "
                     f"{death}\n{dict(death.sections)}\n"
-                    f"the store as it was left: {root}\n{processes.said()}"
-                    f"the same life again, as far as threads allow:\n  {again}\n"
-                    f"and again and again: {KILLS_VARIABLE}=1000 {again}"
+                    f"the store as it was left: {root}\n{processes.said()}{self.again(life)}"
                 ) from error
             if judge.is_blind or self.killed_count >= kills:
                 break
@@ -178,8 +151,7 @@ class MixedLives:
         status = processes.end(pid)
         end = judge.hear(Tail(journal).lines())
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-            kind = f"{death.job} {end['phase']}"
-            self.killed[kind] = self.killed.get(kind, 0) + 1
+            self.count_kill(f"{death.job} {end['phase']}")
         elif status == 0:
             self.ended += 1
         else:

@@ -11,16 +11,15 @@ store; see `reput.files.root`.
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import stat
-import struct
 import time
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from reput.errors import UnsafePathError
 from reput.files.heartbeat import beat
+from reput.files.locking import lock_owner, take_lock
 from reput.files.root import ANYWHERE, Entry, StoreRoot
 from reput.files.sidebyside import side_by_side
 
@@ -32,13 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["Disk"]
 
 Item = TypeVar("Item")
-
-_FLOCK: Final = struct.Struct(
-    "hhqqi"
-)  # struct flock of 64-bit Linux: type, whence, start, len, pid
-# Locks of open files where the system has them; asked for so, it also tells of those of processes.
-_SET_LOCK: Final[int] = getattr(fcntl, "F_OFD_SETLK", fcntl.F_SETLK)
-_GET_LOCK: Final[int] = getattr(fcntl, "F_OFD_GETLK", fcntl.F_GETLK)
 
 
 class Disk:
@@ -347,33 +339,21 @@ class Disk:
         Where the system has no such lock it is the process's, and goes when the process closes
         any descriptor of the file.
         """
-        try:
-            try:
-                _ask_lock(descriptor, _SET_LOCK)
-            except OSError as error:
-                if error.errno != errno.EINVAL:
-                    raise
-                # Neither the kernel nor the file system is sure to know locks of open files.
-                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-        except OSError as error:
-            if error.errno in (errno.EACCES, errno.EAGAIN):
-                return False
-            raise
-        return True
+        return take_lock(descriptor)
 
     def is_locked(self, descriptor: int) -> bool:
         """Whether another open file, or another process, holds the lock; changes nothing.
 
         False where the system cannot tell.
         """
-        return _lock_owner(descriptor) is not None
+        return lock_owner(descriptor) is not None
 
     def lock_holder(self, descriptor: int) -> int | None:
         """Process that holds the lock; None where it is free or the system cannot tell.
 
         The system knows the process only for a lock of a process: not for those of `lock`.
         """
-        pid = _lock_owner(descriptor)
+        pid = lock_owner(descriptor)
         return pid if pid is not None and pid > 0 else None
 
     def list(self, path: str) -> list[Entry]:
@@ -499,21 +479,3 @@ class Disk:
             return self.read(descriptor, min(self.size(descriptor), limit), 0)
         finally:
             self.close(descriptor)
-
-
-def _ask_lock(descriptor: int, command: int) -> tuple[int, int]:
-    """Ask for a lock of the first byte, or about it; kind and process of the system's answer."""
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
-    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, command, asked)[: _FLOCK.size])
-    return kind, pid
-
-
-def _lock_owner(descriptor: int) -> int | None:
-    """Process that holds the lock, -1 for an open file; None where it is free or unknown."""
-    for command in dict.fromkeys((_GET_LOCK, fcntl.F_GETLK)):
-        try:
-            kind, pid = _ask_lock(descriptor, command)
-        except (OSError, struct.error):
-            continue
-        return pid if kind != fcntl.F_UNLCK else None
-    return None

@@ -16,12 +16,11 @@ Source: RocketMQ ``DefaultMessageStore#load`` and ``#start``.
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from reput.dispatch.calls import PluginCalls, texts_of
 from reput.dispatch.config import DispatchConfig
@@ -35,7 +34,7 @@ from reput.dispatch.records.states import PluginRecords
 from reput.dispatch.runner import Dispatcher
 from reput.dispatch.startplaces import checked_offsets, dispatch_limit, known_progress
 from reput.dispatch.workers import Workers
-from reput.errors import EXPECTED, CorruptFileError, StoreNotFoundError, UnsafePathError
+from reput.errors import EXPECTED, StoreNotFoundError
 from reput.files.allocate import FileAllocator
 from reput.files.clock import system_clock
 from reput.files.disk import Disk
@@ -82,7 +81,7 @@ from reput.store.config import (
 from reput.store.exiting import close_at_exit
 from reput.store.forked import guard, guard_disk
 from reput.store.lock import StoreLock
-from reput.store.notes import notes_of
+from reput.store.problems import Problems
 
 if TYPE_CHECKING:
     from reput.record.batch import DispatchBatch
@@ -162,9 +161,6 @@ def open_store(
         raise
 
 
-_Note = TypeVar("_Note")
-
-
 class _Opening:
     """One opening under way; knows what to undo when it fails."""
 
@@ -191,15 +187,11 @@ class _Opening:
         self.changed = False
         self.plugins: PluginSet | None = None
         self.loop: ReputLoop | None = None
-        self.problems: list[str] = []
-        """What of the store cannot be used, in words; a writer refuses it instead."""
-        self.passes_over = None if writable else self._pass_over
-        self.records = PluginRecords(root, disk, self.passes_over)
+        self.problems = Problems(is_refused=writable)
+        self.records = PluginRecords(root, disk, self.problems.pass_over)
         self.ledger = LossLedger(root, disk, clock or system_clock)
         self.calls = PluginCalls(root, now=disk.monotonic)
-        self.floors = QueueFloors(
-            root, disk, writable=writable, damaged=None if writable else self._tell
-        )
+        self.floors = QueueFloors(root, disk, writable=writable, damaged=self.problems.told)
 
     # ------------------------------------------------------------------ the steps
 
@@ -226,12 +218,12 @@ class _Opening:
             self.lock.acquire()
         elif not self.disk.exists(log_directory):
             raise StoreNotFoundError(self.root, EXPECTED)
-        closed = self._noted(lambda: CloseRecord.load(self.root, self.disk), None)
+        closed = self.problems.noted(lambda: CloseRecord.load(self.root, self.disk), None)
         clean = not self.abort.present or (
-            closed is not None and self._noted(lambda: self.abort.left_on_purpose, False)
+            closed is not None and self.problems.noted(lambda: self.abort.left_on_purpose, False)
         )
 
-        manifest = self._manifest()
+        manifest = self.problems.manifest(self.root, self.disk)
         names, sections = decide(manifest, wanted, given, forget, self.writable)
         if not self.writable and wanted is None:
             names, sections = self._usable(names, sections)
@@ -243,22 +235,27 @@ class _Opening:
         if manifest is not None:
             known_file_size = manifest.config.get(LOG_SECTION, {}).get("file_size", 0)
         log = self.log = self._make_log(log_directory, config, known_file_size)
-        log.files.load(writable=self.writable, damaged=None if self.writable else self._tell)
+        log.files.load(writable=self.writable, damaged=self.problems.told)
         config = with_file_size(config, log.files, given)
         log.check_names()
         remembered = {**sections.get(LOG_SECTION, {}), "file_size": config.file_size}
         sections = {**sections, LOG_SECTION: remembered}
 
         checkpoint_path = os.path.join(self.root, "checkpoint")
-        checkpoint = self._noted(lambda: Checkpoint.load(checkpoint_path, self.disk), Checkpoint())
+        checkpoint = self.problems.noted(
+            lambda: Checkpoint.load(checkpoint_path, self.disk), Checkpoint()
+        )
         if self.writable:
             self._begin_changes(manifest, plugins, sections)
         files = self._progress_files(plugins)
         log.keeps_behind = config.recovery == "reput"
         log.ledger = self.ledger
-        self._noted(lambda: self.ledger.load(writable=self.writable), None)
+        self.problems.noted(lambda: self.ledger.load(writable=self.writable), None)
         if not self.writable:
-            self._look_for_damaged_notes(files)
+            places = (self._flushed_file(), *files.values())
+            self.problems.look_for_damaged_notes(
+                self.root, self.disk, self.ledger, self.records, places
+            )
         lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
         recovery = find_end(
             log,
@@ -305,7 +302,7 @@ class _Opening:
             self.floors,
         )
         if not self.writable:
-            opener.note_problem = self._tell
+            opener.note_problem = self.problems.tell
         dispatchers = self._open_plugins(opener, plugins, files, clean, recovery, manifest)
         live = None
         planner = Planner(self.root, log, self.disk, opener.clock or system_clock, kept)
@@ -389,7 +386,7 @@ class _Opening:
             live=live,
             cleaner=cleaner,
             recovery=recovery,
-            problems=tuple(self.problems),
+            problems=self.problems.all,
             pool=self.pool,
             lock=self.lock,
             abort=self.abort,
@@ -405,55 +402,6 @@ class _Opening:
             close_at_exit(store)
         return store
 
-    def _noted(self, load: Callable[[], _Note], instead: _Note) -> _Note:
-        """What ``load`` reads; for a reader, ``instead`` where that file cannot be read."""
-        try:
-            return load()
-        except OSError as error:
-            if self.writable:
-                raise
-            if not isinstance(error, FileNotFoundError):  # a writer has taken it away by now
-                self._pass_over(error)
-            return instead
-
-    def _pass_over(self, error: OSError) -> None:
-        """Tell of a file that cannot be read, and that a reader can do without."""
-        if isinstance(error, UnsafePathError):
-            raise error  # not damage: the user says whether it may be followed
-        self._tell(f"{error.filename}: cannot be read, and is passed over: {error.strerror}")
-
-    def _look_for_damaged_notes(self, files: Mapping[str, ProgressFile]) -> None:
-        """Tell a reader of files that say nothing any more; a missing one is no problem."""
-        nobody: list[str] = []
-        plugins = self._noted(self.records.names, nobody)
-        places = (self._flushed_file(), *files.values())
-        for path, is_sound in notes_of(
-            self.root, self.disk, self.ledger, self.records, plugins, places
-        ):
-            is_there = self._noted(functools.partial(self.disk.exists, path), False)
-            if is_there and not self._noted(is_sound, True) and not self._is_told(path):
-                self._tell(f"{path}: damaged, and what it says is passed over")
-
-    def _is_told(self, path: str) -> bool:
-        return any(path in problem for problem in self.problems)
-
-    def _tell(self, problem: str) -> None:
-        if problem not in self.problems:  # some files are read more than once
-            self.problems.append(problem)
-
-    def _manifest(self) -> Manifest | None:
-        """The manifest; who only reads can do without one that is damaged."""
-        try:
-            if not self.writable:
-                # A directory that cannot be looked into shows no file at all.
-                self.disk.list(os.path.join(self.root, OWN_DIRECTORY))
-            return Manifest.load(self.root, self.disk)
-        except (CorruptFileError, OSError) as error:
-            if self.writable or isinstance(error, UnsafePathError):
-                raise
-            self.problems.append(f"the store's plugins and options are not known: {error}")
-            return None
-
     def _usable(
         self, names: list[str | Plugin], sections: Mapping[str, Mapping[str, Any]]
     ) -> tuple[list[str | Plugin], Mapping[str, Mapping[str, Any]]]:
@@ -461,7 +409,7 @@ class _Opening:
         known = {found.name for found in installed()}
         missing = [name for name in names if isinstance(name, str) and name not in known]
         for name in missing:
-            self.problems.append(
+            self.problems.tell(
                 f"the store's plugin {name!r} is not installed, so what it keeps is not shown "
                 f"(a first-party one comes with: pip install reput-{name})"
             )
@@ -518,12 +466,12 @@ class _Opening:
 
     def _flushed_file(self) -> ProgressFile:
         path = os.path.join(self.root, OWN_DIRECTORY, FLUSHED)
-        return ProgressFile(path, self.disk, self.passes_over)
+        return ProgressFile(path, self.disk, self.problems.pass_over)
 
     def _progress_files(self, plugins: PluginSet) -> dict[str, ProgressFile]:
         directory = os.path.join(self.root, OWN_DIRECTORY, "progress")
         return {
-            name: ProgressFile(os.path.join(directory, name), self.disk, self.passes_over)
+            name: ProgressFile(os.path.join(directory, name), self.disk, self.problems.pass_over)
             for name, _ in plugins.implementing("reput_dispatch")
         }
 
@@ -547,7 +495,9 @@ class _Opening:
             opened = opener.open(plugins, name, file, progress, clean=clean, record=record)
             dispatchers[name] = opener.dispatcher(plugins, name, opened, record)
             if opened.error is not None and not self.writable:
-                self._tell(f"the plugin {name!r} cannot be used: {dispatchers[name].last_error}")
+                self.problems.tell(
+                    f"the plugin {name!r} cannot be used: {dispatchers[name].last_error}"
+                )
         return dispatchers
 
     def _write_dead_letter(self, plugin: str, batch: DispatchBatch, error: BaseException) -> None:

@@ -16,11 +16,8 @@ store again: ``REPUT_KILL_SEED`` is the seed, and behind a slash the number of t
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -30,14 +27,13 @@ from reput.errors import StoreNotFoundError
 from reput_testing import damage
 from reput_testing.disks import QuickDisk
 from reput_testing.killplan import CLOSED_PHASE, Death, Life, PluginSource, Start
-from reput_testing.powercuts import command_for, is_soak
+from reput_testing.lives import KILLS_VARIABLE, Lives
+from reput_testing.powercuts import is_soak
 from reput_testing.survivors import Survivors, records_of
 from reput_testing.writerprocess import HANG_SECONDS, Outcome, WriterTemplate
 
 __all__ = ["KillLoop", "kill_count"]
 
-KILLS_VARIABLE = "REPUT_KILLS"
-SEED_VARIABLE = "REPUT_KILL_SEED"
 _SOAK_KILLS = 1_500
 
 Sections = Mapping[str, Mapping[str, Any]]
@@ -48,11 +44,11 @@ def kill_count(usual: int) -> int:
     return int(os.environ.get(KILLS_VARIABLE) or (_SOAK_KILLS if is_soak() else usual))
 
 
-class KillLoop:
+class KillLoop(Lives[WriterTemplate]):
     """Lives of stores whose writers are killed.
 
     Attributes:
-        killed: kills by the phase in which they came.
+        killed: kills, by the phase in which they came.
         closed_count: writers that came to their end.
         acked_count: messages that were acknowledged.
     """
@@ -75,68 +71,45 @@ class KillLoop:
             check: called after each death with the store, open for writing and all dispatched.
             check_closed: called after that store was closed, with its directory and sections.
         """
-        seed, _, life = os.environ.get(SEED_VARIABLE, "").partition("/")
-        self.seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
-        self.killed: dict[str, int] = {}
+        super().__init__()
         self.closed_count = 0
         self.acked_count = 0
-        self._only_life = int(life) if life else None
         self._directory = directory
         self._plugins = tuple(plugins)
         self._config = dict(config or {})
         self._check = check
         self._check_closed = check_closed
         self._survivors = Survivors()
-        self._seconds = 0.0
 
     def __str__(self) -> str:
-        phases = ", ".join(f"{count} {phase}" for phase, count in sorted(self.killed.items()))
         return (
-            f"{self.killed_count} kills ({phases}), {self.closed_count} closed, "
+            f"{self.killed_count} kills ({self.kinds}), {self.closed_count} closed, "
             f"{self.acked_count} messages acknowledged, "
-            f"{self.killed_count / max(self._seconds, 1e-9):.1f} kills/s, seed {self.seed}"
+            f"{self.killed_count / max(self.seconds, 1e-9):.1f} kills/s, seed {self.seed}"
         )
-
-    @property
-    def killed_count(self) -> int:
-        """Writers killed by now."""
-        return sum(self.killed.values())
-
-    def run(self, kills: int) -> None:
-        """Kill as many writers.
-
-        Raises:
-            AssertionError: something is not as it must be; tells how to see it again.
-        """
-        started, number = time.monotonic(), 0
-        with WriterTemplate(self._directory / "writers.log") as template:
-            while self.killed_count < kills:
-                life = number if self._only_life is None else self._only_life
-                self._live(template, Life(self.seed, life), kills)
-                number += 1
-        self._seconds = time.monotonic() - started
-        sys.stdout.write(f"\n{self}\n")
 
     # ------------------------------------------------------------------ lives and deaths
 
-    def _live(self, template: WriterTemplate, life: Life, kills: int) -> None:
+    def processes(self) -> WriterTemplate:
+        """The process that forks writers."""
+        return WriterTemplate(self._directory / "writers.log")
+
+    def live(self, processes: WriterTemplate, life: int, kills: int) -> None:
+        """Kill the writers of one store, one after the other."""
         home = self._directory / "life"
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         root, self._survivors = home / "store", Survivors()
-        for death in life.deaths():
+        for death in Life(self.seed, life).deaths():
             try:
-                outcome = self._die(template, death, root)
+                outcome = self._die(processes, death, root)
                 self._look(death, root, outcome)
             except Exception as error:
-                again = command_for(SEED_VARIABLE, f"{life.seed}/{life.number}")
                 raise AssertionError(
                     f"{type(error).__name__}: {error}\n"
-                    f"life {life.number}, death {death.number} behind {self.killed_count} kills: "
+                    f"life {life}, death {death.number} after {self.killed_count} kills: "
                     f"{death.moment}, {death.thread_count} producers, {dict(death.commitlog)}\n"
-                    f"the store as it was left: {root}\n{template.said()}"
-                    f"the same life again, as far as threads allow:\n  {again}\n"
-                    f"and again and again: {KILLS_VARIABLE}=1000 {again}"
+                    f"the store as it was left: {root}\n{processes.said()}{self.again(life)}"
                 ) from error
             if self.killed_count >= kills:
                 return
@@ -153,7 +126,7 @@ class KillLoop:
             status = template.reap()
             writer.close()
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-            self.killed[outcome.phase] = self.killed.get(outcome.phase, 0) + 1
+            self.count_kill(outcome.phase)
         elif status == 0 and outcome.phase == CLOSED_PHASE:
             self.closed_count += 1
         else:

@@ -21,13 +21,14 @@ from reput_schedule._levelwork import LevelDelivery
 from reput_schedule.delayoffsets import FILE_NAME
 from reput_schedule.levels import DEFAULT_LEVELS, PROPERTY_LEVEL, DelayLevels
 from reput_schedule.pending import Scheduled, scheduled
-from reput_schedule.timer import Timer, TimerOptions
+from reput_schedule.timer import Timer
 from reput_schedule.timerlayout import (
     CHECK_FILE,
     CONFIG_DIRECTORY,
     LOG_FILE_SIZE,
     METRICS_FILE,
 )
+from reput_schedule.timeroptions import TimerOptions
 
 if TYPE_CHECKING:
     import datetime as dt

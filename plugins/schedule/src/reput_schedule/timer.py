@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
-from attrs.validators import ge, instance_of, le
 
-from reput.errors import ConfigError, CorruptFileError, ServiceNotAvailableError
+from reput.errors import CorruptFileError, ServiceNotAvailableError
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput_schedule._timeragenda import Agenda
 from reput_schedule._timerchain import slot_ticks
@@ -44,12 +43,12 @@ from reput_schedule._timertail import Tail
 from reput_schedule.timerlayout import (
     CHECK_FILE,
     CONFIG_DIRECTORY,
-    LOG_FILE_SIZE,
     METRICS_FILE,
     PROPERTY_REAL_TOPIC,
     RECORD_SIZE,
     TIMER_TOPIC,
 )
+from reput_schedule.timeroptions import TimerOptions
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,39 +65,10 @@ __all__ = [
     "Timer",
     "TimerFlowControlError",
     "TimerIllegalError",
-    "TimerOptions",
 ]
 
 _SLICE: Final = 2_000  # messages delivered by one call
 _LOOK_AGAIN_MS: Final = 100
-
-
-@attrs.frozen(kw_only=True)
-class TimerOptions:
-    """Options of the timer."""
-
-    precision_ms: int = attrs.field(default=1000, validator=[instance_of(int), ge(10), le(10_000)])
-    """ms of one slot: how late a message may come."""
-    roll_window_slots: int = attrs.field(
-        default=172_800, validator=[instance_of(int), ge(2), le(604_740)]
-    )
-    """Slots beyond which a message is carried on, to be parked again when it gets there."""
-    log_file_size: int = attrs.field(
-        default=LOG_FILE_SIZE, validator=[instance_of(int), ge(4096), le(1 << 30)]
-    )
-    """Bytes of a timer-log file. Files that exist keep their size."""
-    congest_count: int = attrs.field(
-        default=(1 << 31) - 1, validator=[instance_of(int), ge(1), le((1 << 31) - 1)]
-    )
-    """Messages of one slot from which on some are refused; all are from twice as many on."""
-
-    def __attrs_post_init__(self) -> None:
-        if self.precision_ms * self.roll_window_slots >= 1 << 31:
-            reason = (
-                f"{self.roll_window_slots} slots of {self.precision_ms} ms are more than 24.8 "
-                "days, which a record of the timer log cannot say"
-            )
-            raise ConfigError("schedule", "roll_window_slots", reason)
 
 
 class Timer:

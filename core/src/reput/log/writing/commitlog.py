@@ -17,8 +17,8 @@ import struct
 import threading
 import time
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,12 +33,11 @@ from reput.files.mapped import MappedFile
 from reput.files.prefault import PREFAULT_STEP, Prefaulter
 from reput.log.reading.reader import CommitLogReader
 from reput.log.writing.receipts import BatchReceipt, Receipt
-from reput.record.encoding.lightqueues import inner_message_count, with_light_queue_offsets
+from reput.record.encoding.lightqueues import InQueues, in_queues
 from reput.record.encoding.one import Encoder, Prepared, unpackable
 from reput.record.layout import (
     BLANK_MAGIC,
     BLANK_MIN_SIZE,
-    INNER_BATCH,
     SIZE_AND_MAGIC,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
@@ -61,15 +60,6 @@ __all__ = ["CommitLog"]
 _new_receipt = tuple.__new__
 _join = b"".join
 _pack_size = struct.Struct(">i").pack_into
-
-
-class _InQueues(NamedTuple):
-    """A message that has its queue offsets, and no place in the log yet."""
-
-    prepared: Prepared
-    queue_offset: int
-    following: Mapping[tuple[str, int], int]
-    """Next offsets of the queues that it is in."""
 
 
 class CommitLog(CommitLogReader):
@@ -321,37 +311,15 @@ class CommitLog(CommitLogReader):
         """
         with self._appending():
             ahead = ChainMap({}, self.queue_offsets)
-            placed = [self._in_queues(each, ahead) for each in prepared]
+            light_max = self.config.max_light_queues if self.config.light_queues else None
+            placed = [in_queues(each, ahead, self.encoder, light_max) for each in prepared]
             if len(placed) > 1:
                 for each in placed:
                     self.encoder.require_fields_fit(each.prepared)
                     self._require_fits(each.prepared[0])
             return [self._append_placed(each) for each in placed]
 
-    def _in_queues(
-        self, prepared: Prepared, next_offsets: MutableMapping[tuple[str, int], int]
-    ) -> _InQueues:
-        """The message with its queue offsets, of all queues that list it; these are counted on."""
-        message = prepared[4]
-        count = inner_message_count(prepared) if prepared[10] else 1
-        light: dict[tuple[str, int], int] = {}
-        if self.config.light_queues and prepared[10]:
-            message, light = with_light_queue_offsets(
-                message, prepared[7], next_offsets, self.config.max_light_queues
-            )
-            prepared = self.encoder.prepare(message)
-        key = message.topic, message.queue_id
-        counts = prepared[9] & TRANSACTION_MASK in (0, TRANSACTION_COMMIT)
-        queue_offset = next_offsets.get(key, 0) if counts else 0
-        if prepared[9] & INNER_BATCH:
-            prepared = self.encoder.with_inner_base(prepared, queue_offset)
-        following = {light_key: light_offset + 1 for light_key, light_offset in light.items()}
-        if counts:
-            following[key] = queue_offset + count
-        next_offsets.update(following)
-        return _InQueues(prepared, queue_offset, following)
-
-    def _append_placed(self, placed: _InQueues) -> Receipt:
+    def _append_placed(self, placed: InQueues) -> Receipt:
         """The way for all messages: also those that light queues list, or that count as several."""
         prepared, queue_offset, following = placed
         message, size = prepared[4], prepared[0]

@@ -8,8 +8,8 @@ Source: RocketMQ 5.3 ``MultiDispatch`` / ``LmqDispatch``: each ``%LMQ%…`` name
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
@@ -21,14 +21,22 @@ from reput.record.layout import (
     PROPERTY_LIGHT_QUEUE_OFFSETS,
     PROPERTY_LIGHT_QUEUES,
     RETRY_PREFIX,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
 )
 from reput.record.message import Message
 from reput.record.text.properties import encode_properties, parse_properties
 
 if TYPE_CHECKING:
-    from reput.record.encoding.one import Prepared
+    from reput.record.encoding.one import Encoder, Prepared
 
-__all__ = ["inner_message_count", "light_queue_names", "with_light_queue_offsets"]
+__all__ = [
+    "InQueues",
+    "in_queues",
+    "inner_message_count",
+    "light_queue_names",
+    "with_light_queue_offsets",
+]
 
 _SYSTEM_PREFIX = "rmq_sys_"
 _SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
@@ -98,3 +106,48 @@ def inner_message_count(prepared: Prepared) -> int:
     if count is None or _NUMBER.fullmatch(count) is None or int(count) > _COUNT_MAX:
         raise MessageIllegalError(PROPERTY_INNER_NUM, count, _COUNT_MAX, "a number expected")
     return max(int(count), 1)
+
+
+class InQueues(NamedTuple):
+    """A message that has its queue offsets, and no place in the log yet."""
+
+    prepared: Prepared
+    queue_offset: int
+    following: Mapping[tuple[str, int], int]
+    """Next offsets of the queues that it is in."""
+
+
+def in_queues(
+    prepared: Prepared,
+    next_offsets: MutableMapping[tuple[str, int], int],
+    encoder: Encoder,
+    light_max: int | None,
+) -> InQueues:
+    """Give a message its offset in each queue that lists it.
+
+    Args:
+        prepared: the message.
+        next_offsets: next offset of each queue; counted on for the message.
+        encoder: encodes it again where offsets become properties of it.
+        light_max: how many light queues there may be; None where none are made.
+
+    Raises:
+        MessageIllegalError: an inner batch that is none.
+        LightQueueCountError: the message would make more light queues than allowed.
+    """
+    message, special = prepared[4], prepared[10]
+    count = inner_message_count(prepared) if special else 1
+    light: dict[tuple[str, int], int] = {}
+    if light_max is not None and special:
+        message, light = with_light_queue_offsets(message, prepared[7], next_offsets, light_max)
+        prepared = encoder.prepare(message)
+    key = message.topic, message.queue_id
+    counts = prepared[9] & TRANSACTION_MASK in (0, TRANSACTION_COMMIT)
+    queue_offset = next_offsets.get(key, 0) if counts else 0
+    if prepared[9] & INNER_BATCH:
+        prepared = encoder.with_inner_base(prepared, queue_offset)
+    following = {light_key: light_offset + 1 for light_key, light_offset in light.items()}
+    if counts:
+        following[key] = queue_offset + count
+    next_offsets.update(following)
+    return InQueues(prepared, queue_offset, following)

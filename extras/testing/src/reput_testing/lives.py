@@ -1,0 +1,86 @@
+"""`Lives`: kills processes until enough have died, and says how to go through the same again.
+
+``REPUT_KILL_SEED`` is the seed of a run, and after a slash the number of one life; with that number
+the life is gone through again and again. ``REPUT_KILLS`` is the number of kills.
+"""
+
+from __future__ import annotations
+
+import abc
+import os
+import random
+import sys
+import time
+from contextlib import AbstractContextManager
+from typing import Generic, TypeVar
+
+from reput_testing.powercuts import command_for
+
+__all__ = ["KILLS_VARIABLE", "SEED_VARIABLE", "Lives"]
+
+KILLS_VARIABLE = "REPUT_KILLS"
+SEED_VARIABLE = "REPUT_KILL_SEED"
+
+_Processes = TypeVar("_Processes")
+
+
+class Lives(abc.ABC, Generic[_Processes]):
+    """Lives of stores, one after the other, whose processes are killed.
+
+    Attributes:
+        seed: from which everything that is left to chance follows.
+        killed: kills, by what was going on when they came.
+    """
+
+    def __init__(self) -> None:
+        seed, _, life = os.environ.get(SEED_VARIABLE, "").partition("/")
+        self.seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
+        self.killed: dict[str, int] = {}
+        self.seconds = 0.0
+        """What all lives took."""
+        self._only_life = int(life) if life else None
+
+    @property
+    def killed_count(self) -> int:
+        """Processes killed by now."""
+        return sum(self.killed.values())
+
+    @property
+    def kinds(self) -> str:
+        """`killed` in words."""
+        return ", ".join(f"{count} {kind}" for kind, count in sorted(self.killed.items()))
+
+    def count_kill(self, kind: str) -> None:
+        """Count one kill."""
+        self.killed[kind] = self.killed.get(kind, 0) + 1
+
+    def run(self, kills: int) -> None:
+        """Go through lives until so many processes were killed, and print what was done.
+
+        Raises:
+            AssertionError: something is not as it must be; tells how to see it again.
+        """
+        started, number = time.monotonic(), 0
+        with self.processes() as processes:
+            while self.killed_count < kills:
+                life = number if self._only_life is None else self._only_life
+                self.live(processes, life, kills)
+                number += 1
+        self.seconds = time.monotonic() - started
+        sys.stdout.write(f"\n{self}\n")
+
+    def again(self, life: int) -> str:
+        """Say, in two lines, how to go through a life again."""
+        command = command_for(SEED_VARIABLE, f"{self.seed}/{life}")
+        return (
+            f"the same life again, as far as threads allow:\n  {command}\n"
+            f"and again and again: {KILLS_VARIABLE}=1000 {command}"
+        )
+
+    @abc.abstractmethod
+    def processes(self) -> AbstractContextManager[_Processes]:
+        """What starts the processes of all lives."""
+
+    @abc.abstractmethod
+    def live(self, processes: _Processes, life: int, kills: int) -> None:
+        """Go through one life; ends early when there were ``kills`` kills in all."""
