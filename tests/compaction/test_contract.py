@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 import reput
-from reput.plugin import Hole
+from reput.plugin import MissingMessage
 from reput_compaction import CompactionPlugin
 from reput_testing import (
     CrashContract,
@@ -70,7 +70,7 @@ def with_key(message, number):
 
 
 def facts_of(view):
-    if isinstance(view, Hole):
+    if isinstance(view, MissingMessage):
         return view.queue_offset, view.reason
     return view.queue_offset, view.properties["KEYS"], view.body, view.store_timestamp
 

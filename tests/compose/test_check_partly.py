@@ -42,7 +42,7 @@ def beheaded(tmp_path):
             for number in range(60):
                 store.put(reput.Message("t", b"x" * 900, keys=f"k{number % 5} all", tags="a"))
         with reput.open(root, threads=False, disk=QuickDisk()) as store:
-            store.clean_log(config=RetentionConfig(max_bytes=2 * 16_384))
+            store.expire_log(config=RetentionConfig(max_bytes=2 * 16_384))
             assert store.log.min_physical_offset > 0
         return root
 

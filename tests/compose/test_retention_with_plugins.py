@@ -38,11 +38,11 @@ def cleaned(golden_store, golden_rows):
     root = golden_store("slow")
     with reput.open(root, plugins=PLUGINS, threads=False, disk=QuickDisk()) as store:
         kept = store.log.file_count - 2
-        report = store.clean_log(
+        report = store.expire_log(
             config=RetentionConfig(max_bytes=kept * config["commitlog_file_size"])
         )
         assert len(report.removed) == 2
-        assert report.untold == ()
+        assert report.not_notified == ()
     return root
 
 
@@ -116,7 +116,7 @@ def test_queues_and_index_lose_what_the_log_lost_and_nothing_else(tmp_path):
         ]
         store.wait_dispatched()
         sizes = [len(files_below(tmp_path, folder)) for folder in ("consumequeue", "index")]
-        low = store.clean_log(config=RetentionConfig(max_bytes=4 * 4096)).min_physical_offset
+        low = store.expire_log(config=RetentionConfig(max_bytes=4 * 4096)).min_physical_offset
 
         for number, place in enumerate(places):
             query = store.query("T", f"k{number}")
@@ -141,11 +141,11 @@ def test_a_suspended_index_keeps_the_log_and_misses_nothing(tmp_path):
         for number in range(8, 40):
             store.put(reput.Message("T", b"x" * 900, keys=f"k{number}"))
         store.wait_dispatched()
-        held = store.clean_log()
+        held = store.expire_log()
         store.resume_plugin("index")
         store.wait_dispatched()
         found = [len(list(store.query("T", f"k{n}"))) for n in range(8, 40)]
-        free = store.clean_log()
+        free = store.expire_log()
 
     assert [hold.plugin for hold in held.plan.holds] == ["index"]
     assert found == [1] * 32
@@ -194,7 +194,7 @@ with reput.open(sys.argv[1], "r") as store:
             text=True,
         )
         assert process.stdout.readline() == "open\n"
-        low = store.clean_log(config=RetentionConfig(max_bytes=3 * 4096)).min_physical_offset
+        low = store.expire_log(config=RetentionConfig(max_bytes=3 * 4096)).min_physical_offset
         begin = store.queues()[0].min_queue_offset
         out, err = process.communicate("go\n", timeout=60)
 

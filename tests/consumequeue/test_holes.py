@@ -77,7 +77,7 @@ def test_a_hole_tells_what_was_lost(tmp_path):
         (loss,) = store.losses()
 
     (hole,) = answer.holes
-    assert isinstance(hole, reput.Hole)
+    assert isinstance(hole, reput.MissingMessage)
     assert (hole.queue_offset, hole.physical_offset) == (7, places[7].physical_offset)
     assert hole.size == places[7].size == loss.size
     assert "BODY_CRC" in hole.reason

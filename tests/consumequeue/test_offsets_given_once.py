@@ -52,7 +52,7 @@ def roll(store, count=2):
     """Fill log files with messages of another topic, and remove all but the last."""
     store.put_many([reput.Message("Filler", b"f" * 3000)] * count)
     store.wait_dispatched()
-    store.clean_log(config=ONE_FILE)
+    store.expire_log(config=ONE_FILE)
 
 
 def made(root, count=10, config=CONFIG):

@@ -19,7 +19,7 @@ from decodertargets import compare, open_quickly, shown
 
 from reput.errors import MessageIllegalError
 from reput.files.names import file_name
-from reput.record.batch import FindingReason
+from reput.record.batch import CorruptionKind
 from reput.record.decode import Decoder
 from reput.record.encoding.lightqueues import inner_message_count
 from reput.record.encoding.one import Encoder
@@ -256,7 +256,7 @@ def test_a_record_whose_checksum_property_lies_is_damaged():
 
     batch = Decoder(check_record_crc=True).decode(np.frombuffer(data, np.uint8), 0).batch
 
-    assert batch.finding.reason is FindingReason.RECORD_CRC
+    assert batch.finding.reason is CorruptionKind.RECORD_CRC
 
 
 @pytest.mark.parametrize("count", ["²", "٣", "-1", "", " 1", "1" * 5_000, "2147483648", "1e3"])

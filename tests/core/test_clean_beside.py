@@ -24,7 +24,7 @@ CHANGES = {
 QUESTIONS = {
     "plugins": lambda store: store.plugins(),
     "report": lambda store: store.report(),
-    "clean": lambda store: store.clean_log(dry_run=True),
+    "clean": lambda store: store.expire_log(dry_run=True),
 }
 
 
@@ -67,9 +67,9 @@ def test_plugins_come_and_go_while_files_are_removed(tmp_path, hook, change):
         fill(store, 4)
         beside.store = store
 
-        store.clean_log()
+        store.expire_log()
         if hook == "reput_trim" and beside.store is not None:
-            store.clean_log()
+            store.expire_log()
 
         assert beside.store is None
         assert beside.errors == []
@@ -78,7 +78,7 @@ def test_plugins_come_and_go_while_files_are_removed(tmp_path, hook, change):
             store.resume_plugin("second")
         store.wait_dispatched(10)
         store.flush()
-        store.clean_log()
+        store.expire_log()
         assert store.log.min_physical_offset == 3 * SIZE
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.record.batch import FindingReason
+from reput.record.batch import CorruptionKind
 from reput.record.decode import Decoder, End
 from reput.record.encoding.one import Encoder
 from reput.record.ids import pack_host
@@ -183,7 +183,7 @@ def test_a_blank_that_does_not_reach_the_files_end_is_damage():
     result = Decoder().decode(window_of((data + blank).ljust(4096, b"\0")), 0, file_end=4096)
 
     assert result.end == End.BAD
-    assert result.batch.finding.reason is FindingReason.BAD_SIZE
+    assert result.batch.finding.reason is CorruptionKind.BAD_SIZE
 
 
 def test_unwritten_space_ends_a_log_without_a_finding():
@@ -204,20 +204,20 @@ def _with(data, position, layout, value):
 @pytest.mark.parametrize(
     ("position", "layout", "value", "reason"),
     [
-        (4, ">I", 0x12345678, FindingReason.BAD_MAGIC),
-        (0, ">i", -1, FindingReason.BAD_SIZE),
-        (0, ">i", 90, FindingReason.BAD_SIZE),
-        (0, ">i", 2**31 - 1, FindingReason.BAD_SIZE),
-        (28, ">q", 77, FindingReason.PHYSICAL_OFFSET),
-        (36, ">i", 0x30, FindingReason.LENGTH_MISMATCH),
-        (84, ">i", 2**31 - 1, FindingReason.LENGTH_MISMATCH),
-        (84, ">i", 0, FindingReason.LENGTH_MISMATCH),
-        (88 + 5, ">b", -1, FindingReason.LENGTH_MISMATCH),
-        (88 + 5, ">b", 100, FindingReason.LENGTH_MISMATCH),
-        (88 + 5 + 2, ">h", 32_767, FindingReason.LENGTH_MISMATCH),
-        (88 + 5 + 2, ">h", 0, FindingReason.LENGTH_MISMATCH),
-        (90, ">B", 0, FindingReason.BODY_CRC),
-        (8, ">i", 1, FindingReason.BODY_CRC),
+        (4, ">I", 0x12345678, CorruptionKind.BAD_MAGIC),
+        (0, ">i", -1, CorruptionKind.BAD_SIZE),
+        (0, ">i", 90, CorruptionKind.BAD_SIZE),
+        (0, ">i", 2**31 - 1, CorruptionKind.BAD_SIZE),
+        (28, ">q", 77, CorruptionKind.PHYSICAL_OFFSET),
+        (36, ">i", 0x30, CorruptionKind.LENGTH_MISMATCH),
+        (84, ">i", 2**31 - 1, CorruptionKind.LENGTH_MISMATCH),
+        (84, ">i", 0, CorruptionKind.LENGTH_MISMATCH),
+        (88 + 5, ">b", -1, CorruptionKind.LENGTH_MISMATCH),
+        (88 + 5, ">b", 100, CorruptionKind.LENGTH_MISMATCH),
+        (88 + 5 + 2, ">h", 32_767, CorruptionKind.LENGTH_MISMATCH),
+        (88 + 5 + 2, ">h", 0, CorruptionKind.LENGTH_MISMATCH),
+        (90, ">B", 0, CorruptionKind.BODY_CRC),
+        (8, ">i", 1, CorruptionKind.BODY_CRC),
     ],
 )
 def test_damage_in_the_second_record_leaves_the_first_and_is_named(position, layout, value, reason):
@@ -243,7 +243,7 @@ def test_the_whole_record_checksum_finds_damaged_properties():
     found = Decoder(check_record_crc=True).decode(window_of(damaged), 0).batch
 
     assert (len(sound), sound.finding) == (2, None)
-    assert found.finding.reason is FindingReason.RECORD_CRC
+    assert found.finding.reason is CorruptionKind.RECORD_CRC
     assert found.finding.physical_offset == offsets[1]
 
 

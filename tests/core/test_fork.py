@@ -28,7 +28,7 @@ pytestmark = [
 USES = {
     "put": lambda store: store.put(reput.Message("T", b"child")),
     "put_many": lambda store: store.put_many([reput.Message("T", b"child")]),
-    "put_beside": lambda store: store.put_beside("p", [reput.Message("T", b"child")]),
+    "put_for": lambda store: store.put_for("p", [reput.Message("T", b"child")]),
     "put_batch": lambda store: store.put_batch(reput.Message("T", b""), []),
     "flush": lambda store: store.flush(),
     "get": lambda store: store.get(0),
@@ -39,7 +39,7 @@ USES = {
     "plugins": lambda store: store.plugins(),
     "wait_dispatched": lambda store: store.wait_dispatched(),
     "work": lambda store: store.work(),
-    "clean_log": lambda store: store.clean_log(),
+    "expire_log": lambda store: store.expire_log(),
     "add_plugin": lambda store: store.add_plugin("consumequeue"),
     "suspend_plugin": lambda store: store.suspend_plugin("p"),
     "enter": lambda store: store.__enter__(),

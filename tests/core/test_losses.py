@@ -22,7 +22,7 @@ from damaged_logs import (
 import reput
 from reput.files.disk import Disk
 from reput.log.losses import Loss, LossLedger
-from reput.record.batch import Finding, FindingReason
+from reput.record.batch import Corruption, CorruptionKind
 from reput_testing import FaultyDisk, QuickDisk, snapshot
 
 
@@ -142,7 +142,7 @@ def test_damage_that_is_passed_over_twice_is_one_loss(tmp_path):
     with open_store(tmp_path) as store:
         places = [store.put(reput.Message("T", b"x" * 50)) for _ in range(5)]
         lost = places[2]
-        finding = Finding(lost.physical_offset, FindingReason.BAD_MAGIC, "magic 00000000")
+        finding = Corruption(lost.physical_offset, CorruptionKind.BAD_MAGIC, "magic 00000000")
         for _ in range(2):
             store.log.note_loss(lost.physical_offset, lost.end_offset, finding)
         (loss,) = store.losses()

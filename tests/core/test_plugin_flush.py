@@ -192,12 +192,12 @@ def test_who_waits_for_a_flush_is_told_when_the_store_is_closed(tmp_path):
     store = open_with(tmp_path, slow, rules={"stall_ms": 300})
     put(store, 5)
     assert store.wait_dispatched(10)
-    housekeeping = store._live.housekeeping
+    plugin_flusher = store._live.plugin_flusher
 
     store.close()
 
     with pytest.raises(StoreClosedError):
-        housekeeping.flush()
+        plugin_flusher.flush()
     slow.may_return.set()
 
 

@@ -41,7 +41,7 @@ def test_without_options_nothing_goes_however_old_it_is(tmp_path):
         clock.advance(10_000 * HOUR)
 
         due = store.work()
-        report = store.clean_log()
+        report = store.expire_log()
 
         assert due is None
         assert report.removed == ()
@@ -124,7 +124,7 @@ def test_the_hour_is_waited_for_in_the_background_only(tmp_path):
     with open_with(tmp_path / "b", Notes(), clock=ManualClock(), **options) as store:
         fill(store, 3)
         clock.advance(1)
-        store.clean_log(config=RetentionConfig(reserved_ms=1, delete_when="14"))
+        store.expire_log(config=RetentionConfig(reserved_ms=1, delete_when="14"))
         clock_stands = len(bases(store))
 
     assert counts == [3, 3, 1, 1]
@@ -139,8 +139,8 @@ def test_age_is_the_last_messages_and_not_the_files(tmp_path):
         os.utime(tmp_path / "commitlog" / name)  # as a copy would
     clock.advance(2 * HOUR)
     with open_with(tmp_path, Notes(), clock=clock) as store:
-        young = store.clean_log(dry_run=True, config=RetentionConfig(reserved_ms=3 * HOUR))
-        old = store.clean_log(dry_run=True, config=RetentionConfig(reserved_ms=HOUR))
+        young = store.expire_log(dry_run=True, config=RetentionConfig(reserved_ms=3 * HOUR))
+        old = store.expire_log(dry_run=True, config=RetentionConfig(reserved_ms=HOUR))
 
     assert (len(young.plan.removals), len(old.plan.removals)) == (0, 2)
     assert {each.last_timestamp for each in old.plan.removals} == {ManualClock().now}
@@ -166,7 +166,7 @@ def test_a_dry_run_changes_no_byte(tmp_path):
     with open_with(tmp_path, plugin, clock=clock, max_bytes=SIZE) as store:
         fill(store, 5)
         before = snapshot(tmp_path)
-        report = store.clean_log(dry_run=True)
+        report = store.expire_log(dry_run=True)
         after = snapshot(tmp_path)
 
         assert after == before
@@ -182,10 +182,10 @@ def test_a_reader_says_what_would_go_and_removes_nothing(tmp_path):
         fill(store, 5)
     before = snapshot(tmp_path)
     with reput.open(tmp_path, "r", plugins=[Notes()]) as store:
-        report = store.clean_log(dry_run=True)
+        report = store.expire_log(dry_run=True)
         facts = store.report()["retention"]
         with pytest.raises(ReadOnlyStoreError):
-            store.clean_log()
+            store.expire_log()
 
     assert len(report.plan.removals) == 3
     assert (facts["due_count"], facts["held_count"], facts["is_active"]) == (3, 0, True)
@@ -211,7 +211,7 @@ def test_a_wrong_option_keeps_the_store_from_opening_and_leaves_nothing(tmp_path
 def test_what_follows_is_stored_and_opened_as_if_nothing_had_been(tmp_path):
     with open_with(tmp_path, Notes()) as store:
         fill(store, 5)
-        store.clean_log(config=RetentionConfig(max_bytes=2 * SIZE))
+        store.expire_log(config=RetentionConfig(max_bytes=2 * SIZE))
         receipt = store.put(reput.Message("T", b"more"))
         rows = sum(len(batch) for batch in store.scan())
     again = Notes()
@@ -232,7 +232,7 @@ def test_a_queue_that_lost_all_its_messages_goes_on_where_it_was_also_without_a_
             assert store.put(reput.Message("Old", b"%d" % number, 7)).queue_offset == number
         fill(store, 5)
         newest = store.log.queue_offsets["T", 0]
-        store.clean_log(config=RetentionConfig(max_bytes=SIZE))
+        store.expire_log(config=RetentionConfig(max_bytes=SIZE))
     with open_with(tmp_path) as store:
         assert store.put(reput.Message("Old", b"again", 7)).queue_offset == 3
         assert store.put(reput.Message("T", b"again")).queue_offset == newest
@@ -252,7 +252,7 @@ def test_a_damaged_file_of_queue_offsets_is_passed_over(tmp_path, text):
 def test_queue_offsets_that_are_written_down_are_on_disk_before(tmp_path):
     with open_with(tmp_path) as store:
         fill(store, 4)
-        store.clean_log(config=RetentionConfig(max_bytes=SIZE))
+        store.expire_log(config=RetentionConfig(max_bytes=SIZE))
         floors = json.loads((tmp_path / "reput" / "queue-offsets.json").read_text())
 
         assert floors == {"T": {"0": store.log.queue_offsets["T", 0]}}
@@ -269,7 +269,7 @@ def test_who_reads_when_the_head_goes_gets_the_message_or_a_clear_error(tmp_path
         with reput.open(tmp_path, "r", plugins=[Deriving()], disk=QuickDisk()) as reader:
             scans = [store.scan(), reader.scan()]
             begun = [next(scan).physical_offset.tolist() for scan in scans]
-            store.clean_log(config=RetentionConfig(max_bytes=2 * SIZE))
+            store.expire_log(config=RetentionConfig(max_bytes=2 * SIZE))
 
             for scan, first in zip(scans, begun, strict=True):
                 rest = []

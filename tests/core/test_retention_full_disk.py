@@ -139,7 +139,7 @@ def test_a_disk_without_any_room_is_cleaned_all_the_same(tmp_path):
         fill(store, 5)
         store.flush()
         disk.is_full = True
-        report = store.clean_log(config=RetentionConfig(max_bytes=SIZE))
+        report = store.expire_log(config=RetentionConfig(max_bytes=SIZE))
 
         assert len(report.removed) == 4
         assert (tmp_path / "reput" / "queue-offsets.json").exists()
@@ -153,7 +153,7 @@ def test_a_file_that_cannot_be_removed_is_an_error_that_names_it_and_costs_nothi
         rows = sum(len(batch) for batch in store.scan())
         disk.plan(1, error=errno.EACCES, operations={"remove"}, below="commitlog")
         with pytest.raises(OSError, match="Permission denied"):
-            store.clean_log(config=RetentionConfig(max_bytes=SIZE))
+            store.expire_log(config=RetentionConfig(max_bytes=SIZE))
         disk.mend()
         store.put(reput.Message("T", b"more"))
     with open_with(tmp_path, Notes()) as store:
@@ -198,7 +198,7 @@ def test_a_store_that_was_closed_while_a_plugin_was_asked_removes_nothing(tmp_pa
     store = open_with(tmp_path, plugin, threads=True)
     fill(store, 4)
     config = RetentionConfig(max_bytes=SIZE)
-    thread = threading.Thread(target=lambda: reports.append(store.clean_log(config=config)))
+    thread = threading.Thread(target=lambda: reports.append(store.expire_log(config=config)))
     thread.start()
     assert asked.wait(10)
     store._cleaner.stop()  # what `close` does behind the workers

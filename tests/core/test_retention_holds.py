@@ -33,9 +33,9 @@ def test_what_a_plugin_needs_is_kept_until_it_does_not_need_it(tmp_path):
     plugin = Notes(needs=SIZE + 100)
     with open_with(tmp_path, plugin, clock=clock, max_bytes=SIZE) as store:
         fill(store, 4)
-        held = store.clean_log()
+        held = store.expire_log()
         plugin.needs = None
-        free = store.clean_log()
+        free = store.expire_log()
 
     assert [each.base_offset for each in held.removed] == [0]
     assert [each.base_offset for each in held.plan.held] == [SIZE, 2 * SIZE]
@@ -67,7 +67,7 @@ def test_by_policy_a_plugin_is_told_instead_of_waited_for(tmp_path):
     plugin = Notes(needs=0)
     with open_with(tmp_path, plugin, max_bytes=SIZE, held="tell") as store:
         fill(store, 4)
-        report = store.clean_log()
+        report = store.expire_log()
 
     assert len(report.removed) == 3
     assert plugin.told == [3 * SIZE]
@@ -78,7 +78,7 @@ def test_nobody_is_asked_as_long_as_nothing_is_to_go(tmp_path):
     plugin = Notes(needs=0)
     with open_with(tmp_path, plugin, max_bytes=100 * SIZE) as store:
         fill(store, 4)
-        store.clean_log()
+        store.expire_log()
 
     assert plugin.asked == 0
 
@@ -89,12 +89,12 @@ def test_what_a_suspended_plugin_has_not_seen_is_kept(tmp_path):
         fill(store, 2)
         store.suspend_plugin("deriving")
         fill(store, 6)
-        held = store.clean_log()
+        held = store.expire_log()
         position = state_of(store, "deriving").dispatched_to
         seen = len(plugin.offsets)
         store.resume_plugin("deriving")
         store.wait_dispatched(10)
-        free = store.clean_log()
+        free = store.expire_log()
 
         # All of them came, the last of the first two files too, and in their order.
         assert plugin.offsets == sorted(set(plugin.offsets))
@@ -108,21 +108,21 @@ def test_what_a_suspended_plugin_needs_is_what_it_said_last_or_else_everything(t
     plugin = Notes(needs=2 * SIZE + 5)
     with open_with(tmp_path, plugin, max_bytes=SIZE) as store:
         fill(store, 3)
-        store.clean_log()
+        store.expire_log()
         store.suspend_plugin("notes")
         fill(store, 6)
-        report = store.clean_log()
+        report = store.expire_log()
         # Nothing needed, but asked when it had not seen all that it has seen since.
         store.resume_plugin("notes")
         plugin.needs = None
         store.wait_dispatched(10)
         reached = store.log.max_physical_offset
-        assert store.clean_log(config=RetentionConfig(max_bytes=3 * SIZE)).removed
+        assert store.expire_log(config=RetentionConfig(max_bytes=3 * SIZE)).removed
         fill(store, 9)
         store.suspend_plugin("notes")
-        later = store.clean_log()
+        later = store.expire_log()
     with open_with(tmp_path, Notes(), max_bytes=SIZE) as store:
-        unknown = store.clean_log()
+        unknown = store.expire_log()
 
     assert report.min_physical_offset == 2 * SIZE
     assert reached - SIZE < later.min_physical_offset <= reached
@@ -137,7 +137,7 @@ def test_it_is_kept_over_closing_and_opening_again(tmp_path):
         fill(store, 6)
     plugin = Deriving()
     with open_with(tmp_path, plugin, max_bytes=SIZE) as store:
-        report = store.clean_log()
+        report = store.expire_log()
         facts = store.report()["retention"]
         begin = state_of(store, "deriving").dispatched_to
         store.resume_plugin("deriving")
@@ -157,7 +157,7 @@ def test_only_when_told_so_is_it_dropped_and_the_plugin_goes_on_behind_it(tmp_pa
         store.suspend_plugin("deriving")
         seen = len(plugin.offsets)
         fill(store, 6)
-        report = store.clean_log()
+        report = store.expire_log()
         lag = state_of(store, "deriving")
         store.resume_plugin("deriving")
         store.wait_dispatched(10)
@@ -175,8 +175,8 @@ def test_one_that_waits_for_another_counts_as_one_that_does_not_run(tmp_path):
         fill(store, 2)
         store.suspend_plugin("first")
         fill(store, 5)
-        kept = store.clean_log()
-        dropped = store.clean_log(config=RetentionConfig(max_bytes=SIZE, unseen="drop"))
+        kept = store.expire_log()
+        dropped = store.expire_log(config=RetentionConfig(max_bytes=SIZE, unseen="drop"))
         store.resume_plugin("first")
         store.wait_dispatched(10)
 
@@ -193,7 +193,7 @@ def test_one_that_cannot_be_opened_keeps_what_it_may_need(tmp_path):
     with open_with(tmp_path, Notes(), max_bytes=SIZE) as store:
         fill(store, 4)
     with open_with(tmp_path, notes(reput_open=broken), max_bytes=SIZE) as store:
-        report = store.clean_log()
+        report = store.expire_log()
 
     assert report.removed == ()
     assert {hold.reason.partition(",")[0] for hold in report.plan.holds} >= {"it does not run"}
@@ -207,7 +207,7 @@ def test_what_was_not_flushed_of_a_plugin_is_kept(tmp_path):
     plugin = type("F", (Deriving,), {"reput_flush": reput.hookimpl(refuse)})()
     with open_with(tmp_path, plugin, max_bytes=SIZE) as store:
         fill(store, 4)
-        report = store.clean_log()
+        report = store.expire_log()
         assert state_of(store, "deriving").state == "suspended"
 
     assert report.removed == ()
@@ -221,7 +221,7 @@ def test_one_that_does_not_say_what_it_needs_keeps_everything_and_is_suspended(t
     other = Deriving()
     with open_with(tmp_path, plugin, other, max_bytes=SIZE) as store:
         fill(store, 4)
-        report = store.clean_log()
+        report = store.expire_log()
 
         assert report.removed == ()
         assert state_of(store, "notes").state == "suspended"
@@ -235,9 +235,9 @@ def test_one_that_fails_when_it_is_told_is_suspended_and_the_others_are_told(tmp
     bad, good = notes("bad", reput_trim=fail), Notes()
     with open_with(tmp_path, bad, good, max_bytes=SIZE) as store:
         fill(store, 4)
-        report = store.clean_log()
+        report = store.expire_log()
 
-        assert report.untold == ("bad",)
+        assert report.not_notified == ("bad",)
         assert good.told == [3 * SIZE]
         assert state_of(store, "bad").state == "suspended"
 
@@ -248,10 +248,10 @@ def test_one_that_hangs_when_it_is_asked_holds_up_nobody_for_long(tmp_path):
     try:
         with open_with(tmp_path, plugin, Deriving(), threads=True, max_bytes=SIZE) as store:
             fill(store, 4)
-            held = store.clean_log()
+            held = store.expire_log()
             state = state_of(store, "notes").state
             gate.set()
-            until(lambda: store.clean_log().min_physical_offset == 3 * SIZE)
+            until(lambda: store.expire_log().min_physical_offset == 3 * SIZE)
             back = state_of(store, "notes").state
 
         assert held.removed == ()
@@ -265,14 +265,14 @@ def test_a_plugin_that_is_resumed_or_added_is_told_what_it_missed(tmp_path):
     with open_with(tmp_path, plugin, max_bytes=2 * SIZE, unseen="drop") as store:
         fill(store, 4)
         store.suspend_plugin("notes")
-        first = store.clean_log()
+        first = store.expire_log()
         nothing_said = list(plugin.told)
         marked = (tmp_path / "reput" / "trimming").exists()
         store.resume_plugin("notes")
-        second = store.clean_log()
+        second = store.expire_log()
 
-    assert (first.untold, nothing_said, marked) == (("notes",), [], True)
-    assert (second.removed, second.untold, plugin.told) == ((), (), [2 * SIZE])
+    assert (first.not_notified, nothing_said, marked) == (("notes",), [], True)
+    assert (second.removed, second.not_notified, plugin.told) == ((), (), [2 * SIZE])
     assert not (tmp_path / "reput" / "trimming").exists()
 
 
@@ -286,7 +286,7 @@ def test_after_a_crash_behind_the_removal_plugins_are_told_by_the_next_writer(
         fill(store, 4)
         monkeypatch.setattr(LiveHolds, "tell", end)
         with pytest.raises(RuntimeError):
-            store.clean_log()
+            store.expire_log()
         monkeypatch.undo()
     plugin = Notes()
     with open_with(tmp_path, plugin, max_bytes=0) as store:  # with options or without
@@ -303,13 +303,13 @@ def test_a_warning_is_given_once_as_long_as_the_same_ones_hold(tmp_path, caplog)
     with open_with(tmp_path, plugin, max_bytes=SIZE) as store:
         fill(store, 3)
         for _ in range(3):
-            store.clean_log()
+            store.expire_log()
         once = [record for record in caplog.records if "kept beyond" in record.message]
         plugin.needs = None
-        store.clean_log()
+        store.expire_log()
         plugin.needs = 0
         fill(store, 4)
-        store.clean_log()
+        store.expire_log()
         twice = [record for record in caplog.records if "kept beyond" in record.message]
 
     assert (len(once), len(twice)) == (1, 2)

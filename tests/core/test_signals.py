@@ -250,7 +250,7 @@ def test_a_handler_that_closes_the_store_inside_of_clean_log_ends(tmp_path, othe
         interrupts = Interrupts(at, close)
         # Which file it does not find any more depends on where it was interrupted.
         with contextlib.suppress(KeyboardInterrupt, OSError, ReputError), interrupts:
-            store.clean_log(config=RetentionConfig(reserved_ms=1))
+            store.expire_log(config=RetentionConfig(reserved_ms=1))
         other.do(store.close)
 
         assert left in ([], [sorted(os.listdir(path / "commitlog"))]), interrupts.where

@@ -677,7 +677,7 @@ class LogMachine(RuleBasedStateMachine):
         self.store = self.open()
 
     @rule()
-    def read_beside(self):
+    def read_for(self):
         with reput.open(self.directory.name, "r") as reader:
             assert bodies_of(reader) == self.bodies
 

@@ -234,14 +234,14 @@ def test_queues_that_are_made_anew_are_waited_for(tmp_path, clock):
         store.put_many(orders(50, 60))
     store = opened(tmp_path / "1", clock)
     delivery = store.plugin_objects["schedule"].delivery
-    read, short = store.read_beside, True
+    read, short = store.read_for, True
 
     def read_short(plugin, topic, queue_id, queue_offset, *limits):
         if short and queue_offset > 20:
             return read(plugin, topic, 17, 0, *limits)  # as if it were not there yet
         return read(plugin, topic, queue_id, queue_offset, *limits)
 
-    store.read_beside = read_short
+    store.read_for = read_short
     clock.advance(1_000)
     for _ in range(20):
         due = store.work()

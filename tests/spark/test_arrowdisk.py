@@ -136,7 +136,7 @@ def test_what_is_there_is_listed_as_by_the_system(system, plain_store):
     assert disk.list("bucket/nothing") == []
     assert disk.exists("bucket/commitlog")
     assert not disk.exists("bucket/nothing")
-    assert not disk.leads_nowhere("bucket/nothing")
+    assert not disk.is_dangling_link("bucket/nothing")
 
 
 def test_a_file_is_read_at_any_place_and_ends_where_it_ends(system, plain_store):
@@ -155,7 +155,7 @@ def test_a_file_is_read_at_any_place_and_ends_where_it_ends(system, plain_store)
     assert disk.data_ranges(descriptor, 5, 10) == [(5, 10)]
     assert disk.data_ranges(descriptor, 5, 5) == []
     assert not disk.is_removed(descriptor)
-    assert disk.modified(f"bucket/commitlog/{name}") > 0
+    assert disk.modified_ms(f"bucket/commitlog/{name}") > 0
     disk.close(descriptor)
     with pytest.raises(KeyError):
         disk.read(descriptor, 1, 0)
@@ -163,13 +163,13 @@ def test_a_file_is_read_at_any_place_and_ends_where_it_ends(system, plain_store)
 
 def test_a_file_that_is_not_there_has_no_time(system):
     with pytest.raises(FileNotFoundError):
-        ArrowDisk(system).modified("bucket/nothing")
+        ArrowDisk(system).modified_ms("bucket/nothing")
 
 
 def test_every_other_operation_is_refused_and_reaches_no_file_of_the_system(tmp_path):
     disk = ArrowDisk(pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem()))
     reading = {"open", "close", "is_removed", "size", "read", "read_into", "data_ranges", "exists"}
-    reading |= {"leads_nowhere", "modified", "list"}
+    reading |= {"is_dangling_link", "modified_ms", "list"}
     made_of_these = {"read_file", "write", "create_fresh"}  # which call the others
     made_of_these |= {
         "side_by_side",

@@ -32,7 +32,7 @@ from reput_spark.jobs.engine import SparkEngine
 from reput_spark.jobs.export import export
 from reput_spark.jobs.stats import stats
 from reput_spark.jobs.verify import verify
-from reput_spark.source import LogReader, ReputDataSource
+from reput_spark.source import LogView, ReputDataSource
 from reput_testing import snapshot
 
 pytestmark = [
@@ -172,7 +172,7 @@ def bodies(root):
 # --------------------------------------------------------------------------- reading
 
 
-class DeadlyReader(LogReader):
+class DeadlyReader(LogView):
     """Has its worker killed in the middle of a split, when some of its rows are sent already."""
 
     def __init__(self, options, schema, mark):

@@ -15,7 +15,7 @@ from reput_arrow import COLUMNS, to_arrow
 from reput_spark import ReadOptions, SparkReputError, code_of
 from reput_spark.reading.tasks import plan_tasks, read_task
 from reput_spark.schema import arrow_schema, spark_schema
-from reput_spark.source import LogPartition, LogReader, ReputDataSource
+from reput_spark.source import LogPartition, LogView, ReputDataSource
 
 
 def options_of(path, **options):
@@ -261,7 +261,7 @@ def test_the_reader_takes_conditions_only_when_it_is_told_to(plain_store):
     readers = [source.reader(source.schema()) for source in (plain, pushing)]
     assert readers[0].pushFilters.__func__ is DataSourceReader.pushFilters
     assert readers[1].pushFilters.__func__ is not DataSourceReader.pushFilters
-    assert all(isinstance(each, LogReader) for each in readers)
+    assert all(isinstance(each, LogView) for each in readers)
 
 
 def test_a_log_without_splits_is_read_as_nothing(tmp_path):

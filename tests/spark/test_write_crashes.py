@@ -660,7 +660,7 @@ def test_what_a_dead_write_has_left_is_swept_when_it_is_old(tmp_path):
     written(plan, PARTITIONS)
     disk = Disk()
     staging = root / "reput" / "spark" / plan.staging
-    newest = max(disk.modified(str(path)) for path in [staging, *staging.iterdir()])
+    newest = max(disk.modified_ms(str(path)) for path in [staging, *staging.iterdir()])
 
     assert sweep(str(root), disk, set(), lambda: (newest + STALE_MS) / 1_000) == []
     assert sweep(str(root), disk, {plan.staging}, lambda: (newest + 2 * STALE_MS) / 1_000) == []

@@ -187,4 +187,4 @@ class Shop:
         """Remove the head of the log as far as nobody needs it."""
         self.learn()
         config = RetentionConfig(max_bytes=file_count * plan.FILE_SIZE)
-        self.floor = max(self.floor, self.store.clean_log(config=config).min_physical_offset)
+        self.floor = max(self.floor, self.store.expire_log(config=config).min_physical_offset)

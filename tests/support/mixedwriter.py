@@ -259,7 +259,7 @@ class Writer:
     def clean(self, chance: random.Random, names: list[str]) -> None:
         kept = chance.choice((4, 8))
         self.journal.note("clean")
-        report = self.store.clean_log(config=RetentionConfig(max_bytes=kept * plan.FILE_SIZE))
+        report = self.store.expire_log(config=RetentionConfig(max_bytes=kept * plan.FILE_SIZE))
         self.journal.note("cleaned", min=report.min_physical_offset)
 
     def compact(self, chance: random.Random, names: list[str]) -> None:

@@ -64,7 +64,7 @@ class Life:
         """Keep the last files only."""
         bases = self.store.log.files.bases
         self.most_min = max(self.most_min, bases[-file_count])
-        report = self.store.clean_log(config=RetentionConfig(max_bytes=file_count * SIZE))
+        report = self.store.expire_log(config=RetentionConfig(max_bytes=file_count * SIZE))
         assert report.min_physical_offset == self.most_min
         self.least_min = report.min_physical_offset
 

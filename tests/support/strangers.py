@@ -236,7 +236,7 @@ def write_to(store, clock, doing):
     with doing("look"):
         look_at(store)
     with doing("clean"):
-        store.clean_log(config=RetentionConfig(max_bytes=4 * 8192))
+        store.expire_log(config=RetentionConfig(max_bytes=4 * 8192))
 
 
 def link_in(root, name, canary):

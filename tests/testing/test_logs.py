@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput.log import LogReader
+from reput.log import LogView
 from reput.record import Message, java_text
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from reput_testing import ManualClock, SmallLog, sample_log, strategies
 
 
-def reader_of(log: SmallLog) -> LogReader:
+def reader_of(log: SmallLog) -> LogView:
     return log  # checked by mypy and by the test below
 
 
@@ -55,7 +55,7 @@ def test_a_record_is_laid_out_as_the_format_says():
 def test_every_member_of_the_protocol_is_there():
     log = SmallLog()
 
-    members = [name for name in vars(LogReader) if not name.startswith("_")]
+    members = [name for name in vars(LogView) if not name.startswith("_")]
 
     assert [name for name in members if not hasattr(log, name)] == []
 

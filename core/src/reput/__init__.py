@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from reput.log.losses import Loss as Loss
     from reput.log.writing.receipts import BatchReceipt as BatchReceipt
     from reput.log.writing.receipts import Receipt as Receipt
-    from reput.plugin.answers import Hole as Hole
+    from reput.plugin.answers import MissingMessage as MissingMessage
     from reput.plugin.answers import QueryResult as QueryResult
     from reput.plugin.answers import QueueInfo as QueueInfo
     from reput.plugin.answers import ReadResult as ReadResult
     from reput.plugin.base import Plugin as Plugin
     from reput.plugin.context import StoreContext as StoreContext
     from reput.plugin.hookspecs import hookimpl as hookimpl
+    from reput.record.batch import Corruption as Corruption
     from reput.record.batch import DispatchBatch as DispatchBatch
-    from reput.record.batch import Finding as Finding
     from reput.record.encoding.many import Columns as Columns
     from reput.record.message import Message as Message
     from reput.record.view import MessageView as MessageView
@@ -40,13 +40,13 @@ _HOMES = {
     "BatchReceipt": "log.writing.receipts",
     "Columns": "record.encoding.many",
     "CommitLogConfig": "log.config",
+    "Corruption": "record.batch",
     "DispatchBatch": "record.batch",
     "Durability": "status",
-    "Finding": "record.batch",
-    "Hole": "plugin.answers",
     "Loss": "log.losses",
     "Message": "record.message",
     "MessageView": "record.view",
+    "MissingMessage": "plugin.answers",
     "Plugin": "plugin.base",
     "PutStatus": "status",
     "QueryResult": "plugin.answers",
@@ -64,4 +64,8 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__", "open"]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES | {"open": "store.opening:open_store"})
+    __getattr__, __dir__ = door(
+        __name__,
+        _HOMES | {"open": "store.opening:open_store"},
+        former={"Finding": "Corruption", "Hole": "MissingMessage"},
+    )

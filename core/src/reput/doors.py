@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ __all__ = ["door"]
 
 
 def door(
-    package: str, homes: Mapping[str, str]
+    package: str, homes: Mapping[str, str], former: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package that is a door.
 
@@ -24,9 +25,15 @@ def door(
         package: its full name.
         homes: for each name the module below the package that has it; ``module:name`` where it has
             another name there.
+        former: names of the release before, with what each is called now; using one is a warning.
     """
+    renamed = former or {}
 
     def get(name: str) -> Any:
+        if name in renamed:
+            message = f"{package}.{name} is called {package}.{renamed[name]} now"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            return getattr(sys.modules[package], renamed[name])
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["LogPartition", "LogReader", "PushingLogReader", "ReputDataSource"]
+__all__ = ["LogPartition", "LogView", "PushingLogReader", "ReputDataSource"]
 
 
 class LogPartition(InputPartition):
@@ -38,7 +38,7 @@ class LogPartition(InputPartition):
         self.task = task
 
 
-class LogReader(DataSourceReader):
+class LogView(DataSourceReader):
     """Reads logs; everything that it holds is a plain value, for it is sent to executors."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -62,7 +62,7 @@ class LogReader(DataSourceReader):
         return arrow_schema(self.schema, collects=self.options.corrupt == "collect")
 
 
-class PushingLogReader(LogReader):
+class PushingLogReader(LogView):
     """Takes conditions of the query.
 
     A class of its own, for Spark refuses to read at all with a reader that has this method while
@@ -101,7 +101,7 @@ class ReputDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns in ``schema``."""
         options = self._read_options()
-        kind = PushingLogReader if options.pushdown else LogReader
+        kind = PushingLogReader if options.pushdown else LogView
         return kind(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.dispatch.runner import RETRYING, RUNNING, STALLED, Dispatcher
+from reput.dispatch.runner import RETRYING, RUNNING, STALLED, PluginRunner
 from reput.errors import ReputError, StoreClosedError
 from reput.files.names import OWN_DIRECTORY
 from reput.flags import Flag
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Housekeeping", "fingerprint_of"]
+__all__ = ["PluginFlusher", "fingerprint_of"]
 
 _PATIENCE = 0.2  # seconds that the others wait for one plugin's flush
 
@@ -42,7 +42,7 @@ _PATIENCE = 0.2  # seconds that the others wait for one plugin's flush
 class _Target:
     """What is to be on disk of one plugin: all that it had when somebody asked."""
 
-    plugin: Dispatcher
+    plugin: PluginRunner
     position: int
     record_offset: int
     store_timestamp: int
@@ -62,7 +62,7 @@ class _Flush:
     number: int
 
 
-class Housekeeping:
+class PluginFlusher:
     """Flushes a writable store, on threads of its own and when asked."""
 
     def __init__(
@@ -174,7 +174,7 @@ class Housekeeping:
             self._save_checkpoint(timestamp, self._kept_timestamp(timestamp))
         return missed
 
-    def flush_plugin(self, each: Dispatcher, *, again: bool = False) -> bool:
+    def flush_plugin(self, each: PluginRunner, *, again: bool = False) -> bool:
         """Flush one plugin that is in no call, whatever its state, and record its progress.
 
         Args:
@@ -192,7 +192,7 @@ class Housekeeping:
         with self._lock:
             return not missed and self._is_met(target)
 
-    def is_flushed(self, each: Dispatcher) -> bool:
+    def is_flushed(self, each: PluginRunner) -> bool:
         """Whether the files of a plugin are on disk as far as it came."""
         with self._lock:
             if each.name in self._begun:
@@ -215,11 +215,11 @@ class Housekeeping:
         if self._is_over:
             raise StoreClosedError(self._root)
 
-    def _is_flushable(self, each: Dispatcher) -> bool:
+    def _is_flushable(self, each: PluginRunner) -> bool:
         has_something = each.dispatch is not None or each.name in self._workers
         return has_something and each.state in (RUNNING, RETRYING, STALLED)
 
-    def _target_of(self, each: Dispatcher, *, again: bool = False) -> _Target:
+    def _target_of(self, each: PluginRunner, *, again: bool = False) -> _Target:
         return _Target(
             each,
             each.position,
@@ -384,7 +384,7 @@ class Housekeeping:
         number, error = self._unsaved.get(name, (0, None))
         return error if number > target.number else None
 
-    def _flush_failed(self, each: Dispatcher, error: BaseException) -> None:
+    def _flush_failed(self, each: PluginRunner, error: BaseException) -> None:
         # Not tried again: the system may have dropped the pages that it could not write, and a
         # second flush would report success without them. The files count as far as the progress
         # that was recorded, and are written anew from there.

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 from reput.dispatch.calls import is_users_interrupt
 from reput.dispatch.forking import end_forked_thread
 from reput.flags import Flag
-from reput.log.reading.reader import WindowReader
+from reput.log.reading.reader import BatchReader
 from reput.record.decode import Decoder, End
 
 if TYPE_CHECKING:
     from reput.dispatch.calls import Call
     from reput.dispatch.loop import ReputLoop
-    from reput.dispatch.runner import Dispatcher
+    from reput.dispatch.runner import PluginRunner
     from reput.record.batch import DispatchBatch
     from reput.record.decode import DecodeResult
 
@@ -44,7 +44,7 @@ _LONGEST_PAUSE = 1.0
 class Lane:
     """Drives some dispatchers, on a thread of its own or step by step."""
 
-    def __init__(self, loop: ReputLoop, dispatchers: list[Dispatcher], *, is_main: bool) -> None:
+    def __init__(self, loop: ReputLoop, dispatchers: list[PluginRunner], *, is_main: bool) -> None:
         self.loop = loop
         self.dispatchers = dispatchers
         """Replaced whole, under the loop's lock."""
@@ -62,7 +62,7 @@ class Lane:
         self._reader = loop.log.read_ahead()
         self._slice_limit = loop.log.config.window_size
         self._slice_size = self._slice_limit
-        self._slice_readers: dict[int, WindowReader] = {}
+        self._slice_readers: dict[int, BatchReader] = {}
         self._is_catching_up = False
         """Whether somebody was behind the others in the last round."""
         for each in dispatchers:
@@ -121,7 +121,7 @@ class Lane:
         }
         return [place for place in places if place not in joined]
 
-    def _ready(self) -> list[Dispatcher]:
+    def _ready(self) -> list[PluginRunner]:
         return [each for each in self.dispatchers if self.loop.is_ready(each)]
 
     def _advance(self, start: int, stop: int, *, is_last: bool, is_alone: bool) -> None:
@@ -156,7 +156,7 @@ class Lane:
         size = self._slice_size if is_busy else self._slice_limit
         reader = self._slice_readers.get(size)
         if reader is None:
-            reader = self._slice_readers[size] = WindowReader(self.loop.log.files, Decoder(), size)
+            reader = self._slice_readers[size] = BatchReader(self.loop.log.files, Decoder(), size)
         return reader.read(start, stop)
 
     def _enriched(self, batch: DispatchBatch) -> DispatchBatch | None:
@@ -184,7 +184,7 @@ class Lane:
                 return None
         return batch
 
-    def _dispatch(self, each: Dispatcher, batch: DispatchBatch, start: int) -> None:
+    def _dispatch(self, each: PluginRunner, batch: DispatchBatch, start: int) -> None:
         call = self._make(each, "reput_dispatch", each.dispatch, batch, start)
         if call is not None and call.error is not None and self.loop.failed(each, call.error):
             self._skip(each, batch, call.error)
@@ -195,7 +195,7 @@ class Lane:
         elif seconds < 0.5 * _SLICE_SECONDS:
             self._slice_size = min(self._slice_size * 2, self._slice_limit)
 
-    def _skip(self, each: Dispatcher, batch: DispatchBatch, error: BaseException) -> None:
+    def _skip(self, each: PluginRunner, batch: DispatchBatch, error: BaseException) -> None:
         """Dispatch what can be dispatched of ``batch``, and note down the rest as dead letters.
 
         In halves: one bad message among thousands then costs some calls more, and not thousands.
@@ -227,7 +227,7 @@ class Lane:
 
     def _make(
         self,
-        each: Dispatcher,
+        each: PluginRunner,
         name: str,
         hook: Callable[..., Any] | None,
         batch: DispatchBatch,
@@ -280,7 +280,7 @@ class Lane:
                 self.loop.returned(each.name, name)
         return call
 
-    def _may_make(self, each: Dispatcher, name: str, start: int | None) -> bool:
+    def _may_make(self, each: PluginRunner, name: str, start: int | None) -> bool:
         if start is not None:
             return each.lane is self and each.position == start and self.loop.is_ready(each)
         other = each.enriching if name == "reput_enrich" else None

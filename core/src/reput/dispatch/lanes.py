@@ -18,7 +18,7 @@ from reput.flags import Flag
 if TYPE_CHECKING:
     from reput.dispatch.calls import Call
     from reput.dispatch.loop import ReputLoop
-    from reput.dispatch.runner import Dispatcher
+    from reput.dispatch.runner import PluginRunner
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _WATCH_SECONDS = 1.0
 class Lanes:
     """The lanes of one reput loop; who is in which changes under the loop's lock."""
 
-    def __init__(self, loop: ReputLoop, dispatchers: list[Dispatcher]) -> None:
+    def __init__(self, loop: ReputLoop, dispatchers: list[PluginRunner]) -> None:
         self._loop = loop
         self.main = Lane(loop, dispatchers, is_main=True)
         self.side: list[Lane] = []
@@ -39,7 +39,7 @@ class Lanes:
 
     # ------------------------------------------------------------------ who is where
 
-    def move_to_main(self, each: Dispatcher) -> None:
+    def move_to_main(self, each: PluginRunner) -> None:
         """Drive a plugin on the main lane, wherever it was before."""
         if each.lane is self.main and each in self.main.dispatchers:
             return
@@ -49,7 +49,7 @@ class Lanes:
         each.lane = self.main
         self.main.work.set()
 
-    def remove(self, each: Dispatcher) -> None:
+    def remove(self, each: PluginRunner) -> None:
         """Drive a plugin no more."""
         lane, each.lane = each.lane, None
         if lane is None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from reput.dispatch.calls import PluginCalls
 from reput.dispatch.config import HALT, SKIP, DispatchConfig
 from reput.dispatch.lanes import Lanes
-from reput.dispatch.runner import HALTED, RETRYING, RUNNING, STALLED, SUSPENDED, Dispatcher
+from reput.dispatch.runner import HALTED, RETRYING, RUNNING, STALLED, SUSPENDED, PluginRunner
 from reput.errors import ReputError, StoreClosedError
 from reput.flags import Flag
 
@@ -49,7 +49,7 @@ class ReputLoop:
     def __init__(
         self,
         log: CommitLog,
-        dispatchers: dict[str, Dispatcher],
+        dispatchers: dict[str, PluginRunner],
         limit: Callable[[], int],
         config: DispatchConfig,
         write_dead_letter: Callable[[str, DispatchBatch, BaseException], None],
@@ -85,8 +85,8 @@ class ReputLoop:
         """Set when the state of a plugin has changed."""
         self.after_tell: Callable[[], None] = lambda: None
         """Called when the state of a plugin has changed."""
-        self.enrichers: list[tuple[Dispatcher, Callable[..., Any]]] = []
-        self.arrivers: list[tuple[Dispatcher, Callable[..., Any]]] = []
+        self.enrichers: list[tuple[PluginRunner, Callable[..., Any]]] = []
+        self.arrivers: list[tuple[PluginRunner, Callable[..., Any]]] = []
         self._limit = limit
         self._now = now
         self._threads = threads
@@ -121,19 +121,19 @@ class ReputLoop:
     # ------------------------------------------------------------------ where everybody stands
 
     @property
-    def dispatchers(self) -> list[Dispatcher]:
+    def dispatchers(self) -> list[PluginRunner]:
         """Every plugin, in dispatch order."""
         return list(self._by_name.values())
 
-    def known(self, name: str) -> Dispatcher | None:
+    def known(self, name: str) -> PluginRunner | None:
         """One of them by name; None where it is none of them (any more)."""
         return self._by_name.get(name)
 
-    def dispatcher(self, name: str) -> Dispatcher:
+    def dispatcher(self, name: str) -> PluginRunner:
         """One of them by name."""
         return self._by_name[name]
 
-    def find(self, name: str) -> Dispatcher | None:
+    def find(self, name: str) -> PluginRunner | None:
         """One of them by name; None where it was taken away, as may happen at any moment."""
         return self._by_name.get(name)
 
@@ -154,16 +154,16 @@ class ReputLoop:
     def _is_growing(self) -> bool:
         return time.monotonic() - self._grew_at < _BUSY_SECONDS
 
-    def is_throttled(self, each: Dispatcher) -> bool:
+    def is_throttled(self, each: PluginRunner) -> bool:
         """Whether a slow plugin leaves the processor to the others: nobody waits for it."""
         awaited = any(names is None or each.name in names for names in list(self._awaited))
         return self._is_growing and not awaited and not self.stopping
 
-    def is_usable(self, each: Dispatcher) -> bool:
+    def is_usable(self, each: PluginRunner) -> bool:
         """Whether hooks of the plugin may be called."""
         return self.halted is None and each.state in (RUNNING, RETRYING) and not each.is_broken
 
-    def is_ready(self, each: Dispatcher) -> bool:
+    def is_ready(self, each: PluginRunner) -> bool:
         """Whether the plugin may be given messages now."""
         if self.halted is not None or each.dispatch is None:
             return False
@@ -171,7 +171,7 @@ class ReputLoop:
             return each.retry_at <= self._now() and not self.is_waiting(each)
         return each.state == RUNNING and not self.is_waiting(each)
 
-    def is_waiting(self, each: Dispatcher) -> bool:
+    def is_waiting(self, each: PluginRunner) -> bool:
         """Whether a plugin that it requires does not run."""
         if not each.requires:
             return False
@@ -184,7 +184,7 @@ class ReputLoop:
         positions = [each.position for each in self._counted(None)]
         return min(positions, default=self._limit())
 
-    def _counted(self, names: set[str] | None) -> list[Dispatcher]:
+    def _counted(self, names: set[str] | None) -> list[PluginRunner]:
         """Those for whom it makes sense to wait."""
         return [
             each
@@ -209,7 +209,7 @@ class ReputLoop:
 
     # ------------------------------------------------------------------ what goes wrong
 
-    def failed(self, each: Dispatcher, error: BaseException) -> bool:
+    def failed(self, each: PluginRunner, error: BaseException) -> bool:
         """Take note that a plugin failed on a batch; whether the batch is to be skipped."""
         text = "".join(traceback.format_exception_only(error)).strip()
         policy = self.config.policy_of(each.name)
@@ -243,7 +243,7 @@ class ReputLoop:
         self.failed_outside(each, error)
         return False
 
-    def stalled(self, each: Dispatcher, call: Call) -> None:
+    def stalled(self, each: PluginRunner, call: Call) -> None:
         """Take note that a plugin does not return from a call, and does not advance in it."""
         with self.lock:
             if each.state not in (RUNNING, RETRYING):
@@ -265,7 +265,7 @@ class ReputLoop:
         self.tell()
         self.wake()
 
-    def failed_outside(self, each: Dispatcher, error: BaseException) -> None:
+    def failed_outside(self, each: PluginRunner, error: BaseException) -> None:
         """Take note that a plugin failed where nothing can be tried again."""
         if isinstance(error, StoreClosedError) and self.stopping:
             return  # the store closes under it
@@ -278,7 +278,7 @@ class ReputLoop:
         else:
             self.suspend(each.name, error)
 
-    def dead_letter(self, each: Dispatcher, batch: DispatchBatch, error: BaseException) -> bool:
+    def dead_letter(self, each: PluginRunner, batch: DispatchBatch, error: BaseException) -> bool:
         """Pass over the one message of ``batch``; False when the plugin stops there instead."""
         if each.skipped_in_a_row >= self.config.skip_limit:
             self.suspend(each.name, error)
@@ -376,7 +376,7 @@ class ReputLoop:
         with self.lock:
             self._unread.pop(lane, None)
 
-    def unread(self, each: Dispatcher) -> str | None:
+    def unread(self, each: PluginRunner) -> str | None:
         """Why the log cannot be read for a plugin, which waits for that; None while it can."""
         with self.lock:
             error = None if each.lane is None else self._unread.get(each.lane)
@@ -412,13 +412,13 @@ class ReputLoop:
 
     # ------------------------------------------------------------------ plugins that come and go
 
-    def add(self, each: Dispatcher) -> None:
+    def add(self, each: PluginRunner) -> None:
         """Drive one plugin more; call `use` with the whole set then."""
         with self.lock:
             self._by_name[each.name] = each
             self.lanes.move_to_main(each)
 
-    def remove(self, name: str) -> Dispatcher:
+    def remove(self, name: str) -> PluginRunner:
         """Drive a plugin no more, which is in no call; call `use` with the others then."""
         with self.lock:
             each = self._by_name.pop(name)

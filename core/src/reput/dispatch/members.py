@@ -1,7 +1,7 @@
 """Plugins of an open store come, go, are suspended and resumed, and what they do is kept on disk.
 
 Here the pieces meet that each know one thing: the set says who there is and in what order, the
-opener opens one, the loop drives them, housekeeping flushes them, the records remember.
+opener opens one, the loop drives them, plugin_flusher flushes them, the records remember.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import attrs
 
 from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import RESUME, SUSPEND, PluginRecord
-from reput.dispatch.runner import HALTED, RETRYING, RUNNING, STALLED, SUSPENDED, Dispatcher
+from reput.dispatch.runner import HALTED, RETRYING, RUNNING, STALLED, SUSPENDED, PluginRunner
 from reput.errors import PluginError, PluginOrderError
 from reput.files.names import OWN_DIRECTORY
 from reput.log.progress import ProgressFile
@@ -26,7 +26,7 @@ from reput.plugin.registry import CORE_SECTIONS, load_plugin
 
 if TYPE_CHECKING:
     from reput.dispatch.calls import PluginCalls
-    from reput.dispatch.flusher import Housekeeping
+    from reput.dispatch.flusher import PluginFlusher
     from reput.dispatch.loop import ReputLoop
     from reput.dispatch.opener import PluginOpener
     from reput.dispatch.records.states import PluginRecords
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["LivePlugins"]
+__all__ = ["Members"]
 
 _FIGURES_SECONDS = 5.0  # how often figures are written while nothing else changes
 
 
 @attrs.define(eq=False)
-class LivePlugins:
+class Members:
     """The plugins of one store that is open for writing."""
 
     root: str
@@ -56,7 +56,7 @@ class LivePlugins:
     records: PluginRecords
     loop: ReputLoop
     workers: Workers
-    housekeeping: Housekeeping
+    plugin_flusher: PluginFlusher
     progress_files: dict[str, ProgressFile]
     disk: Disk
     clock: Callable[[], int]
@@ -95,7 +95,7 @@ class LivePlugins:
             self._save_manifest(wider)
             if file is not None:
                 self.progress_files[name] = file
-            self.housekeeping.forget(name)
+            self.plugin_flusher.forget(name)
             self.loop.add(self.opener.dispatcher(wider, name, opened, record))
             self._use(wider)
             logger.info("plugin added plugin=%s from=%d", name, opened.position)
@@ -126,11 +126,11 @@ class LivePlugins:
                 each.is_leaving = False  # it stays, suspended
                 raise
             if was_running:
-                self.housekeeping.flush_plugin(each)
+                self.plugin_flusher.flush_plugin(each)
             wider, narrower = self.plugins, self.plugins.without(name)
             self._save_manifest(narrower)
             self.loop.remove(name)
-            self.housekeeping.forget(name)
+            self.plugin_flusher.forget(name)
             self._use(narrower)
             self._close(wider, name)
             self._save_record(each)
@@ -149,7 +149,7 @@ class LivePlugins:
             was_running = each.state not in (SUSPENDED, STALLED, HALTED)
             self.loop.suspend(name, each.last_error or "", asked=True)
             if was_running and self.calls.wait_outside(name, self._patience):
-                self.housekeeping.flush_plugin(each)
+                self.plugin_flusher.flush_plugin(each)
             self._save_record(each)
 
     def resume(self, name: str) -> None:
@@ -178,7 +178,7 @@ class LivePlugins:
                 self.loop.suspend(name, f"it cannot be opened: {opened.error}")
                 self._save_record(each)
                 raise PluginError(name, each.last_error or "it cannot be opened")
-            self.housekeeping.forget(name)
+            self.plugin_flusher.forget(name)
             self.loop.resume(name, opened.position)
             self._save_record(each)
             self.after_change(self.plugins)
@@ -223,7 +223,7 @@ class LivePlugins:
     def close_records(self) -> None:
         """Write the last records: who is flushed as far as it came was closed in good order."""
         for each in self.loop.dispatchers:
-            flushed = each.dispatch is None or self.housekeeping.is_flushed(each)
+            flushed = each.dispatch is None or self.plugin_flusher.is_flushed(each)
             sound = flushed and not each.is_broken and (each.asked or each.state == RUNNING)
             self.records.save(each.name, attrs.evolve(self._record(each), is_clean=sound))
 
@@ -236,15 +236,15 @@ class LivePlugins:
             ]
             return all(
                 each.position >= physical_offset
-                and self.housekeeping.is_flushed(each)
+                and self.plugin_flusher.is_flushed(each)
                 and self.loop.failure_of(each.name) is None
                 for each in keepers
             )
 
-    def _save_record(self, each: Dispatcher) -> None:
+    def _save_record(self, each: PluginRunner) -> None:
         self.records.save(each.name, self._record(each))
 
-    def _record(self, each: Dispatcher) -> PluginRecord:
+    def _record(self, each: PluginRunner) -> PluginRecord:
         return PluginRecord(
             state=RUNNING if each.is_leaving and each.state == SUSPENDED else each.state,
             asked=each.asked and not each.is_leaving,
@@ -262,7 +262,7 @@ class LivePlugins:
         """While it is held no plugin is added, removed, suspended or resumed."""
         return self._lock
 
-    def _dispatcher(self, name: str) -> Dispatcher:
+    def _dispatcher(self, name: str) -> PluginRunner:
         if name not in self.plugins.plugins:
             known = ", ".join(self.plugins.plugins) or "none"
             raise PluginError(name, f"the store does not use it; it uses {known}")
@@ -272,7 +272,7 @@ class LivePlugins:
     def _patience(self) -> float:
         return self.loop.config.stall_ms / 1_000
 
-    def _wait_outside(self, each: Dispatcher) -> None:
+    def _wait_outside(self, each: PluginRunner) -> None:
         if not self.calls.wait_outside(each.name, self._patience):
             raise PluginError(each.name, "it has not returned from a call yet")
 
@@ -292,7 +292,7 @@ class LivePlugins:
         keepers = [name for name, _ in plugins.implementing("reput_queue_offsets")]
         working = plugins.implementing("reput_work")
         names = [name for name, _ in working]
-        self.housekeeping.use(plugins.implementing("reput_flush"), keepers, names)
+        self.plugin_flusher.use(plugins.implementing("reput_flush"), keepers, names)
         self.after_change(plugins)
         self.workers.use(working)
 

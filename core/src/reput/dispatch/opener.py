@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.dispatch.runner import RUNNING, SUSPENDED, Dispatcher
+from reput.dispatch.runner import RUNNING, SUSPENDED, PluginRunner
 from reput.files.clock import system_clock
 from reput.files.names import OWN_DIRECTORY
 from reput.log.progress import Progress, ProgressFile
@@ -114,10 +114,10 @@ class PluginOpener:
 
     def dispatcher(
         self, plugins: PluginSet, name: str, opened: Opened, record: PluginRecord
-    ) -> Dispatcher:
+    ) -> PluginRunner:
         """The plugin as the reput loop drives it."""
         dispatch = dict(plugins.implementing("reput_dispatch")).get(name)
-        each = Dispatcher(
+        each = PluginRunner(
             name, opened.position, dispatch, frozenset(plugins.plugins[name].requires)
         )
         each.skipped_count = record.skipped_count
@@ -146,7 +146,7 @@ class PluginOpener:
             log=self.log,
             disk=self.disk,
             clock=self.clock or system_clock,
-            recovery="reput" if self.log.keeps_behind else "rocketmq",
+            recovery="reput" if self.log.keeps_records_after_damage else "rocketmq",
             recorded=lambda: self._progress_file(name).recorded(),
             queue_floors=self.floors,
             queue_reaches=QueueReaches(self.root if self.writable else "", name, self.disk),

@@ -1,4 +1,4 @@
-"""`Dispatcher`: one plugin in the reput loop: its place in the log, its state, its figures."""
+"""`PluginRunner`: one plugin in the reput loop: its place in the log, its state, its figures."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = [
     "STALLED",
     "SUSPENDED",
     "WAITING",
-    "Dispatcher",
     "PluginFigures",
+    "PluginRunner",
     "PluginState",
 ]
 
@@ -91,7 +91,7 @@ class PluginState(PluginFigures):
 
 
 @attrs.define(eq=False)
-class Dispatcher:
+class PluginRunner:
     """One plugin in the loop. What changes is changed by its lane, or under the loop's lock."""
 
     name: str

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from reput.dispatch.records.manifest import Manifest
     from reput.log.config import CommitLogConfig
     from reput.log.progress import ProgressFile
-    from reput.log.recovery.end import Recovery
+    from reput.log.recovery.end import RecoveryReport
     from reput.log.writing.commitlog import CommitLog
     from reput.plugin.registry import PluginSet
 
@@ -26,7 +26,7 @@ def known_progress(
     log: CommitLog,
     file: ProgressFile,
     clean: bool,
-    recovery: Recovery,
+    recovery: RecoveryReport,
     manifest: Manifest | None,
 ) -> int:
     """Physical offset below which a plugin's files are known to be complete and flushed."""

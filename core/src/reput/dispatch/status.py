@@ -12,7 +12,7 @@ from reput.dispatch.runner import (
     STALLED,
     SUSPENDED,
     WAITING,
-    Dispatcher,
+    PluginRunner,
     PluginState,
 )
 from reput.errors import CorruptFileError
@@ -29,7 +29,7 @@ _COUNTED_SIZE = 64 << 20  # bytes of lag in which messages are counted; behind t
 
 
 def live_state(
-    each: Dispatcher, loop: ReputLoop, log: CommitLog, config: DispatchConfig, version: str
+    each: PluginRunner, loop: ReputLoop, log: CommitLog, config: DispatchConfig, version: str
 ) -> PluginState:
     """The state of a plugin of a store that is open for writing."""
     end = log.max_physical_offset

@@ -27,7 +27,7 @@ from reput.flags import Flag
 if TYPE_CHECKING:
     from reput.dispatch.calls import Call
     from reput.dispatch.loop import ReputLoop
-    from reput.dispatch.runner import Dispatcher
+    from reput.dispatch.runner import PluginRunner
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Worker:
     name: str
     function: Callable[..., Any]
     """Takes ``now``, returns when to be called again, ms, or None."""
-    dispatcher: Dispatcher | None
+    dispatcher: PluginRunner | None
     """The plugin whose work it is; None for work of the store's own, which nothing suspends."""
     due: int | None = _UNHEARD_OF
     awake: Flag = attrs.field(factory=Flag)

@@ -292,7 +292,7 @@ class Disk:
             raise
         return True
 
-    def leads_nowhere(self, path: str) -> bool:
+    def is_dangling_link(self, path: str) -> bool:
         """Whether there is a symbolic link of that name, to something that is not there."""
         if self.follows_links:
             return self._is_link(path) and not os.path.exists(path)
@@ -312,7 +312,7 @@ class Disk:
         about = self.status(path)
         return about.st_dev, about.st_ino
 
-    def modified(self, path: str) -> int:
+    def modified_ms(self, path: str) -> int:
         """When the file's bytes were changed for the last time, ms since the epoch."""
         return self.status(path).st_mtime_ns // 1_000_000
 

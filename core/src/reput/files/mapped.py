@@ -220,7 +220,7 @@ class MappedFileQueue:
         """First file modified at ``timestamp`` (ms) or later, else the last; None when empty."""
         for base in self._bases:
             try:
-                modified = self._disk.modified(self.path(base))
+                modified = self._disk.modified_ms(self.path(base))
             except FileNotFoundError:
                 continue
             if modified >= timestamp:
@@ -400,7 +400,7 @@ def _sized_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
             if entry.is_file():
                 found.append((int(name), entry.stat().st_size))
                 continue
-            if disk.leads_nowhere(entry.path):
+            if disk.is_dangling_link(entry.path):
                 reason = "a link that leads to nothing; put back what it led to, or remove it"
                 raise CorruptFileError(entry.path, 0, reason)
         except FileNotFoundError:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from reput.log.reading.damages import Damage as Damage
     from reput.log.reading.damages import DamageCollector as DamageCollector
     from reput.log.reading.damages import find_damages as find_damages
-    from reput.log.reading.reader import CommitLogReader as CommitLogReader
+    from reput.log.reading.reader import LogReader as LogReader
     from reput.log.reading.splits import SPLIT_SIZE as SPLIT_SIZE
     from reput.log.reading.splits import Split as Split
     from reput.log.reading.splits import plan_splits as plan_splits
     from reput.log.reading.splits import read_split as read_split
-    from reput.log.reading.view import LogReader as LogReader
+    from reput.log.reading.view import LogView as LogView
     from reput.log.recovery.checkpoint import Checkpoint as Checkpoint
     from reput.log.recovery.closed import CloseRecord as CloseRecord
     from reput.log.writing.queuefloors import QueueFloors as QueueFloors
@@ -43,12 +43,12 @@ _HOMES = {
     "Checkpoint": "recovery.checkpoint",
     "CloseRecord": "recovery.closed",
     "CommitLogConfig": "config",
-    "CommitLogReader": "reading.reader",
     "Damage": "reading.damages",
     "DamageCollector": "reading.damages",
     "FILLED": "losses",
     "GONE": "losses",
-    "LogReader": "reading.view",
+    "LogReader": "reading.reader",
+    "LogView": "reading.view",
     "Loss": "losses",
     "LossLedger": "losses",
     "Progress": "progress",
@@ -68,4 +68,4 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES)
+    __getattr__, __dir__ = door(__name__, _HOMES, former={"CommitLogReader": "LogReader"})

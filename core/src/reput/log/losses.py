@@ -45,7 +45,7 @@ class Loss:
     end_offset: int
     """Physical offset of the next sound record, or the end of what was cut."""
     reason: str
-    """Name of a `reput.record.FindingReason`; ``"cut"`` where what stood there was not looked at,
+    """Name of a `reput.record.CorruptionKind`; ``"cut"`` where what stood there was not looked at,
     `GONE` where nothing stood there any more."""
     detail: str = ""
     """Found and expected, for people."""

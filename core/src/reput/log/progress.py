@@ -28,7 +28,7 @@ from reput.record.layout import SIZE_AND_MAGIC
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk
-    from reput.log.reading.view import LogReader
+    from reput.log.reading.view import LogView
 
 __all__ = ["FLUSHED", "Progress", "ProgressFile", "Recorded", "fingerprint_of"]
 
@@ -103,7 +103,7 @@ class ProgressFile:
             self._saved = found[self._sequence]
         return [found[sequence] for sequence in sorted(found, reverse=True)]
 
-    def believable(self, log: LogReader) -> int | None:
+    def believable(self, log: LogView) -> int | None:
         """The newest progress whose last record is still the one that the log has there.
 
         None where none is: nothing is recorded, or the log was cut and written on below both.
@@ -156,7 +156,7 @@ class ProgressFile:
             self.disk.flush_directory(self.path.rpartition("/")[0] or ".")
         self._sequence, self._saved = sequence, progress
 
-    def save_end_of(self, log: LogReader, record_offset: int) -> None:
+    def save_end_of(self, log: LogView, record_offset: int) -> None:
         """Write the end of the record at that offset, where there is one."""
         head = log.read(record_offset, SIZE_AND_MAGIC.size) if record_offset >= 0 else b""
         if len(head) == SIZE_AND_MAGIC.size:
@@ -165,7 +165,7 @@ class ProgressFile:
                 self.save(Progress(end, record_offset, fingerprint_of(log, record_offset)))
 
 
-def fingerprint_of(log: LogReader, record_offset: int) -> int:
+def fingerprint_of(log: LogView, record_offset: int) -> int:
     """CRC-32 of the record at that offset; 0 when there is none."""
     head = log.read(record_offset, SIZE_AND_MAGIC.size)
     if record_offset < 0 or len(head) < SIZE_AND_MAGIC.size:

@@ -12,7 +12,7 @@ from reput.doors import door
 
 if TYPE_CHECKING:
     from reput.plugin.access import StoreAccess as StoreAccess
-    from reput.plugin.answers import Hole as Hole
+    from reput.plugin.answers import MissingMessage as MissingMessage
     from reput.plugin.answers import QueryResult as QueryResult
     from reput.plugin.answers import QueueInfo as QueueInfo
     from reput.plugin.answers import ReadResult as ReadResult
@@ -43,9 +43,9 @@ _HOMES = {
     "Compared": "comparing",
     "Comparison": "comparing",
     "Difference": "comparing",
-    "Hole": "answers",
     "InstalledPlugin": "registry",
     "MessageFilter": "filters",
+    "MissingMessage": "answers",
     "NoConfig": "base",
     "NotSplittableError": "sharding",
     "PlanStep": "registry",
@@ -70,4 +70,4 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES)
+    __getattr__, __dir__ = door(__name__, _HOMES, former={"Hole": "MissingMessage"})

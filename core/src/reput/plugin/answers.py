@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from reput.record.view import MessageView
 
-__all__ = ["Hole", "QueryResult", "QueueInfo", "ReadResult"]
+__all__ = ["MissingMessage", "QueryResult", "QueueInfo", "ReadResult"]
 
 
 @attrs.frozen
-class Hole:
+class MissingMessage:
     """A place in a queue whose message cannot be read any more."""
 
     queue_offset: int
@@ -42,7 +42,7 @@ class ReadResult:
     messages: tuple[MessageView, ...] = ()
     queue_offsets: tuple[int, ...] = ()
     """Place of each message in the queue read (a light queue's are not those in the records)."""
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[MissingMessage, ...] = ()
     """Places between the one asked for and ``next_queue_offset`` that hold no message any more."""
 
     def __len__(self) -> int:

@@ -8,7 +8,7 @@ import attrs
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk
-    from reput.log.reading.view import LogReader
+    from reput.log.reading.view import LogView
 
 __all__ = ["Compared", "Comparison", "Difference"]
 
@@ -32,7 +32,7 @@ class Comparison:
     """The store's directory."""
     built: str
     """Where the files were built, at their paths below a store's root."""
-    log: LogReader
+    log: LogView
     """The log that they were built from. It may have lost its head."""
     disk: Disk
     plugins: frozenset[str]

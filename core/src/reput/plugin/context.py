@@ -10,7 +10,7 @@ import attrs
 from reput.errors import ConfigError
 from reput.files.disk import Disk
 from reput.files.names import is_safe_name
-from reput.log.reading.view import LogReader
+from reput.log.reading.view import LogView
 from reput.log.writing.queuefloors import QueueFloors
 from reput.log.writing.queuereaches import QueueReaches
 from reput.plugin.access import NoStore, StoreAccess
@@ -36,14 +36,14 @@ class StoreContext:
     """False: another process may be writing; write nothing."""
     clean: bool
     """Whether the last writer closed the store; after a crash files may be half-written."""
-    log: LogReader
+    log: LogView
     disk: Disk
     clock: Callable[[], int]
     """Now, in ms since the epoch. Never ask the system instead: tests pass clocks of their own."""
     recovery: str = "reput"
     """The store's option of that name. ``"rocketmq"``: what files hold beyond ``progress`` is to be
     believed as far as the log reaches, as RocketMQ believes it."""
-    old_root: str = ""
+    sizes_from: str = ""
     """Of a plugin whose files are built anew in a directory aside: the store that they are for.
     Files keep the sizes that they have there."""
     recorded: Callable[[], Recorded | None] = attrs.field(default=lambda: None, repr=False)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
+    from reput.record.batch import Corruption as Corruption
+    from reput.record.batch import CorruptionKind as CorruptionKind
     from reput.record.batch import DispatchBatch as DispatchBatch
-    from reput.record.batch import Finding as Finding
-    from reput.record.batch import FindingReason as FindingReason
     from reput.record.checksum import crc32 as crc32
     from reput.record.decode import RECORD_SIZE_MAX as RECORD_SIZE_MAX
     from reput.record.decode import Decoder as Decoder
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Columns": "encoding.many",
+    "Corruption": "batch",
+    "CorruptionKind": "batch",
     "Decoder": "decode",
     "DispatchBatch": "batch",
     "Encoder": "encoding.one",
     "End": "decode",
-    "Finding": "batch",
-    "FindingReason": "batch",
     "Host": "message",
     "Message": "message",
     "MessageView": "view",
@@ -85,4 +85,6 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES)
+    __getattr__, __dir__ = door(
+        __name__, _HOMES, former={"Finding": "Corruption", "FindingReason": "CorruptionKind"}
+    )

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from reput.record.view import MessageView
 
-__all__ = ["DispatchBatch", "Finding", "FindingReason"]
+__all__ = ["Corruption", "CorruptionKind", "DispatchBatch"]
 
 
-class FindingReason(enum.Enum):
+class CorruptionKind(enum.Enum):
     """What was wrong with the bytes at which a decode stopped."""
 
     BAD_MAGIC = "neither a record nor a blank begins here"
@@ -41,12 +41,12 @@ class FindingReason(enum.Enum):
 
 
 @attrs.frozen
-class Finding:
+class Corruption:
     """Bytes that are not what the format says; decoding ended in front of them."""
 
     physical_offset: int
     """Where the damaged record begins."""
-    reason: FindingReason
+    reason: CorruptionKind
     detail: str
     """Found and expected, for people."""
 
@@ -94,7 +94,7 @@ class DispatchBatch:
         topic_code: npt.NDArray[np.int32],
         topics: tuple[str, ...],
         end_offset: int,
-        finding: Finding | None = None,
+        finding: Corruption | None = None,
         columns: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> None:
         # Many plugins are given the same batch; what one writes into it would be the next one's.

@@ -2,7 +2,7 @@
 
 The decoder finds where records begin, cuts their headers into columns, and checks every length
 before anything is read through it. It never raises for what the bytes say: records up to the first
-bad one are returned, with a `Finding` that says what stands there.
+bad one are returned, with a `Corruption` that says what stands there.
 
 How record borders are found. All places that hold a record's magic number are candidates; the
 records are the chain of candidates in which each one's size leads to the next, beginning at the
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 import numpy as np
 
-from reput.record.batch import DispatchBatch, Finding, FindingReason
+from reput.record.batch import Corruption, CorruptionKind, DispatchBatch
 from reput.record.checksum import crc32
 from reput.record.layout import (
     AFTER_STORE_HOST_DTYPE,
@@ -163,31 +163,31 @@ class Decoder:
         header: dict[str, npt.NDArray[Any]],
         parts: dict[str, npt.NDArray[np.int64]],
         structural: npt.NDArray[np.bool_],
-    ) -> Finding | None:
+    ) -> Corruption | None:
         """The lowest record that fails a check; each check looks only below the last one found."""
-        found: Finding | None = None
+        found: Corruption | None = None
         count = len(borders.start)
 
-        def lower(bad: npt.NDArray[np.bool_], reason: FindingReason, detail: str) -> None:
+        def lower(bad: npt.NDArray[np.bool_], reason: CorruptionKind, detail: str) -> None:
             nonlocal found, count
             rows = np.flatnonzero(bad[:count])
             if len(rows):
                 count = int(rows[0])
-                found = Finding(base_offset + int(borders.start[count]), reason, detail)
+                found = Corruption(base_offset + int(borders.start[count]), reason, detail)
 
-        lower(~structural, FindingReason.LENGTH_MISMATCH, "lengths inside it contradict its size")
+        lower(~structural, CorruptionKind.LENGTH_MISMATCH, "lengths inside it contradict its size")
         if self.check_offset:
             own = borders.start + base_offset
             stated = header["physical_offset"]
             wrong = stated != own
             if wrong.any():
                 row = int(np.flatnonzero(wrong)[0])
-                lower(wrong, FindingReason.PHYSICAL_OFFSET, f"it says {int(stated[row])}")
+                lower(wrong, CorruptionKind.PHYSICAL_OFFSET, f"it says {int(stated[row])}")
         if self.check_crc:
             bad = _wrong_crc(window, count, header, parts)
             if bad >= 0:
                 wrong = np.arange(len(borders.start)) == bad
-                lower(wrong, FindingReason.BODY_CRC, "checksum and body differ")
+                lower(wrong, CorruptionKind.BODY_CRC, "checksum and body differ")
         if self.check_record_crc:
             properties_size = parts["properties_size"].tolist()
             for row in range(count):
@@ -197,7 +197,7 @@ class Decoder:
                 record = window[start : start + int(borders.size[row])].tobytes()
                 if not record_crc_matches(record, properties_size[row]):
                     wrong = np.arange(len(borders.start)) == row
-                    lower(wrong, FindingReason.RECORD_CRC, "checksum property and bytes differ")
+                    lower(wrong, CorruptionKind.RECORD_CRC, "checksum property and bytes differ")
                     break
         return found
 
@@ -289,7 +289,7 @@ def _walk_bytes(window: npt.NDArray[np.uint8]) -> _Borders:
 
 def _what_follows(
     window: npt.NDArray[np.uint8], base_offset: int, position: int, file_end: int | None
-) -> tuple[str, int, int, Finding | None]:
+) -> tuple[str, int, int, Corruption | None]:
     """What stands where no whole record does: end, next offset, needed size, finding."""
     offset = base_offset + position
     rest = len(window) - position
@@ -298,27 +298,27 @@ def _what_follows(
         if not at_file_end:
             return End.WINDOW, offset, position + HEADER_SIZE, None
         detail = f"{rest} bytes are left, a blank needs {BLANK_MIN_SIZE}"
-        return End.BAD, offset, 0, Finding(offset, FindingReason.NO_BLANK, detail)
+        return End.BAD, offset, 0, Corruption(offset, CorruptionKind.NO_BLANK, detail)
     size, magic = SIZE_AND_MAGIC.unpack_from(window.data, position)
     if magic == BLANK_MAGIC and size >= BLANK_MIN_SIZE:
         if file_end is None or offset + size == file_end:
             return End.BLANK, offset + size, 0, None
         detail = f"a blank of {size} bytes, {file_end - offset} are left in the file"
-        return End.BAD, offset, 0, Finding(offset, FindingReason.BAD_SIZE, detail)
+        return End.BAD, offset, 0, Corruption(offset, CorruptionKind.BAD_SIZE, detail)
     if magic in (MAGIC_V1, MAGIC_V2):
         if not RECORD_MIN_SIZE <= size <= RECORD_SIZE_MAX:
             detail = f"size {size}, possible are {RECORD_MIN_SIZE} to {RECORD_SIZE_MAX}"
-            return End.BAD, offset, 0, Finding(offset, FindingReason.BAD_SIZE, detail)
+            return End.BAD, offset, 0, Corruption(offset, CorruptionKind.BAD_SIZE, detail)
         if file_end is not None and offset + size > file_end:
             detail = f"size {size}, but the file ends {file_end - offset} bytes on"
-            return End.BAD, offset, 0, Finding(offset, FindingReason.TRUNCATED, detail)
+            return End.BAD, offset, 0, Corruption(offset, CorruptionKind.TRUNCATED, detail)
         return End.WINDOW, offset, position + size, None
     if size == 0:
         # Unwritten space is zero. A writer fills in the size last, so a record without a size is
         # one that is being written, or was when its writer died.
         return End.EMPTY, offset, 0, None
     detail = f"magic {magic:08X}, a record has {MAGIC_V1:08X} or {MAGIC_V2:08X}"
-    return End.BAD, offset, 0, Finding(offset, FindingReason.BAD_MAGIC, detail)
+    return End.BAD, offset, 0, Corruption(offset, CorruptionKind.BAD_MAGIC, detail)
 
 
 # --------------------------------------------------------------------------- columns

@@ -20,8 +20,8 @@ from reput.retention.plan import Hold
 
 if TYPE_CHECKING:
     from reput.dispatch.calls import Call
-    from reput.dispatch.members import LivePlugins
-    from reput.dispatch.runner import Dispatcher
+    from reput.dispatch.members import Members
+    from reput.dispatch.runner import PluginRunner
     from reput.log.writing.commitlog import CommitLog
     from reput.plugin.registry import PluginSet
     from reput.retention.config import RetentionConfig
@@ -42,7 +42,7 @@ class LiveHolds:
     """Asks the plugins of a store that is open for writing, and tells them."""
 
     log: CommitLog
-    live: LivePlugins
+    live: Members
     wake: Callable[[], None] = lambda: None
     """Has `settle` called soon."""
     _answers: dict[str, int] = attrs.field(factory=dict)
@@ -67,7 +67,7 @@ class LiveHolds:
             needed = None if call is None or not call.is_done else self._answer(each, call)
             self._answers[each.name] = 0 if needed is None else min(needed, reached)
 
-    def _answer(self, each: Dispatcher, call: Call) -> int | None:
+    def _answer(self, each: PluginRunner, call: Call) -> int | None:
         """What a plugin needs, the log's end for nothing; None where it is not known."""
         result = call.result
         if call.error is not None:
@@ -118,7 +118,7 @@ class LiveHolds:
                     )
                     each.position = min_physical_offset
 
-    def _seen(self, each: Dispatcher) -> int:
+    def _seen(self, each: PluginRunner) -> int:
         """Below which offset a plugin will never be given anything again."""
         file = self.live.progress_files.get(each.name)
         if file is None:
@@ -127,12 +127,12 @@ class LiveHolds:
         progress = ProgressFile(file.path, file.disk).load()
         return min(each.position, 0 if progress is None else progress.physical_offset)
 
-    def _runs(self, each: Dispatcher) -> bool:
+    def _runs(self, each: PluginRunner) -> bool:
         loop = self.live.loop
         usable = loop.halted is None and each.state in (RUNNING, RETRYING) and not each.is_broken
         return usable and not loop.is_waiting(each)
 
-    def _is_inside(self, each: Dispatcher) -> bool:
+    def _is_inside(self, each: PluginRunner) -> bool:
         """Whether a plugin is in a call from which it may come back as if nothing had been."""
         return each.state == STALLED or bool(self.live.calls.running(each.name))
 
@@ -141,12 +141,12 @@ class LiveHolds:
     def tell(self) -> list[str]:
         """Call `reput_trim` of plugins that do not know where the log begins; who was not told."""
         low = self.log.min_physical_offset
-        untold = []
+        not_notified = []
         for each, hook in self._members("reput_trim"):
             name = each.name
             if not self._runs(each):
                 self._told.pop(name, None)  # it is opened anew before it goes on
-                untold.append(name)
+                not_notified.append(name)
             elif self._told.get(name, -1) < low:
                 call = self._call(
                     each, "reput_trim", functools.partial(hook, min_physical_offset=low)
@@ -155,15 +155,15 @@ class LiveHolds:
                     if not self._is_member(each):
                         self._told.pop(name, None)  # it is opened anew should it come back
                     elif call is None or not call.is_done or call.error is not None:
-                        untold.append(name)
+                        not_notified.append(name)
                     # Names that it removed must be off the disk before nobody tells it again.
-                    elif self.live.housekeeping.flush_plugin(each, again=True):
+                    elif self.live.plugin_flusher.flush_plugin(each, again=True):
                         self._told[name] = low
                     else:
-                        untold.append(name)
-        return untold
+                        not_notified.append(name)
+        return not_notified
 
-    def _members(self, hook_name: str) -> list[tuple[Dispatcher, Callable[..., Any]]]:
+    def _members(self, hook_name: str) -> list[tuple[PluginRunner, Callable[..., Any]]]:
         """The plugins that implement a hook; any of them may be taken away while others are asked.
 
         The lock is not held for the calls: a plugin that hangs would keep all from coming and
@@ -175,7 +175,7 @@ class LiveHolds:
                 for name, hook in self.live.plugins.implementing(hook_name)
             ]
 
-    def _is_member(self, each: Dispatcher) -> bool:
+    def _is_member(self, each: PluginRunner) -> bool:
         """Whether the store still uses a plugin; with the lock."""
         return self.live.loop.find(each.name) is each
 
@@ -189,12 +189,12 @@ class LiveHolds:
                     self._came_back(each, call)
         return bool(self._pending)
 
-    def _came_back(self, each: Dispatcher, call: Call) -> None:
+    def _came_back(self, each: PluginRunner, call: Call) -> None:
         self.live.loop.returned(each.name, call.hook)
         if call.error is not None:
             self.live.loop.failed_outside(each, call.error)
 
-    def _call(self, each: Dispatcher, hook_name: str, hook: Callable[[], Any]) -> Call | None:
+    def _call(self, each: PluginRunner, hook_name: str, hook: Callable[[], Any]) -> Call | None:
         """Call a hook; None where the plugin is still in an earlier call, or was taken away."""
         calls, patience = self.live.calls, self.live.loop.config.stall_ms / 1_000
         before = [call for call in calls.running(each.name) if call.hook in _NOT_AT_ONCE]
@@ -222,7 +222,7 @@ class RecordedHolds:
 
     log: CommitLog
     plugins: PluginSet
-    dispatchers: Mapping[str, Dispatcher]
+    dispatchers: Mapping[str, PluginRunner]
 
     def holds(self, config: RetentionConfig) -> list[Hold]:
         """Who needs what, by what the last writer has recorded and plugins can tell from files."""
@@ -238,7 +238,7 @@ class RecordedHolds:
                 found += _asked(name, each, asked[name])
         return found
 
-    def _will_run(self, each: Dispatcher) -> bool:
+    def _will_run(self, each: PluginRunner) -> bool:
         """Whether the next writer gives it messages: nobody asked that it should not."""
         needed = [self.dispatchers.get(name) for name in each.requires]
         return each.state == RUNNING and all(
@@ -246,7 +246,7 @@ class RecordedHolds:
         )
 
 
-def _asked(name: str, each: Dispatcher, hook: Callable[[], Any]) -> list[Hold]:
+def _asked(name: str, each: PluginRunner, hook: Callable[[], Any]) -> list[Hold]:
     if each.is_broken:
         return [Hold(0, name, _UNKNOWN)]
     try:

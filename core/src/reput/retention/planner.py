@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from reput.retention.config import RetentionConfig
     from reput.retention.holds import RecordedHolds
 
-__all__ = ["CleanReport", "Planner", "ReadOnlyCleaner", "facts_of"]
+__all__ = ["ExpiryReport", "Planner", "RetentionReader", "facts_of"]
 
 
 @attrs.frozen
-class CleanReport:
+class ExpiryReport:
     """What a cleaning did, or would do."""
 
     is_dry_run: bool
@@ -30,7 +30,7 @@ class CleanReport:
     """Files that were removed; none in a dry run."""
     min_physical_offset: int = 0
     """Where the log begins now."""
-    untold: tuple[str, ...] = ()
+    not_notified: tuple[str, ...] = ()
     """Plugins that are still to be told, as they do not run or did not answer."""
 
     @property
@@ -97,7 +97,7 @@ class Planner:
 
     def _modified(self, base: int) -> int:
         try:
-            return self.disk.modified(self.log.files.path(base))
+            return self.disk.modified_ms(self.log.files.path(base))
         except FileNotFoundError:  # another process removed it
             return 0
 
@@ -108,18 +108,18 @@ class Planner:
 
 
 @attrs.define(eq=False)
-class ReadOnlyCleaner:
+class RetentionReader:
     """What a cleaning of a store would do that is open for reading."""
 
     planner: Planner
     holds: RecordedHolds
     is_full: bool = False
 
-    def clean(self, config: RetentionConfig | None = None) -> CleanReport:
+    def clean(self, config: RetentionConfig | None = None) -> ExpiryReport:
         """What would go now."""
         config = config or self.planner.config
         plan = self.planner.plan(config, self.holds.holds(config), at_any_hour=True)
-        return CleanReport(True, plan, (), self.planner.log.min_physical_offset)
+        return ExpiryReport(True, plan, (), self.planner.log.min_physical_offset)
 
     def report(self) -> dict[str, Any]:
         """Facts for `reput.Store.report`."""

@@ -35,7 +35,7 @@ from reput.errors import DiskFullError, PutError
 from reput.files.names import OWN_DIRECTORY
 from reput.retention.diskspace import percent_of, spaces_of
 from reput.retention.plan import CleanPlan, Removal
-from reput.retention.planner import CleanReport, facts_of
+from reput.retention.planner import ExpiryReport, facts_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CleanReport", "Cleaner"]
+__all__ = ["ExpiryReport", "RetentionService"]
 
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _MARK: Final = "trimming"
@@ -56,7 +56,7 @@ _LOOK_AGAIN_MS: Final = 1_000  # how often a refused put may look at the disk
 
 
 @attrs.define(eq=False)
-class Cleaner:
+class RetentionService:
     """The retention of one store that is open for writing. Thread-safe."""
 
     planner: Planner
@@ -120,7 +120,7 @@ class Cleaner:
         *,
         dry_run: bool = False,
         in_background: bool = False,
-    ) -> CleanReport:
+    ) -> ExpiryReport:
         """Remove what is to go now.
 
         Args:
@@ -140,14 +140,14 @@ class Cleaner:
             if plan.removals:  # else nobody need be asked
                 plan, removed = self._remove(config, dry_run=dry_run, in_background=in_background)
             if dry_run:
-                return CleanReport(True, plan, (), self.planner.log.min_physical_offset)
+                return ExpiryReport(True, plan, (), self.planner.log.min_physical_offset)
             may_tell = not self._is_stopped and (bool(removed) or self._is_marked())
-            untold = self._tell() if may_tell else []
+            not_notified = self._tell() if may_tell else []
             self._note(plan, removed)
             if config.disk_warn_ratio or self.is_full:
                 self.look_at_disk()
         low = self.planner.log.min_physical_offset
-        return CleanReport(False, plan, removed, low, tuple(untold))
+        return ExpiryReport(False, plan, removed, low, tuple(not_notified))
 
     # ------------------------------------------------------------------ how
 
@@ -198,10 +198,10 @@ class Cleaner:
         planner.disk.replace(self._mark_path, b"%d\n" % end)
 
     def _tell(self) -> list[str]:
-        untold = self.holds.tell()
-        if not untold and self._is_marked():
+        not_notified = self.holds.tell()
+        if not not_notified and self._is_marked():
             self.planner.disk.remove(self._mark_path)
-        return untold
+        return not_notified
 
     @property
     def _mark_path(self) -> str:

@@ -49,17 +49,17 @@ class PluginStore:
         max_bytes: int = 4 << 20,
     ) -> ReadResult:
         """See `StoreAccess.read`."""
-        return self._store.read_beside(
+        return self._store.read_for(
             self.plugin, topic, queue_id, queue_offset, max_count, max_bytes
         )
 
     def queues(self) -> list[QueueInfo]:
         """See `StoreAccess.queues`."""
-        return self._store.queues_beside(self.plugin)
+        return self._store.queues_for(self.plugin)
 
     def put_many(self, messages: Sequence[Message]) -> BatchReceipt:
         """See `StoreAccess.put_many`."""
-        return self._store.put_beside(self.plugin, messages)
+        return self._store.put_for(self.plugin, messages)
 
     @property
     def flushed_offset(self) -> int:

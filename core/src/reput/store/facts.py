@@ -10,9 +10,9 @@ import attrs
 from reput.store.reads import StoreReads
 
 if TYPE_CHECKING:
-    from reput.log.recovery.end import Recovery
-    from reput.retention.planner import ReadOnlyCleaner
-    from reput.retention.service import Cleaner
+    from reput.log.recovery.end import RecoveryReport
+    from reput.retention.planner import RetentionReader
+    from reput.retention.service import RetentionService
 
 __all__ = ["StoreFacts"]
 
@@ -22,8 +22,8 @@ class StoreFacts(StoreReads):
 
     writable: bool
     clean: bool
-    recovery: Recovery
-    _cleaner: Cleaner | ReadOnlyCleaner
+    recovery: RecoveryReport
+    _cleaner: RetentionService | RetentionReader
 
     def report(self) -> dict[str, Any]:
         """Facts about the store, JSON-like: log, recovery, plugins."""

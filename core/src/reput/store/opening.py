@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from reput.dispatch.calls import PluginCalls, texts_of
 from reput.dispatch.config import DispatchConfig
-from reput.dispatch.flusher import Housekeeping
+from reput.dispatch.flusher import PluginFlusher
 from reput.dispatch.loop import ReputLoop
-from reput.dispatch.members import LivePlugins
+from reput.dispatch.members import Members
 from reput.dispatch.opener import PluginOpener
 from reput.dispatch.records.deadletters import DeadLetterFile
 from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import PluginRecords
-from reput.dispatch.runner import Dispatcher
+from reput.dispatch.runner import PluginRunner
 from reput.dispatch.startplaces import checked_offsets, dispatch_limit, known_progress
 from reput.dispatch.workers import Workers
 from reput.errors import EXPECTED, StoreNotFoundError
@@ -46,10 +46,10 @@ from reput.log.progress import FLUSHED, Progress, ProgressFile
 from reput.log.reading.reader import skipped
 from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.closed import CloseRecord
-from reput.log.recovery.end import Recovery, find_end
+from reput.log.recovery.end import RecoveryReport, find_end
 from reput.log.recovery.repair import mend, rewrite
 from reput.log.writing.commitlog import CommitLog
-from reput.log.writing.flusher import LogFlusher
+from reput.log.writing.flusher import GroupCommit
 from reput.log.writing.queuefloors import QueueFloors
 from reput.log.writing.queueoffsets import after_lost_ones, count_queue_offsets
 from reput.plugin.base import Plugin, build_config
@@ -59,8 +59,8 @@ from reput.record.ids import pack_host
 from reput.record.plain import shown
 from reput.retention.config import RetentionConfig
 from reput.retention.holds import LiveHolds, RecordedHolds
-from reput.retention.planner import Planner, ReadOnlyCleaner
-from reput.retention.service import Cleaner
+from reput.retention.planner import Planner, RetentionReader
+from reput.retention.service import RetentionService
 from reput.store.abort import AbortFile
 from reput.store.access import PluginStore, StoreBinding
 from reput.store.arguments import (
@@ -248,7 +248,7 @@ class _Opening:
         if self.writable:
             self._begin_changes(manifest, plugins, sections)
         files = self._progress_files(plugins)
-        log.keeps_behind = config.recovery == "reput"
+        log.keeps_records_after_damage = config.recovery == "reput"
         log.ledger = self.ledger
         self.problems.noted(lambda: self.ledger.load(writable=self.writable), None)
         if not self.writable:
@@ -263,8 +263,8 @@ class _Opening:
             closed,
             clean=clean,
             progress=progress,
-            flushed=self._flushed_places(files) if log.keeps_behind else (),
-            keeps_behind=log.keeps_behind,
+            flushed=self._flushed_places(files) if log.keeps_records_after_damage else (),
+            keeps_records_after_damage=log.keeps_records_after_damage,
             being_written=not self.writable and not clean and lock.is_taken(),
             was_cut_at=self.ledger.cut_was_begun_at,
         )
@@ -306,13 +306,13 @@ class _Opening:
         dispatchers = self._open_plugins(opener, plugins, files, clean, recovery, manifest)
         live = None
         planner = Planner(self.root, log, self.disk, opener.clock or system_clock, kept)
-        cleaner: Cleaner | ReadOnlyCleaner = ReadOnlyCleaner(
+        cleaner: RetentionService | RetentionReader = RetentionReader(
             planner, RecordedHolds(log, plugins, dispatchers)
         )
         if self.writable:
             log.config = config
             log.prefaults &= self.threads
-            log.flusher = LogFlusher(log, recovery.end_offset)
+            log.flusher = GroupCommit(log, recovery.end_offset)
             if not clean:
                 rewrite(log, recovery.start_offset, recovery.end_offset, self.disk)
             loop = self.loop = ReputLoop(
@@ -329,18 +329,18 @@ class _Opening:
             loop.start()
             workers = Workers(loop, self.clock or system_clock, threads=self.threads)
             opener.wake = workers.wake
-            housekeeping = Housekeeping(
+            plugin_flusher = PluginFlusher(
                 log, loop, self.calls, files, checkpoint, checkpoint_path, self.disk
             )
-            housekeeping.use(
+            plugin_flusher.use(
                 plugins.implementing("reput_flush"),
                 [name for name, _ in plugins.implementing("reput_queue_offsets")],
                 [name for name, _ in plugins.implementing("reput_work")],
             )
             workers.use(plugins.implementing("reput_work"))
-            self._queue_offsets(log, loop, plugins, housekeeping, progress)
+            self._queue_offsets(log, loop, plugins, plugin_flusher, progress)
             log.start_writing(recovery.end_offset)
-            live = LivePlugins(
+            live = Members(
                 self.root,
                 plugins,
                 sections,
@@ -349,19 +349,21 @@ class _Opening:
                 self.records,
                 loop,
                 workers,
-                housekeeping,
+                plugin_flusher,
                 files,
                 self.disk,
                 opener.clock or system_clock,
             )
-            housekeeping.each_round = live.tick
+            plugin_flusher.each_round = live.tick
             holds = LiveHolds(log, live, wake=lambda: workers.wake(RETENTION_SECTION))
-            cleaner = Cleaner(planner, holds, housekeeping.flush, live.still, self.floors)
+            cleaner = RetentionService(
+                planner, holds, plugin_flusher.flush, live.still, self.floors
+            )
             if kept.disk_warn_ratio:
                 cleaner.look_at_disk()
             workers.add(RETENTION_SECTION, cleaner.work)
             if self.threads:
-                housekeeping.start(config.flush_interval_ms, config.plugin_flush_interval_ms)
+                plugin_flusher.start(config.flush_interval_ms, config.plugin_flush_interval_ms)
         logger.info(
             "opened root=%s writable=%s clean=%s max_physical_offset=%d",
             self.root,
@@ -481,9 +483,9 @@ class _Opening:
         plugins: PluginSet,
         files: Mapping[str, ProgressFile],
         clean: bool,
-        recovery: Recovery,
+        recovery: RecoveryReport,
         manifest: Manifest | None,
-    ) -> dict[str, Dispatcher]:
+    ) -> dict[str, PluginRunner]:
         """Open and recover every plugin; how the loop will drive each."""
         dispatchers = {}
         for name in plugins.plugins:
@@ -509,7 +511,7 @@ class _Opening:
         log: CommitLog,
         loop: ReputLoop,
         plugins: PluginSet,
-        housekeeping: Housekeeping,
+        plugin_flusher: PluginFlusher,
         progress: Callable[[int, int], None] | None,
     ) -> None:
         first, end = log.min_physical_offset, loop.limit()
@@ -520,7 +522,7 @@ class _Opening:
             # Who is far behind takes a while: what is done is kept, should somebody end this.
             if self.threads and time.monotonic() - flushed_at >= _CATCH_UP_FLUSH_SECONDS:
                 try:
-                    housekeeping.flush(patience=0.2)
+                    plugin_flusher.flush(patience=0.2)
                 except OSError as error:
                     logger.warning("progress not written error=%s", error)
                 flushed_at = time.monotonic()

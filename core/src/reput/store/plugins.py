@@ -21,10 +21,10 @@ from reput.store.arguments import names_argument, plugin_argument, table_argumen
 
 if TYPE_CHECKING:
     from reput.dispatch.config import DispatchConfig
-    from reput.dispatch.members import LivePlugins
+    from reput.dispatch.members import Members
     from reput.dispatch.records.deadletters import DeadLetter
     from reput.dispatch.records.states import PluginRecords
-    from reput.dispatch.runner import Dispatcher, PluginState
+    from reput.dispatch.runner import PluginRunner, PluginState
     from reput.log.writing.commitlog import CommitLog
     from reput.plugin.base import Plugin
     from reput.plugin.registry import PlanStep, PluginSet
@@ -46,10 +46,10 @@ class StorePlugins:
         self,
         plugins: PluginSet,
         rules: DispatchConfig,
-        dispatchers: Mapping[str, Dispatcher],
+        dispatchers: Mapping[str, PluginRunner],
         versions: Mapping[str, str],
         records: PluginRecords,
-        live: LivePlugins | None,
+        live: Members | None,
     ) -> None:
         self._closed = False
         self._rules = rules
@@ -120,7 +120,7 @@ class StorePlugins:
             if (each := self._dispatcher(name)) is not None and not each.is_broken
         ]
 
-    def _dispatcher(self, name: str) -> Dispatcher | None:
+    def _dispatcher(self, name: str) -> PluginRunner | None:
         """How a plugin is driven; None where it was taken away a moment ago."""
         return self._dispatchers[name] if self._loop is None else self._loop.find(name)
 
@@ -228,7 +228,7 @@ class StorePlugins:
             raise PluginError(unknown[0], f"the store does not use it; it uses {known}")
         return chosen
 
-    def _writing(self) -> LivePlugins:
+    def _writing(self) -> Members:
         self._check_open()
         if self._live is None:
             raise ReadOnlyStoreError(

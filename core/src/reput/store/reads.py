@@ -73,7 +73,7 @@ class StoreReads(StoreQueries):
         text = f"a condition in SQL92, or a MessageFilter expected, found {shown(given)}"
         raise TypeError(f"filter: {text}")
 
-    def read_beside(
+    def read_for(
         self,
         plugin: str,
         topic: str,
@@ -176,9 +176,9 @@ class StoreReads(StoreQueries):
         Raises:
             NoReaderError: no active plugin can read queues.
         """
-        return self.queues_beside(None)
+        return self.queues_for(None)
 
-    def queues_beside(self, plugin: str | None) -> list[QueueInfo]:
+    def queues_for(self, plugin: str | None) -> list[QueueInfo]:
         """Queues for a plugin, which itself is not asked."""
         self._check_open()
         hooks = [(name, hook) for name, hook in self._usable("reput_queues") if name != plugin]

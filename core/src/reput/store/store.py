@@ -7,6 +7,7 @@ elsewhere. How a store is put together stands in `reput.store.opening`.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,8 +27,8 @@ from reput.record.ids import parse_message_id
 from reput.record.message import Message, encode_property_text, waits_for_disk
 from reput.record.plain import shown, whole_number
 from reput.record.plainmessages import listed_messages, plain_message
-from reput.retention.planner import ReadOnlyCleaner
-from reput.retention.service import Cleaner
+from reput.retention.planner import RetentionReader
+from reput.retention.service import RetentionService
 from reput.store.arguments import flag_argument, function_argument, seconds_argument
 from reput.store.closing import Closing
 from reput.store.exiting import do_not_close_at_exit
@@ -37,19 +38,19 @@ from reput.store.forked import is_forked
 if TYPE_CHECKING:
     from reput.dispatch.calls import PluginCalls
     from reput.dispatch.config import DispatchConfig
-    from reput.dispatch.members import LivePlugins
+    from reput.dispatch.members import Members
     from reput.dispatch.records.states import PluginRecords
-    from reput.dispatch.runner import Dispatcher
+    from reput.dispatch.runner import PluginRunner
     from reput.files.pool import FilePool
     from reput.log.config import CommitLogConfig
     from reput.log.losses import Loss
-    from reput.log.recovery.end import Recovery
+    from reput.log.recovery.end import RecoveryReport
     from reput.log.writing.commitlog import CommitLog
     from reput.plugin.registry import PluginSet
     from reput.record.batch import DispatchBatch
     from reput.record.view import MessageView
     from reput.retention.config import RetentionConfig
-    from reput.retention.planner import CleanReport
+    from reput.retention.planner import ExpiryReport
     from reput.store.abort import AbortFile
     from reput.store.lock import StoreLock
 
@@ -71,13 +72,13 @@ class Store(StoreFacts):
         config: CommitLogConfig,
         plugins: PluginSet,
         rules: DispatchConfig,
-        dispatchers: Mapping[str, Dispatcher],
+        dispatchers: Mapping[str, PluginRunner],
         versions: Mapping[str, str],
         calls: PluginCalls,
         records: PluginRecords,
-        live: LivePlugins | None,
-        cleaner: Cleaner | ReadOnlyCleaner,
-        recovery: Recovery,
+        live: Members | None,
+        cleaner: RetentionService | RetentionReader,
+        recovery: RecoveryReport,
         problems: Sequence[str],
         pool: FilePool,
         lock: StoreLock | None,
@@ -91,7 +92,7 @@ class Store(StoreFacts):
         self.clean = clean
         """Whether its last writer had closed it (a store that is being written has not)."""
         self.log = log
-        """The commit log; see `reput.log.LogReader`."""
+        """The commit log; see `reput.log.LogView`."""
         self.config = config
         """Options of the commit log."""
         self.recovery = recovery
@@ -102,7 +103,7 @@ class Store(StoreFacts):
         """Options that say how long messages are kept."""
         self._cleaner = cleaner
         super().__init__(plugins, rules, dispatchers, versions, records, live)
-        if isinstance(cleaner, Cleaner):
+        if isinstance(cleaner, RetentionService):
             cleaner.after_change = lambda: self._use(self._plugins)
         self._calls = calls
         self._pool = pool
@@ -126,7 +127,7 @@ class Store(StoreFacts):
 
     def _use(self, plugins: PluginSet) -> None:
         super()._use(plugins)
-        if isinstance(self._cleaner, Cleaner) and self._cleaner.is_full:
+        if isinstance(self._cleaner, RetentionService) and self._cleaner.is_full:
             # As the first of the plugins, so that puts pay for it only while it is needed.
             self._put_hooks = [("", self._cleaner.refuse), *self._put_hooks]
         self._put_interest = united(self._put_interests.get(name) for name, _ in self._put_hooks)
@@ -173,7 +174,7 @@ class Store(StoreFacts):
             self._wait_durable(receipt)
         return receipt
 
-    def put_beside(self, plugin: str, messages: Sequence[Message]) -> BatchReceipt:
+    def put_for(self, plugin: str, messages: Sequence[Message]) -> BatchReceipt:
         """Store messages of a plugin, which itself is not asked about them; waits for no disk.
 
         Raises:
@@ -288,7 +289,7 @@ class Store(StoreFacts):
         self._check_open()
         if self._live is None:
             return
-        missed = self._live.housekeeping.flush()
+        missed = self._live.plugin_flusher.flush()
         if missed:
             name = min(missed)
             others = ", ".join(sorted(missed.keys() - {name}))
@@ -324,7 +325,7 @@ class Store(StoreFacts):
     def scan(
         self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
     ) -> Iterator[DispatchBatch]:
-        """Batches over the log, in the order of storing; see `reput.log.LogReader.scan`."""
+        """Batches over the log, in the order of storing; see `reput.log.LogView.scan`."""
         self._check_open()
         start = None if start is None else whole_number("start", start)
         end = None if end is None else whole_number("end", end)
@@ -401,9 +402,9 @@ class Store(StoreFacts):
         self.wait_dispatched()
         return workers.next_due
 
-    def clean_log(
+    def expire_log(
         self, *, dry_run: bool = False, config: RetentionConfig | None = None
-    ) -> CleanReport:
+    ) -> ExpiryReport:
         """Remove the oldest files of the log that are to go, and have plugins forget them.
 
         By the store's configuration (section ``retention``) this happens by itself, too. Called
@@ -426,11 +427,19 @@ class Store(StoreFacts):
 
             if not isinstance(config, RetentionConfig):
                 raise TypeError(f"config: a RetentionConfig expected, found {shown(config)}")
-        if isinstance(self._cleaner, ReadOnlyCleaner):
+        if isinstance(self._cleaner, RetentionReader):
             if not dry_run:
                 self._writing()
             return self._cleaner.clean(config)
         return self._cleaner.clean(config, dry_run=dry_run)
+
+    def clean_log(
+        self, *, dry_run: bool = False, config: RetentionConfig | None = None
+    ) -> ExpiryReport:
+        """`expire_log`, by the name that it had before 0.2."""
+        message = "Store.clean_log is called Store.expire_log now"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.expire_log(dry_run=dry_run, config=config)
 
     # ------------------------------------------------------------------ closing
 
@@ -480,7 +489,7 @@ class Store(StoreFacts):
             return
         if self._live is not None:
             self._live.workers.stop()  # in good order: what they put is dispatched and flushed
-        if isinstance(self._cleaner, Cleaner):
+        if isinstance(self._cleaner, RetentionService):
             self._cleaner.stop()
         self._closed = True
         try:
@@ -490,7 +499,7 @@ class Store(StoreFacts):
         finally:
             try:
                 if self._live is not None:
-                    self._live.housekeeping.end()
+                    self._live.plugin_flusher.end()
                 # No hook is called from here on: a thread that comes back late out of one plugin
                 # must not go on to another one that is closed.
                 self._calls.refuse()
@@ -498,8 +507,8 @@ class Store(StoreFacts):
             finally:
                 self._release()
 
-    def _finish(self, live: LivePlugins, timeout: float | None) -> None:
-        loop, housekeeping = live.loop, live.housekeeping
+    def _finish(self, live: Members, timeout: float | None) -> None:
+        loop, plugin_flusher = live.loop, live.plugin_flusher
         try:
             # The log first: with synchronous flushing nothing beyond it is dispatched. When that
             # fails there is nothing to wait for.
@@ -508,9 +517,9 @@ class Store(StoreFacts):
             loop.finish(self._rules.close_timeout_ms / 1_000 if timeout is None else timeout)
         finally:
             loop.stop()
-            housekeeping.stop()
+            plugin_flusher.stop()
         try:
-            for name, reason in housekeeping.flush().items():
+            for name, reason in plugin_flusher.flush().items():
                 # The next opening cuts its files to its last progress and derives the rest again.
                 logger.error("plugin not flushed plugin=%s reason=%s", name, reason)
             live.close_records()
@@ -518,7 +527,7 @@ class Store(StoreFacts):
             CloseRecord.save(self.root, self.log, self.log.last_record_offset, disk)
             # `abort` may go only when somebody wrote the queues, and all of them: RocketMQ does
             # not look again. The close record says for us that the store was closed.
-            if housekeeping.keeps_queues and live.queues_reach(self.log.max_physical_offset):
+            if plugin_flusher.keeps_queues and live.queues_reach(self.log.max_physical_offset):
                 self._abort.remove()
             else:
                 self._abort.leave()

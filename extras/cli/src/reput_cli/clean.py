@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reput.retention.config import RetentionConfig
-    from reput.retention.planner import CleanReport
+    from reput.retention.planner import ExpiryReport
 
 __all__ = ["clean"]
 
@@ -80,14 +80,14 @@ def clean(
     with open_to_read(path) as store:
         root, problems = store.root, list(store.problems)
         config = _config(store.retention, changes, may_keep_all=dry_run and bool(problems))
-        report = store.clean_log(dry_run=True, config=config)
+        report = store.expire_log(dry_run=True, config=config)
     if not dry_run and report.plan.removals:
         _check_nobody_writes(root)
         if not yes:
             _ask(report, as_json=as_json)
         with open_to_write(path) as store:
             store.wait_dispatched()  # what was not dispatched yet keeps nothing from going then
-            report = store.clean_log(config=config)
+            report = store.expire_log(config=config)
     if as_json:
         print_json(_document(root, report) | {"problems": problems})
     else:
@@ -123,7 +123,7 @@ def _check_nobody_writes(root: str) -> None:
         raise Failure(text, ExitCode.LOCKED)
 
 
-def _ask(report: CleanReport, *, as_json: bool) -> None:
+def _ask(report: ExpiryReport, *, as_json: bool) -> None:
     from reput_cli.output import format_count, format_size
 
     if as_json or not _is_terminal():
@@ -140,7 +140,7 @@ def _is_terminal() -> bool:
 # --------------------------------------------------------------------------- what is shown
 
 
-def _document(root: str, report: CleanReport) -> dict[str, Any]:
+def _document(root: str, report: ExpiryReport) -> dict[str, Any]:
     import attrs
 
     plan = report.plan
@@ -160,11 +160,11 @@ def _document(root: str, report: CleanReport) -> dict[str, Any]:
         "size": sum(each.size for each in going),
         "held_size": plan.held_size,
         "holds": [attrs.asdict(hold) for hold in plan.holds],
-        "untold": list(report.untold),
+        "untold": list(report.not_notified),
     }
 
 
-def _print(report: CleanReport) -> None:
+def _print(report: ExpiryReport) -> None:
     from reput_cli.failures import warn
     from reput_cli.output import format_count, format_size
 
@@ -185,17 +185,17 @@ def _print(report: CleanReport) -> None:
         click.echo(f"{format_count(len(plan.held), 'file')}, {size} kept beyond that:")
         for line in _holding(report):
             click.echo(f"  {line}")
-    for name in report.untold:
+    for name in report.not_notified:
         warn(f"plugin {name!r} was not told yet; that is made up for when it runs")
 
 
-def _holding(report: CleanReport) -> Iterator[str]:
+def _holding(report: ExpiryReport) -> Iterator[str]:
     for hold in report.plan.holds:
         who = f"plugin {hold.plugin!r}: " if hold.plugin else ""
         yield f"{who}{hold.reason} {hold.physical_offset}"
 
 
-def _print_files(report: CleanReport) -> None:
+def _print_files(report: ExpiryReport) -> None:
     from reput.files import file_name
     from reput_cli.output import Column, format_size, print_table
     from reput_cli.times import format_timestamp

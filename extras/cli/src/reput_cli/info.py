@@ -276,14 +276,14 @@ def _losses(facts: _Facts) -> Iterator[tuple[str, str]]:
 def _retention_document(store: Store) -> dict[str, Any]:
     from reput.retention.planner import facts_of
 
-    return facts_of(store.retention, store.clean_log(dry_run=True).plan)
+    return facts_of(store.retention, store.expire_log(dry_run=True).plan)
 
 
 def _retention(store: Store) -> Iterator[tuple[str, str]]:
     """What is to go by the store's configuration, and what somebody holds back."""
     if not store.retention.is_active:
         return
-    plan = store.clean_log(dry_run=True).plan
+    plan = store.expire_log(dry_run=True).plan
     due = f"{format_count(len(plan.removals), 'file')}, {format_size(plan.freed_size)} to go"
     if plan.held:
         names = ", ".join(sorted({hold.plugin for hold in plan.holds}))

@@ -18,14 +18,14 @@ from reput_cli.timerange import batches_between
 if TYPE_CHECKING:
     from reput import Store
     from reput.plugin import QueryResult
-    from reput.record import DispatchBatch, Finding, MessageView
+    from reput.record import Corruption, DispatchBatch, MessageView
 
 __all__ = ["has_key", "messages_by_key", "tell_damage"]
 
 _PAGE = 1_000
 
 
-def tell_damage(finding: Finding) -> None:
+def tell_damage(finding: Corruption) -> None:
     """Say that a part of the log could not be read."""
     warn(f"messages may be missing: {finding}")
 
@@ -36,7 +36,7 @@ def messages_by_key(
     key: str,
     begin: int | None = None,
     end: int | None = None,
-    tell: Callable[[Finding], None] = tell_damage,
+    tell: Callable[[Corruption], None] = tell_damage,
 ) -> Iterator[MessageView]:
     """Messages whose ``UNIQ_KEY``, or a word of whose ``KEYS``, is ``key``; in storing order.
 

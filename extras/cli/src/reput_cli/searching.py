@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput import Store
-    from reput.record import DispatchBatch, Finding, MessageView
+    from reput.record import Corruption, DispatchBatch, MessageView
     from reput_cli.conditions import Conditions
 
 __all__ = ["Wanted", "by_key", "by_reading"]
@@ -37,7 +37,7 @@ class Wanted:
     is_damaged: bool = False
     """Whether something was passed over that could not be read."""
 
-    def tell(self, finding: Finding) -> None:
+    def tell(self, finding: Corruption) -> None:
         """Say that a part of the log could not be read, and remember it."""
         self.is_damaged = True
         tell_damage(finding)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput.log import LogReader
+    from reput.log import LogView
     from reput.record import DispatchBatch
 
 __all__ = ["batches_between", "first_offset_since"]
@@ -21,7 +21,7 @@ CLOCK_SLACK_MS: Final = 60_000
 """By how much a clock may be put back without a message being missed."""
 
 
-def first_offset_since(log: LogReader, begin: int) -> int:
+def first_offset_since(log: LogView, begin: int) -> int:
     """Where the newest log file starts behind which no message stored from ``begin`` on is missed.
 
     Args:

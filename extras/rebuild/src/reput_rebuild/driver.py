@@ -45,7 +45,7 @@ from reput_rebuild.tasks import (
 from reput_rebuild.worker import Job, Worker
 
 if TYPE_CHECKING:
-    from reput.log import CommitLogReader
+    from reput.log import LogReader
     from reput.plugin import ShardBuilder
     from reput_rebuild.engine import Engine
 
@@ -211,7 +211,7 @@ class _Rebuild:
         )
 
     def _floors(
-        self, log: CommitLogReader, plugins: Sequence[str], sections: Mapping[str, Any]
+        self, log: LogReader, plugins: Sequence[str], sections: Mapping[str, Any]
     ) -> Mapping[tuple[str, int], int]:
         """Where queues go on: what is written down, and what only the old files know so far.
 
@@ -275,7 +275,7 @@ class _Rebuild:
             if path not in kept and self.disk.exists(path) and not self.disk.list(path):
                 self.disk.remove_directory(path)
 
-    def _compared(self, built: _Built, log: CommitLogReader, named: frozenset[str]) -> Rebuilt:
+    def _compared(self, built: _Built, log: LogReader, named: frozenset[str]) -> Rebuilt:
         plugin = self.plugins.plugins[built.facts.plugin]
         found = tuple(
             compare(self.root, built.directory, built.names, self.disk, plugin.named_by_clock)
@@ -290,9 +290,7 @@ class _Rebuild:
 
     # ------------------------------------------------------------------ rounds
 
-    def _build(
-        self, log: CommitLogReader, targets: Sequence[str], *, is_sound: bool
-    ) -> list[_Built]:
+    def _build(self, log: LogReader, targets: Sequence[str], *, is_sound: bool) -> list[_Built]:
         """Build each plugin aside, in parts where that can be; in the order of ``targets``."""
         builders: dict[str, ShardBuilder] = {}
         reasons: dict[str, str | None] = dict.fromkeys(targets)

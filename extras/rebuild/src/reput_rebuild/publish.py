@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reput.files import Disk
-    from reput.log import LogReader
+    from reput.log import LogView
 
 __all__ = ["publish", "staging_directory"]
 
@@ -42,7 +42,7 @@ def publish(
     plugin: str,
     built: str,
     directories: Sequence[str],
-    log: LogReader,
+    log: LogView,
     last_record_offset: int,
     disk: Disk,
 ) -> None:

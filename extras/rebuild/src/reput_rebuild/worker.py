@@ -14,7 +14,7 @@ import attrs
 
 from reput.errors import CorruptFileError, PluginError
 from reput.files import Disk, FilePool, system_clock
-from reput.log import CommitLogReader, LossLedger, QueueFloors, Split, read_split
+from reput.log import LogReader, LossLedger, QueueFloors, Split, read_split
 from reput.plugin import NotSplittableError, PluginSet, StoreContext
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Worker:
         self.disk = disk or Disk().at(job.root, follow_links=job.follow_links)
         self._pool = FilePool(self.disk, _FILES_OPEN)
         directory = os.path.join(job.root, "commitlog")
-        self.log = CommitLogReader(directory, job.file_size, self.disk, self._pool, _WINDOW_SIZE)
+        self.log = LogReader(directory, job.file_size, self.disk, self._pool, _WINDOW_SIZE)
         self.log.files.load(writable=False)
         self.log.set_end(job.end_offset)
         self.log.ledger = LossLedger(job.root, self.disk, system_clock)
@@ -229,5 +229,5 @@ class Worker:
             disk=self.disk,
             clock=system_clock,
             queue_floors=QueueFloors.of(self.job.queue_floors),
-            old_root="" if root == self.job.root else self.job.root,
+            sizes_from="" if root == self.job.root else self.job.root,
         )

@@ -1,6 +1,6 @@
 """`SmallLog`: a commit log of a few files, in memory, that a test can cut as it likes.
 
-To a plugin it is the log of a store (`reput.log.LogReader`); written to a directory it is a
+To a plugin it is the log of a store (`reput.log.LogView`); written to a directory it is a
 store that ``reput.open`` opens.
 """
 

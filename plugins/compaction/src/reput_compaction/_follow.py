@@ -92,7 +92,7 @@ class Follower:
                     "writing to have it mended",
                 )
         disk, path = self.context.disk, pair.queue.path
-        key = (path, disk.identity(path), disk.modified(path))
+        key = (path, disk.identity(path), disk.modified_ms(path))
         known = self._known.get(key)
         if known is not None and not is_last:
             for name, value in zip(_EXTENT, known, strict=True):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from reput.plugin import Hole, ReadResult
+from reput.plugin import MissingMessage, ReadResult
 from reput.record import RECORD_SIZE_MAX, message_at
 from reput.record.layout import RECORD_MIN_SIZE
 from reput.status import ReadStatus
@@ -109,7 +109,7 @@ class _Collector:
     max_bytes: int
     next_offset: int = 0
     messages: list[MessageView] = attrs.field(factory=list)
-    holes: list[Hole] = attrs.field(factory=list)
+    holes: list[MissingMessage] = attrs.field(factory=list)
     is_full: bool = False
     _total: int = 0
 
@@ -162,7 +162,7 @@ class _Collector:
                 self.messages.append(message)
                 self._total += size
                 return
-        self.holes.append(Hole(offset, place, size, f"{pair.log.path}: {reason}"))
+        self.holes.append(MissingMessage(offset, place, size, f"{pair.log.path}: {reason}"))
 
 
 def _leads_into(pair: Pair, place: int, size: int, file_size: int) -> bool:

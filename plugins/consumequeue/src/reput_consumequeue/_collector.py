@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.plugin import Hole
+from reput.plugin import MissingMessage
 from reput.record import RECORD_SIZE_MAX, message_at
 from reput.record.layout import LIGHT_QUEUE_PREFIX, RECORD_MIN_SIZE
 from reput.status import ReadStatus
 
 if TYPE_CHECKING:
-    from reput.log import LogReader
+    from reput.log import LogView
     from reput.record import MessageView
     from reput_consumequeue._queue import ConsumeQueue
     from reput_consumequeue._scout import Scout
@@ -29,13 +29,13 @@ class Collector:
     """What one read of a queue has found so far."""
 
     queue: ConsumeQueue
-    log: LogReader
+    log: LogView
     max_count: int
     max_bytes: int
     scout: Scout | None = None
     messages: list[MessageView] = attrs.field(factory=list)
     places: list[int] = attrs.field(factory=list)
-    holes: list[Hole] = attrs.field(factory=list)
+    holes: list[MissingMessage] = attrs.field(factory=list)
     is_full: bool = False
     _total: int = 0
     _removed: bool = False
@@ -179,11 +179,11 @@ class Collector:
             start = sum(before)
         losses = log.losses(start, physical_offset)
         if not losses:
-            self.holes.append(Hole(place, physical_offset, 0, "lost"))
+            self.holes.append(MissingMessage(place, physical_offset, 0, "lost"))
             return
         loss = losses[-1]
         text = f"lost with the log's bytes {loss.start_offset} to {loss.end_offset}: {loss.reason}"
-        self.holes.append(Hole(place, loss.start_offset, loss.size, text))
+        self.holes.append(MissingMessage(place, loss.start_offset, loss.size, text))
 
     def _add_damage(
         self, place: int, physical_offset: int, size: int, message: MessageView | None
@@ -200,11 +200,11 @@ class Collector:
             reason = "checksum and body differ"
         else:
             reason = f"the record is one of {message.topic}/{message.queue_id}"
-        self.holes.append(Hole(place, physical_offset, size, reason))
+        self.holes.append(MissingMessage(place, physical_offset, size, reason))
 
 
 def _records(
-    log: LogReader, offsets: list[int], sizes: list[int], max_count: int, max_bytes: int
+    log: LogView, offsets: list[int], sizes: list[int], max_count: int, max_bytes: int
 ) -> Iterator[bytes]:
     """Bytes of the record that each unit points to; neighbours are read together."""
     row, count = 0, len(offsets)

@@ -149,7 +149,7 @@ class ExtendFiles:
             return data
         units = np.frombuffer(data, UNIT_DTYPE).copy()
         offsets = units["physical_offset"].astype(np.int64)
-        # Hole units repeat the one behind them, the address included.
+        # MissingMessage units repeat the one behind them, the address included.
         is_first = np.ones(len(units), np.bool_)
         is_first[1:] = offsets[1:] != offsets[:-1]
         rows = np.searchsorted(source.physical_offsets, offsets[is_first])

@@ -19,7 +19,7 @@ from reput_consumequeue._collector import Collector
 from reput_consumequeue.layout import UNIT_SIZE
 
 if TYPE_CHECKING:
-    from reput.log import LogReader
+    from reput.log import LogView
     from reput_consumequeue._files import QueueFiles
     from reput_consumequeue._queue import ConsumeQueue
     from reput_consumequeue._scout import Scout
@@ -35,7 +35,7 @@ _FIRST_LOOK_MIN = 128
 
 def read(
     queue: ConsumeQueue,
-    log: LogReader,
+    log: LogView,
     queue_offset: int,
     max_count: int,
     max_bytes: int,
@@ -51,7 +51,7 @@ def read(
 
 def _read(
     queue: ConsumeQueue,
-    log: LogReader,
+    log: LogView,
     queue_offset: int,
     max_count: int,
     max_bytes: int,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from reput_consumequeue.layout import PRE_BLANK_SIZE
 
 if TYPE_CHECKING:
-    from reput.log import LogReader
+    from reput.log import LogView
     from reput_consumequeue._queue import ConsumeQueue
 
 __all__ = ["offset_by_time"]
@@ -22,7 +22,7 @@ __all__ = ["offset_by_time"]
 LOWER = "lower"
 
 
-def offset_by_time(queue: ConsumeQueue, log: LogReader, timestamp: int, boundary: str) -> int:
+def offset_by_time(queue: ConsumeQueue, log: LogView, timestamp: int, boundary: str) -> int:
     """See `reput.plugin.hookspecs.reput_offset_by_time`."""
     low, high = queue.min_offset, queue.max_offset
     base = _file_by_time(queue, log, timestamp, boundary)
@@ -43,7 +43,7 @@ def offset_by_time(queue: ConsumeQueue, log: LogReader, timestamp: int, boundary
 
 
 def _halve(
-    queue: ConsumeQueue, log: LogReader, timestamp: int, boundary: str, first: int, last: int
+    queue: ConsumeQueue, log: LogView, timestamp: int, boundary: str, first: int, last: int
 ) -> int:
     """First unit at ``timestamp`` or later (lower), or last one until then (upper)."""
     below, above = first - 1, last + 1  # unit below is too early, unit above is not
@@ -58,7 +58,7 @@ def _halve(
     return above if boundary == LOWER else below
 
 
-def _file_by_time(queue: ConsumeQueue, log: LogReader, timestamp: int, boundary: str) -> int | None:
+def _file_by_time(queue: ConsumeQueue, log: LogView, timestamp: int, boundary: str) -> int | None:
     """First unit of the file to look into; None when there is none."""
     bases = queue.files.bases
     if not bases:
@@ -79,7 +79,7 @@ def _file_by_time(queue: ConsumeQueue, log: LogReader, timestamp: int, boundary:
     return begun[at - 1] if at else None
 
 
-def _time_of(queue: ConsumeQueue, log: LogReader, unit: int) -> int:
+def _time_of(queue: ConsumeQueue, log: LogView, unit: int) -> int:
     """Store time of the message that ``unit`` points to, ms; -1 where there is none."""
     place = queue.files.read_place(unit)
     if place is None or place[1] == PRE_BLANK_SIZE or place[0] < log.min_physical_offset:

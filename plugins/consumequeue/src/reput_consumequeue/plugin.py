@@ -116,8 +116,8 @@ class ConsumeQueuePlugin(reput.Plugin):
         root = context.root
         sized = next((each for each in found if each[2]), None)
         self._is_sized = sized is not None
-        if sized is None and context.old_root:
-            root = context.old_root
+        if sized is None and context.sizes_from:
+            root = context.sizes_from
             sized = next((each for each in self._on_disk(root) if each[2]), None)
         if sized is not None:
             # The files of a store that exists say how large files are.

@@ -35,7 +35,7 @@ from reput_index.layout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.log import LogReader
+    from reput.log import LogView
     from reput_index._file import IndexFile
 
 __all__ = ["weigh"]
@@ -78,7 +78,7 @@ def weigh(
 class _KeyStream:
     """The keys of a log in its order, taken by the piece."""
 
-    def __init__(self, log: LogReader) -> None:
+    def __init__(self, log: LogView) -> None:
         self._batches = log.scan(log.min_physical_offset, log.max_physical_offset)
         self._keys_of = KeysOfBatch()
         self._rest = _joined([])
@@ -112,7 +112,7 @@ def _joined(parts: Sequence[Keys]) -> Keys:
 
 @attrs.define(eq=False)
 class _Comparer:
-    log: LogReader
+    log: LogView
     index: IndexFiles
     gone: int = 0
     """Items of messages that the log has lost."""

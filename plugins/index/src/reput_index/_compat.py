@@ -14,7 +14,7 @@ from reput_index._keys import hash_of
 from reput_index._look import Look
 
 if TYPE_CHECKING:
-    from reput.log import LogReader
+    from reput.log import LogView
     from reput.record import MessageView
     from reput_index._files import IndexFiles
     from reput_index._query import Question
@@ -26,7 +26,7 @@ _ROUNDS: Final = 3
 
 
 def find_as_rocketmq(
-    index: IndexFiles, log: LogReader, question: Question, indexed_to: int
+    index: IndexFiles, log: LogView, question: Question, indexed_to: int
 ) -> QueryResult:
     """Answer a question as RocketMQ's store answers it."""
     key_hash = hash_of(question.topic, question.key)
@@ -51,7 +51,7 @@ def find_as_rocketmq(
     return QueryResult(tuple(found), len(offsets) < count, None, indexed_to)
 
 
-def _read(log: LogReader, offset: int) -> MessageView | None:
+def _read(log: LogView, offset: int) -> MessageView | None:
     try:
         return log.read_message(offset)
     except CorruptFileError:

@@ -16,7 +16,7 @@ from reput_index._keys import hash_of, keys_of_message
 from reput_index._look import BrokenChainError, Found, Look
 
 if TYPE_CHECKING:
-    from reput.log import LogReader
+    from reput.log import LogView
     from reput.record import MessageView
     from reput_index._files import IndexFiles
 
@@ -45,7 +45,7 @@ class Question(NamedTuple):
     """Physical offset of the last message of the answer before."""
 
 
-def find(index: IndexFiles, log: LogReader, question: Question, indexed_to: int) -> QueryResult:
+def find(index: IndexFiles, log: LogView, question: Question, indexed_to: int) -> QueryResult:
     """Answer a question with messages whose key is the one asked for."""
     search = _Search(log, question)
     key_hash = hash_of(question.topic, question.key)
@@ -64,7 +64,7 @@ def find(index: IndexFiles, log: LogReader, question: Question, indexed_to: int)
 class _Search:
     """What was found so far, file by file."""
 
-    def __init__(self, log: LogReader, question: Question) -> None:
+    def __init__(self, log: LogView, question: Question) -> None:
         self._log = log
         self._question = question
         self.found: list[MessageView] = []

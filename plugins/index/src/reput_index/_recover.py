@@ -27,18 +27,18 @@ from reput_index._names import name_of_time
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.log import LogReader
+    from reput.log import LogView
     from reput_index._files import IndexFiles
 
-__all__ = ["Recovery"]
+__all__ = ["RecoveryReport"]
 
 logger = logging.getLogger(__name__)
 
 
-class Recovery:
+class RecoveryReport:
     """Mends the files of one store that is about to be written."""
 
-    def __init__(self, index: IndexFiles, log: LogReader) -> None:
+    def __init__(self, index: IndexFiles, log: LogView) -> None:
         self._index = index
         self._log = log
 

@@ -19,7 +19,7 @@ from reput_index._files import IndexFiles
 from reput_index._header import Geometry
 from reput_index._keys import KeysOfBatch
 from reput_index._query import Question, find
-from reput_index._recover import Recovery
+from reput_index._recover import RecoveryReport
 from reput_index._shards import IndexBuilder
 from reput_index.layout import DIRECTORY, ITEMS_PER_FILE, SLOTS_PER_FILE
 
@@ -78,8 +78,8 @@ class IndexPlugin(reput.Plugin):
         self.context = context
         self._keys_added = 0
         self.index = self._files(context)
-        if context.old_root:
-            self.index.follow(f"{context.old_root}/{DIRECTORY}")
+        if context.sizes_from:
+            self.index.follow(f"{context.sizes_from}/{DIRECTORY}")
         if context.writable:
             self.index.load()
 
@@ -98,7 +98,7 @@ class IndexPlugin(reput.Plugin):
     def reput_recover(self, progress: int) -> int:
         """Cut what was added behind ``progress``, and mend what a crash has left half-written."""
         if self.context.writable:
-            recovery = Recovery(self.index, self.context.log)
+            recovery = RecoveryReport(self.index, self.context.log)
             progress = recovery.run(progress, clean=self.context.clean)
         self.dispatched_to = progress
         return progress

@@ -13,14 +13,14 @@ from reput_schedule.timerlayout import PROPERTY_OUT_MS, PROPERTY_REAL_TOPIC, TIM
 if TYPE_CHECKING:
     import datetime as dt
 
-    from reput.log import LogReader
+    from reput.log import LogView
     from reput.record import Message
 
 __all__ = ["cancellation"]
 
 
 def cancellation(
-    log: LogReader,
+    log: LogView,
     precision: int,
     what: Receipt | int | str,
     unique_key: str | None,
@@ -39,7 +39,7 @@ def cancellation(
     return _cancellation_at(log, precision, offset)
 
 
-def _cancellation_at(log: LogReader, precision: int, offset: int) -> Message:
+def _cancellation_at(log: LogView, precision: int, offset: int) -> Message:
     view = log.read_message(offset)
     if view is None or view.topic != TIMER_TOPIC:
         found = "no message" if view is None else f"a message of {view.topic}"

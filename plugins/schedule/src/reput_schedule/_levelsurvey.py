@@ -27,7 +27,7 @@ from reput_schedule.levels import (
 )
 
 if TYPE_CHECKING:
-    from reput.log import LogReader
+    from reput.log import LogView
     from reput.record import DispatchBatch
 
 __all__ = ["Copies", "Survey"]
@@ -62,7 +62,7 @@ class Survey:
         next_offsets: behind the last parked message of each level; levels without any are missing.
     """
 
-    def __init__(self, log: LogReader, start: int, end: int) -> None:
+    def __init__(self, log: LogView, start: int, end: int) -> None:
         self.start, self.end = max(start, log.min_physical_offset), end
         self.copies: dict[int, Copies] = {}
         self.next_offsets: dict[int, int] = {}

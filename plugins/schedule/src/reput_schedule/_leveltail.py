@@ -12,14 +12,14 @@ from reput_schedule._levelcolumn import parked_rows
 from reput_schedule.levels import LEVEL_MAX
 
 if TYPE_CHECKING:
-    from reput.log import LogReader
+    from reput.log import LogView
 
 __all__ = ["parked_behind"]
 
 _LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
 
 
-def parked_behind(log: LogReader, physical_offset: int) -> dict[int, dict[int, int]]:
+def parked_behind(log: LogView, physical_offset: int) -> dict[int, dict[int, int]]:
     """Look for parked messages from an offset on, unless that is very much.
 
     Returns:

@@ -18,7 +18,7 @@ from reput_schedule.timerlayout import PROPERTY_DEQUEUE_MS, PROPERTY_OUT_MS, TIM
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.log import LogReader
+    from reput.log import LogView
     from reput.record import DispatchBatch
     from reput_schedule._timerstate import Reached
 
@@ -33,7 +33,7 @@ _LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
 class Tail:
     """Parked and delivered messages of the log from an offset on. Not thread-safe."""
 
-    log: LogReader
+    log: LogView
     precision: int
     window: int
     """Slots beyond which a message is carried on."""

@@ -29,7 +29,7 @@ from reput_spark.errors import SparkReputError
 from reput_spark.jobs.splits import SplitTask, batches_of, plan
 
 if TYPE_CHECKING:
-    from reput.record import DispatchBatch, Finding
+    from reput.record import Corruption, DispatchBatch
     from reput_rebuild.engine import Engine
 
 __all__ = ["Exported", "export"]
@@ -258,7 +258,7 @@ def _write(order: _Order, task: SplitTask, report: Callable[[int], None]) -> _Wr
     store = uuid.uuid5(uuid.NAMESPACE_URL, task.place.directory).hex[:8]
     files = _Files(order, f"{task.split.start_offset:020d}-{store}")
     count = 0
-    damages: list[Finding] = []
+    damages: list[Corruption] = []
     for batch in batches_of(task, report, order.corrupt, damages.append):
         count += len(batch)
         _add(files, batch, order.columns)

@@ -15,7 +15,7 @@ from reput_spark.reading.options import ReadOptions
 from reput_spark.reading.tasks import plan_tasks
 
 if TYPE_CHECKING:
-    from reput.record import DispatchBatch, Finding
+    from reput.record import Corruption, DispatchBatch
 
 __all__ = ["SplitTask", "batches_of", "plan"]
 
@@ -78,7 +78,7 @@ def batches_of(
     task: SplitTask,
     report: Callable[[int], None],
     corrupt: str = "fail",
-    tell: Callable[[Finding], None] = lambda finding: None,
+    tell: Callable[[Corruption], None] = lambda finding: None,
 ) -> Iterator[DispatchBatch]:
     """The batches of one split, with rows; each is valid until the next one is taken.
 

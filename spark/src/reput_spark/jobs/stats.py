@@ -19,7 +19,7 @@ from reput_arrow import to_arrow
 from reput_spark.jobs.splits import SplitTask, batches_of, plan
 
 if TYPE_CHECKING:
-    from reput.record import DispatchBatch, Finding
+    from reput.record import Corruption, DispatchBatch
     from reput_rebuild.engine import Engine
 
 __all__ = ["QUESTIONS", "Stats", "stats"]
@@ -118,7 +118,7 @@ def stats(
 
 
 def _count(corrupt: str, task: SplitTask, report: Callable[[int], None]) -> _Counts:
-    damages: list[Finding] = []
+    damages: list[Corruption] = []
     windows = [_window(batch) for batch in batches_of(task, report, corrupt, damages.append)]
     return attrs.evolve(_counts_of(windows), damage_count=len(damages))
 

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from reput.errors import CorruptFileError
 from reput.log import SPLIT_SIZE, Split, read_split
-from reput.record import FindingReason
+from reput.record import CorruptionKind
 from reput_spark.jobs.splits import SplitTask, plan
 from reput_spark.logs.places import COMMIT_LOG, open_log
 
 if TYPE_CHECKING:
-    from reput.log import CommitLogReader
+    from reput.log import LogReader
     from reput_rebuild.engine import Engine
 
 __all__ = ["DAMAGE_SCHEMA", "Damage", "Verified", "verify"]
@@ -52,7 +52,7 @@ class Damage:
     end_offset: int
     """Where the log goes on."""
     reason: str
-    """Name of a `reput.record.FindingReason`; ``TAIL`` for bytes behind the last record."""
+    """Name of a `reput.record.CorruptionKind`; ``TAIL`` for bytes behind the last record."""
     detail: str
 
     @property
@@ -212,7 +212,7 @@ def _search(task: SplitTask, report: Callable[[int], None]) -> _Checked:
 
 
 def _damage(
-    task: SplitTask, log: CommitLogReader, offset: int, reason: FindingReason, detail: str
+    task: SplitTask, log: LogReader, offset: int, reason: CorruptionKind, detail: str
 ) -> Damage:
     path, position = log.path_of(offset)
     return Damage(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.record import Decoder, DispatchBatch, Finding, FindingReason, MessageView, words_at
+from reput.record import Corruption, CorruptionKind, Decoder, DispatchBatch, MessageView, words_at
 from reput.record.layout import HEADER_DTYPE
 from reput_arrow.texts import pieces
 from reput_spark.logs.arrowdisk import above, below, disk_of
@@ -51,7 +51,7 @@ class EntryBatch:
         self._batch = batch
         self._offsets = offsets
         self.end_offset = 0
-        self.finding: Finding | None = None
+        self.finding: Corruption | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._batch, name)
@@ -152,7 +152,7 @@ class LedgerLog(OpenLog):
     def scan(
         self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
     ) -> Iterator[DispatchBatch]:
-        """See `reput.log.LogReader.scan`."""
+        """See `reput.log.LogView.scan`."""
         decoder = Decoder(check_crc=check_crc, check_offset=False)
         position = self.min_physical_offset if start is None else start
         stop = self.max_physical_offset if end is None else min(end, self.max_physical_offset)
@@ -182,12 +182,12 @@ class LedgerLog(OpenLog):
             # Nothing is passed over: the next batch begins with it, and nothing before it counts.
             batch.end_offset = position + int(starts[count])
             detail = "its index or term does not follow from the entry before it"
-            batch.finding = Finding(batch.end_offset, FindingReason.PHYSICAL_OFFSET, detail)
+            batch.finding = Corruption(batch.end_offset, CorruptionKind.PHYSICAL_OFFSET, detail)
             return batch, None
         batch.end_offset = position + found.end
         if found.problem is not None or found.end == 0:
-            problem = found.problem or (FindingReason.TRUNCATED, f"{limit - position} bytes left")
-            batch.finding = Finding(position + found.end, *problem)
+            problem = found.problem or (CorruptionKind.TRUNCATED, f"{limit - position} bytes left")
+            batch.finding = Corruption(position + found.end, *problem)
             batch.end_offset = self.next_record(position + found.end + 1, limit)
             return batch, None
         return batch, last_of(heads) or last
@@ -220,10 +220,10 @@ class LedgerLog(OpenLog):
         if good < len(starts):
             at = int(offsets[good])
             if good == count and batch.finding is not None:
-                found.finding = Finding(at, batch.finding.reason, batch.finding.detail)
+                found.finding = Corruption(at, batch.finding.reason, batch.finding.detail)
             else:
                 detail = "the record does not fill its entry, or states another offset"
-                found.finding = Finding(at, FindingReason.LENGTH_MISMATCH, detail)
+                found.finding = Corruption(at, CorruptionKind.LENGTH_MISMATCH, detail)
             # The chain of entries does not go through their bodies: it leads on.
             found.end_offset = position + int(starts[good] + sizes[good])
         return found

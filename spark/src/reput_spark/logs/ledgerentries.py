@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import attrs
 import numpy as np
 
-from reput.record import RECORD_SIZE_MAX, FindingReason, fixed_rows, words_at
+from reput.record import RECORD_SIZE_MAX, CorruptionKind, fixed_rows, words_at
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -80,7 +80,7 @@ class Walk:
     """``(n,)`` their heads, `ENTRY_DTYPE`."""
     end: int
     """Position behind the last whole entry or padding."""
-    problem: tuple[FindingReason, str] | None = None
+    problem: tuple[CorruptionKind, str] | None = None
     """What is wrong at ``end``; None at the window's end."""
     needed: int = 0
     """Bytes that the window must have to hold the entry at ``end``."""
@@ -121,20 +121,20 @@ def walk(window: npt.NDArray[np.uint8], offset: int, limit: int) -> Walk:
         return Walk(starts, heads, position, problem, needed)
     row = int(np.argmin(good))
     if sizes_agree[row]:
-        problem = FindingReason.PHYSICAL_OFFSET, f"it says {int(heads['position'][row])}"
+        problem = CorruptionKind.PHYSICAL_OFFSET, f"it says {int(heads['position'][row])}"
     else:
-        problem = FindingReason.LENGTH_MISMATCH, "size and body size of the entry disagree"
+        problem = CorruptionKind.LENGTH_MISMATCH, "size and body size of the entry disagree"
     return Walk(starts[:row], heads[:row], int(starts[row]), problem)
 
 
-def _problem(magic: int, size: int, left: int) -> tuple[FindingReason, str] | None:
+def _problem(magic: int, size: int, left: int) -> tuple[CorruptionKind, str] | None:
     """Why no entry of that magic and size can stand where ``left`` bytes are left."""
     if magic not in MAGICS and magic != _PADDING:
-        return FindingReason.BAD_MAGIC, f"magic {magic}, an entry has 1, 2, 3 or -1"
+        return CorruptionKind.BAD_MAGIC, f"magic {magic}, an entry has 1, 2, 3 or -1"
     if size < _PADDING_MIN or (magic != _PADDING and not HEAD_SIZE <= size <= ENTRY_SIZE_MAX):
-        return FindingReason.BAD_SIZE, f"an entry of {size} bytes"
+        return CorruptionKind.BAD_SIZE, f"an entry of {size} bytes"
     if size > left:
-        return FindingReason.TRUNCATED, f"an entry of {size} bytes, {left} are left"
+        return CorruptionKind.TRUNCATED, f"an entry of {size} bytes, {left} are left"
     return None
 
 

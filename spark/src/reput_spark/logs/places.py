@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 import attrs
 
 from reput.files import FILE_NAME_DIGITS, FilePool, system_clock
-from reput.log import CommitLogReader
+from reput.log import LogReader
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.arrowdisk import above, below, disk_of
@@ -64,7 +64,7 @@ class LogPlace:
     """`COMMIT_LOG` or `LEDGER`."""
 
 
-class OpenLog(CommitLogReader):
+class OpenLog(LogReader):
     """A log that is open to be read; a context manager that closes its files.
 
     Executors run task after task in one process: files that stay open would add up.
@@ -89,7 +89,7 @@ class OpenLog(CommitLogReader):
         self._open_files.close()
 
     def next_record(self, start: int, end: int) -> int:
-        """See `CommitLogReader.next_record`; a log of terabytes has many cuts to look at."""
+        """See `LogReader.next_record`; a log of terabytes has many cuts to look at."""
         near = min(start + _NEAR_SIZE, end)
         found = super().next_record(start, near)
         return found if found < near or near == end else super().next_record(start, end)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from reput.record import DispatchBatch, Finding
+    from reput.record import Corruption, DispatchBatch
     from reput_spark.reading.options import ReadOptions
 
 __all__ = [
@@ -208,7 +208,7 @@ def _completed(made: pa.RecordBatch, schema: pa.Schema, task: Task) -> pa.Record
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _damage_row(finding: Finding, schema: pa.Schema, task: Task) -> pa.RecordBatch:
+def _damage_row(finding: Corruption, schema: pa.Schema, task: Task) -> pa.RecordBatch:
     """One row that says where something is damaged, and what."""
     known = {
         "physical_offset": finding.physical_offset,

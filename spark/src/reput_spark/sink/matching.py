@@ -41,7 +41,7 @@ from reput_spark.sink.segments import PASSED_OVER
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.log import CommitLogReader
+    from reput.log import LogReader
     from reput.record import Columns, DispatchBatch, Encoder
 
 __all__ = ["found_rows", "messages_of"]
@@ -84,7 +84,7 @@ def messages_of(batch: pa.RecordBatch, born_timestamp: int) -> Columns:
 def found_rows(
     batches: Iterable[pa.RecordBatch],
     born_timestamp: int,
-    log: CommitLogReader,
+    log: LogReader,
     encoder: Encoder,
     start: int,
 ) -> npt.NDArray[np.bool_]:

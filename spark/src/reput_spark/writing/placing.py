@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.files import OWN_DIRECTORY, FilePool
-from reput.log import CloseRecord, CommitLogReader
+from reput.log import CloseRecord, LogReader
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput.store.abort import AbortFile
 from reput_spark.writing.evidence import mark_of
@@ -136,7 +136,7 @@ class Placing:
         pool = FilePool(self.disk, _FILES_OPEN)
         try:
             directory, file_size = log_directory(self.root), self.place.files.file_size
-            log = CommitLogReader(directory, file_size, self.disk, pool, _WINDOW_SIZE)
+            log = LogReader(directory, file_size, self.disk, pool, _WINDOW_SIZE)
             log.files.load(writable=False)
             log.set_end(end)
             CloseRecord.save(self.root, log, last_record, self.disk)

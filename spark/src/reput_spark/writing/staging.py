@@ -134,7 +134,7 @@ def sweep(
         if not is_name(entry.name) or entry.name in keep:
             continue
         with contextlib.suppress(FileNotFoundError):  # it ends at this moment
-            newest = max(map(disk.modified, [entry.path, *_files(entry.path, disk)]))
+            newest = max(map(disk.modified_ms, [entry.path, *_files(entry.path, disk)]))
             if newest < oldest:
                 _remove_all(entry.path, disk)
                 logger.warning("swept what a write has left directory=%s", entry.path)

@@ -40,7 +40,7 @@ class PluginRecord(PluginFigures):
     is_clean: bool = True
     """Whether it was closed with everything flushed, or never failed."""
     cut_to: int | None = None
-    """See `reput.dispatch.runner.Dispatcher.cut_to`."""
+    """See `reput.dispatch.runner.PluginRunner.cut_to`."""
     last_error: str | None = None
     timestamp: int = 0
     """When this was written, ms."""

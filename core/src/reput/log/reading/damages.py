@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.record.batch import Finding, FindingReason
+from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import RECORD_SIZE_MAX, Decoder
 from reput.record.layout import RECORD_MIN_SIZE
 
 if TYPE_CHECKING:
-    from reput.log.reading.reader import CommitLogReader
+    from reput.log.reading.reader import LogReader
     from reput.record.batch import DispatchBatch
 
 __all__ = ["Damage", "DamageCollector", "find_damages"]
@@ -32,7 +32,7 @@ class Damage:
     end_offset: int
     """Physical offset behind the last of them."""
     reason: str
-    """Name of a `reput.record.FindingReason`."""
+    """Name of a `reput.record.CorruptionKind`."""
     detail: str
     """Found and expected, for people."""
     topic: str | None = None
@@ -46,7 +46,7 @@ class Damage:
         return self.end_offset - self.start_offset
 
 
-def find_damages(log: CommitLogReader, end_finding: Finding | None = None) -> list[Damage]:
+def find_damages(log: LogReader, end_finding: Corruption | None = None) -> list[Damage]:
     """Read all of a log, verify every checksum, and list what is damaged, in its order.
 
     Args:
@@ -64,7 +64,7 @@ def find_damages(log: CommitLogReader, end_finding: Finding | None = None) -> li
 class DamageCollector:
     """The damages that a scan with checksums comes upon; for one thread."""
 
-    log: CommitLogReader
+    log: LogReader
     damages: list[Damage] = attrs.field(factory=list)
     """In the order of the log."""
     _decoder: Decoder = attrs.field(
@@ -83,7 +83,7 @@ class DamageCollector:
         hole = known or self.log.hole_at(start, stop, finding)
         self.damages += self._parts(start, hole.end_offset, finding)
 
-    def add_end(self, finding: Finding | None) -> None:
+    def add_end(self, finding: Corruption | None) -> None:
         """Note damage that nothing sound follows, up to the last byte that is not zero."""
         if finding is None:
             return
@@ -96,7 +96,7 @@ class DamageCollector:
 
     # ------------------------------------------------------------------ record by record
 
-    def _parts(self, start: int, end: int, finding: Finding) -> Iterator[Damage]:
+    def _parts(self, start: int, end: int, finding: Corruption) -> Iterator[Damage]:
         """A damage for each record whose borders are still there, and one for the rest.
 
         A record that follows another damaged one is part of the same hole: the log goes on only
@@ -116,7 +116,7 @@ class DamageCollector:
             yield self._damage(position, max(stop, position + 1), current)
             position = max(stop, position + 1)
             detail = f"no sound record before {end}"
-            current = Finding(position, FindingReason.BAD_MAGIC, detail)
+            current = Corruption(position, CorruptionKind.BAD_MAGIC, detail)
 
     def _record_size(self, position: int, end: int) -> int:
         """Size of the record there whose lengths add up, whatever its bytes are; 0 without one."""
@@ -126,17 +126,17 @@ class DamageCollector:
         found = Decoder().decode(self._bytes(position, size), position).batch
         return size if len(found) == 1 else 0
 
-    def _finding_at(self, position: int, end: int) -> Finding | None:
+    def _finding_at(self, position: int, end: int) -> Corruption | None:
         size = self.log.size_at(position)
         if not RECORD_MIN_SIZE <= size <= min(RECORD_SIZE_MAX, end - position):
             detail = f"no sound record before {end}"
-            return Finding(position, FindingReason.BAD_MAGIC, detail)
+            return Corruption(position, CorruptionKind.BAD_MAGIC, detail)
         return self._decoder.decode(self._bytes(position, size), position).batch.finding
 
     def _bytes(self, position: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         return np.frombuffer(self.log.files.read(position, size), np.uint8)
 
-    def _damage(self, start: int, end: int, finding: Finding) -> Damage:
+    def _damage(self, start: int, end: int, finding: Corruption) -> Damage:
         path, position = self.log.path_of(start)
         facts = self.log.hole_finder().facts(start)
         return Damage(path, position, start, end, finding.reason.name, finding.detail, *facts)

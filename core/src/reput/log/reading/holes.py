@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput.record.batch import Finding, FindingReason
+from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, magic_places
 from reput.record.layout import (
     BLANK_MAGIC,
@@ -36,12 +36,12 @@ from reput.record.text.gather import words_at
 if TYPE_CHECKING:
     from reput.files.mapped import MappedFileQueue
 
-__all__ = ["HoleFinder", "LogHole"]
+__all__ = ["DamagedRange", "SoundRecordFinder"]
 
 _OWN_OFFSET_POSITION: Final = 28  # of a record's own physical offset
 _SEARCH_SIZE: Final = 1 << 20
 _TRUSTED_SIZE: Final = frozenset(
-    {FindingReason.BODY_CRC, FindingReason.RECORD_CRC, FindingReason.PHYSICAL_OFFSET}
+    {CorruptionKind.BODY_CRC, CorruptionKind.RECORD_CRC, CorruptionKind.PHYSICAL_OFFSET}
 )
 """Reasons that say that all lengths add up to the size."""
 _CLOCK_STEP_MS: Final = 1_000
@@ -49,7 +49,7 @@ _TOPIC = re.compile(rb"[%|a-zA-Z0-9_-]+")
 
 
 @attrs.frozen
-class LogHole:
+class DamagedRange:
     """Bytes ``[start_offset, end_offset)`` of one file that hold no sound record, with some behind.
 
     A hole never crosses the end of a file; damage that does is several.
@@ -57,7 +57,7 @@ class LogHole:
 
     start_offset: int
     end_offset: int
-    finding: Finding
+    finding: Corruption
     """What stands at its start."""
     store_timestamp: int = 0
     """Store time of the record before it, or else of the one behind it, ms."""
@@ -67,7 +67,7 @@ class LogHole:
     queue_offset: int | None = None
 
 
-class HoleFinder:
+class SoundRecordFinder:
     """Looks for sound records in the files of one log; not thread-safe."""
 
     def __init__(self, files: MappedFileQueue) -> None:
@@ -78,8 +78,8 @@ class HoleFinder:
     # ------------------------------------------------------------------ holes
 
     def holes_at(
-        self, start: int, finding: Finding | None, stop: int | None = None, after: int = 0
-    ) -> list[LogHole]:
+        self, start: int, finding: Corruption | None, stop: int | None = None, after: int = 0
+    ) -> list[DamagedRange]:
         """The holes between ``start``, where no record is, and the next sound one.
 
         Args:
@@ -101,25 +101,27 @@ class HoleFinder:
             return []
         if finding is None:
             detail = f"zeros, where the log goes on to {end}"
-            finding = Finding(start, FindingReason.BAD_MAGIC, detail)
+            finding = Corruption(start, CorruptionKind.BAD_MAGIC, detail)
         timestamp = after or self._store_timestamp(end)
         topic, queue_id, queue_offset = self.facts(start)
         holes = []
         while True:
             file_end = self._file_end(start)
             if end <= file_end or file_end <= start:
-                holes.append(LogHole(start, end, finding, timestamp, topic, queue_id, queue_offset))
+                holes.append(
+                    DamagedRange(start, end, finding, timestamp, topic, queue_id, queue_offset)
+                )
                 return holes if stop is not None or _can_be_filled(holes) else []
             holes.append(
-                LogHole(start, file_end, finding, timestamp, topic, queue_id, queue_offset)
+                DamagedRange(start, file_end, finding, timestamp, topic, queue_id, queue_offset)
             )
             start = file_end
             topic, queue_id, queue_offset = self.facts(start)
             detail = f"no sound record before {end}"
-            finding = Finding(start, FindingReason.BAD_MAGIC, detail)
+            finding = Corruption(start, CorruptionKind.BAD_MAGIC, detail)
 
     def _next(
-        self, start: int, finding: Finding | None, stop: int | None, since: int
+        self, start: int, finding: Corruption | None, stop: int | None, since: int
     ) -> int | None:
         """Where the log goes on behind ``start``."""
         last = self._files.capacity_end if stop is None else stop
@@ -272,6 +274,6 @@ class HoleFinder:
         return topic.decode(), queue_id, queue_offset if counts else None
 
 
-def _can_be_filled(holes: list[LogHole]) -> bool:
+def _can_be_filled(holes: list[DamagedRange]) -> bool:
     """Whether no hole is smaller than a blank; one that ends in front of a record never is."""
     return all(hole.end_offset - hole.start_offset >= BLANK_MIN_SIZE for hole in holes)

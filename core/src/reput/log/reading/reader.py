@@ -1,6 +1,6 @@
 """Reading the commit log: bytes, single records, and scans of decoded windows.
 
-`CommitLogReader` serves a store of ours that is being written and one that another process writes:
+`LogReader` serves a store of ours that is being written and one that another process writes:
 the latter's end is found by looking behind the last record known, each time somebody asks.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 from reput.errors import CorruptFileError
 from reput.files.mapped import MappedFileQueue
 from reput.files.names import file_name
-from reput.log.reading.holes import HoleFinder, LogHole
-from reput.record.batch import Finding, FindingReason
+from reput.log.reading.holes import DamagedRange, SoundRecordFinder
+from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End
 from reput.record.layout import (
     BORN_HOST_POSITION,
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from reput.log.losses import Loss, LossLedger
     from reput.record.batch import DispatchBatch
 
-__all__ = ["CommitLogReader", "ReadAhead", "WindowReader"]
+__all__ = ["BatchReader", "LogReader", "PrefetchingReader"]
 
 _DAMAGE_SIZE = 65_536
 _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
 
 
-class ReadAhead:
-    """A `WindowReader` that reads the next window while the last one is worked on.
+class PrefetchingReader:
+    """A `BatchReader` that reads the next window while the last one is worked on.
 
     Two readers take turns, so that a batch stays valid until the next `read`. The reading thread
     helps where there is a second processor: most of the work happens in calls that give up the
     interpreter lock. Only whole windows are read ahead; at the end of the log nothing is.
     """
 
-    def __init__(self, readers: tuple[WindowReader, WindowReader], window_size: int) -> None:
+    def __init__(self, readers: tuple[BatchReader, BatchReader], window_size: int) -> None:
         self._readers = readers
         self._window_size = window_size
         self._turn = 0
@@ -61,7 +61,7 @@ class ReadAhead:
         self._executor: ThreadPoolExecutor | None = None
 
     def read(self, start: int, end: int) -> DecodeResult:
-        """See `WindowReader.read`."""
+        """See `BatchReader.read`."""
         ahead, self._ahead = self._ahead, None
         result = None
         if ahead is not None:
@@ -95,7 +95,7 @@ class ReadAhead:
             self._executor = self._ahead = None
 
 
-class WindowReader:
+class BatchReader:
     """Reads and decodes windows into one buffer that is used again and again.
 
     Not thread-safe; the batch of one call is gone with the next.
@@ -135,8 +135,8 @@ class WindowReader:
         return self._buffer[:count]
 
 
-class CommitLogReader:
-    """The commit log for whoever only reads; see `reput.log.LogReader`. Thread-safe."""
+class LogReader:
+    """The commit log for whoever only reads; see `reput.log.LogView`. Thread-safe."""
 
     def __init__(
         self, directory: str, file_size: int, disk: Disk, pool: FilePool, window_size: int
@@ -144,11 +144,11 @@ class CommitLogReader:
         self.files = MappedFileQueue(directory, file_size, disk, pool)
         self.follows = False
         """Whether another process may be writing, so that the end must be looked for."""
-        self.holes: tuple[LogHole, ...] = ()
+        self.holes: tuple[DamagedRange, ...] = ()
         """Damage that was found in a log that is only read, and passed over."""
         self.ledger: LossLedger | None = None
         """What is known to be lost."""
-        self.keeps_behind = True
+        self.keeps_records_after_damage = True
         """Whether records behind damage belong to the log."""
         self._disk = disk
         self._window_size = window_size
@@ -237,10 +237,10 @@ class CommitLogReader:
                 if result.end == End.EMPTY:
                     return
 
-    def _follow_behind(self, result: DecodeResult, reader: WindowReader) -> int:
+    def _follow_behind(self, result: DecodeResult, reader: BatchReader) -> int:
         """Where another process's log goes on behind damage; in front of it when it does not."""
         batch = result.batch
-        if not self.keeps_behind or not self.size_at(batch.end_offset):
+        if not self.keeps_records_after_damage or not self.size_at(batch.end_offset):
             return batch.end_offset  # a writer writes a record's size last
         holes = self.hole_finder().holes_at(
             batch.end_offset, batch.finding, after=self._last_timestamp
@@ -297,7 +297,7 @@ class CommitLogReader:
     def scan(
         self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
     ) -> Iterator[DispatchBatch]:
-        """See `reput.log.LogReader.scan`."""
+        """See `reput.log.LogView.scan`."""
         reader = self.window_reader(check_crc=check_crc, check_record_crc=check_crc)
         position = self.min_physical_offset if start is None else start
         stop = self.max_physical_offset if end is None else min(end, self.max_physical_offset)
@@ -328,10 +328,10 @@ class CommitLogReader:
 
     def window_reader(
         self, *, check_crc: bool = False, check_record_crc: bool = False
-    ) -> WindowReader:
+    ) -> BatchReader:
         """A reader of decoded windows, for one thread."""
         decoder = Decoder(check_crc=check_crc, check_record_crc=check_record_crc)
-        return WindowReader(self.files, decoder, self._window_size)
+        return BatchReader(self.files, decoder, self._window_size)
 
     def check_names(self) -> None:
         """Refuse files whose records say that they are another file: the first and the last ones.
@@ -371,11 +371,11 @@ class CommitLogReader:
         """What stands where a record's size would; 0 where nothing does."""
         return int.from_bytes(self.files.read(offset, 4), "big")
 
-    def hole_finder(self) -> HoleFinder:
+    def hole_finder(self) -> SoundRecordFinder:
         """Looks for sound records, for one thread."""
-        return HoleFinder(self.files)
+        return SoundRecordFinder(self.files)
 
-    def hole_at(self, start: int, stop: int, finding: Finding | None = None) -> LogHole:
+    def hole_at(self, start: int, stop: int, finding: Corruption | None = None) -> DamagedRange:
         """The damage at ``start`` and the place where the log goes on behind it, ``stop`` at most.
 
         Args:
@@ -385,10 +385,10 @@ class CommitLogReader:
         """
         holes = self.hole_finder().holes_at(start, finding, stop)
         if not holes:
-            finding = finding or Finding(start, FindingReason.BAD_MAGIC, "the file is gone")
+            finding = finding or Corruption(start, CorruptionKind.BAD_MAGIC, "the file is gone")
             # Records begin where the next file does, as none crosses the end of one.
             following = self.files.base_after(start)
-            return LogHole(start, stop if following is None else min(following, stop), finding)
+            return DamagedRange(start, stop if following is None else min(following, stop), finding)
         return attrs.evolve(holes[0], end_offset=holes[-1].end_offset)
 
     def next_record(self, start: int, end: int) -> int:
@@ -401,11 +401,15 @@ class CommitLogReader:
         return end if found is None else found
 
     def losses(self, start: int, end: int) -> tuple[Loss, ...]:
-        """See `reput.log.LogReader.losses`."""
+        """See `reput.log.LogView.losses`."""
         return () if self.ledger is None else self.ledger.between(start, end)
 
     def note_loss(
-        self, start: int, end: int, finding: Finding | None = None, hole: LogHole | None = None
+        self,
+        start: int,
+        end: int,
+        finding: Corruption | None = None,
+        hole: DamagedRange | None = None,
     ) -> None:
         """Note in the ledger that ``[start, end)`` was passed over; once, however often it is.
 
@@ -424,9 +428,9 @@ class CommitLogReader:
     def ask_to_wake(self, wake: Callable[[], None]) -> None:
         """Have ``wake`` called at the next append; a log that is only read has none."""
 
-    def read_ahead(self) -> ReadAhead:
+    def read_ahead(self) -> PrefetchingReader:
         """A reader of decoded windows that reads one ahead, for one thread."""
-        return ReadAhead((self.window_reader(), self.window_reader()), self._window_size)
+        return PrefetchingReader((self.window_reader(), self.window_reader()), self._window_size)
 
     def path_of(self, physical_offset: int) -> tuple[str, int]:
         """File and file position of a physical offset, for error texts."""
@@ -453,7 +457,7 @@ def _last_end(batch: DispatchBatch) -> int:
     return batch.base_offset + int(batch.start[-1] + batch.size[-1])
 
 
-def skipped(hole: LogHole) -> Loss:
+def skipped(hole: DamagedRange) -> Loss:
     """The ledger's entry for damage that stays as it is."""
     from reput.log.losses import SKIPPED, Loss
 

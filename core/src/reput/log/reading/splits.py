@@ -19,7 +19,7 @@ from reput.errors import CorruptFileError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reput.log.reading.reader import CommitLogReader
+    from reput.log.reading.reader import LogReader
     from reput.record.batch import DispatchBatch
 
 __all__ = ["SPLIT_SIZE", "Split", "plan_splits", "read_split"]
@@ -44,7 +44,7 @@ class Split:
 
 
 def plan_splits(
-    log: CommitLogReader,
+    log: LogReader,
     size: int = SPLIT_SIZE,
     start: int | None = None,
     end: int | None = None,
@@ -73,7 +73,7 @@ def plan_splits(
     return splits
 
 
-def _border_at(log: CommitLogReader, cut: int, stop: int) -> int:
+def _border_at(log: LogReader, cut: int, stop: int) -> int:
     """The first border at ``cut`` or behind it."""
     base = log.files.base_of(cut)
     if base is None:
@@ -83,9 +83,7 @@ def _border_at(log: CommitLogReader, cut: int, stop: int) -> int:
     return log.next_record(cut, min(base + log.file_size, stop))
 
 
-def read_split(
-    log: CommitLogReader, split: Split, *, check_crc: bool = False
-) -> Iterator[DispatchBatch]:
+def read_split(log: LogReader, split: Split, *, check_crc: bool = False) -> Iterator[DispatchBatch]:
     """The batches of one split; each is valid until the next one is taken.
 
     Args:

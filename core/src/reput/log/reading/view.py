@@ -1,4 +1,4 @@
-"""`LogReader`: the commit log as plugins see it."""
+"""`LogView`: the commit log as plugins see it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from reput.record.batch import DispatchBatch
     from reput.record.view import MessageView
 
-__all__ = ["LogReader"]
+__all__ = ["LogView"]
 
 
-class LogReader(Protocol):
+class LogView(Protocol):
     """The commit log as plugins see it: everything by physical offset, nothing to change.
 
     Thread-safe.

@@ -19,7 +19,7 @@ from reput.files.names import OWN_DIRECTORY
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk
-    from reput.log.reading.reader import CommitLogReader
+    from reput.log.reading.reader import LogReader
 
 __all__ = ["CloseRecord"]
 
@@ -78,7 +78,7 @@ class CloseRecord:
         return record if own_crc == record.own_crc() else None
 
     @classmethod
-    def save(cls, root: str, log: CommitLogReader, record_offset: int, disk: Disk) -> None:
+    def save(cls, root: str, log: LogReader, record_offset: int, disk: Disk) -> None:
         """Write it for a log that is flushed and takes no more puts."""
         message = log.read_message(record_offset) if record_offset >= 0 else None
         record = cls(

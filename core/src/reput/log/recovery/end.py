@@ -19,26 +19,26 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.log.reading.holes import LogHole
+from reput.log.reading.holes import DamagedRange
 from reput.log.recovery.torn import torn_rows
-from reput.record.batch import Finding, FindingReason
+from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import End
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from reput.record.view import message_at
 
 if TYPE_CHECKING:
     from reput.log.progress import Progress
-    from reput.log.reading.reader import CommitLogReader
+    from reput.log.reading.reader import LogReader
     from reput.log.recovery.checkpoint import Checkpoint
     from reput.log.recovery.closed import CloseRecord
     from reput.record.batch import DispatchBatch
     from reput.record.decode import DecodeResult
 
-__all__ = ["Recovery", "find_end"]
+__all__ = ["RecoveryReport", "find_end"]
 
 
 @attrs.frozen
-class Recovery:
+class RecoveryReport:
     """What opening found at the end of the log."""
 
     start_offset: int
@@ -49,28 +49,28 @@ class Recovery:
     """Records read on the way, every checksum verified."""
     last_store_timestamp: int
     """Store time of the last of them, ms; 0 when there was none."""
-    finding: Finding | None
+    finding: Corruption | None
     """What stands at the end, when it is neither unwritten space nor the files' end."""
     last_record_offset: int = -1
     """Where the last record begins; -1 in an empty log."""
     truncated_size: int = 0
     """Bytes of files behind the end that were cut, unwritten space included."""
-    holes: tuple[LogHole, ...] = ()
+    holes: tuple[DamagedRange, ...] = ()
     """Damage on the way that sound records follow, ascending."""
 
 
 def find_end(
-    log: CommitLogReader,
+    log: LogReader,
     checkpoint: Checkpoint,
     closed: CloseRecord | None,
     *,
     clean: bool,
     progress: Callable[[int, int], None] | None = None,
     flushed: Sequence[Progress] = (),
-    keeps_behind: bool = True,
+    keeps_records_after_damage: bool = True,
     being_written: bool = False,
     was_cut_at: Callable[[int], bool] = lambda offset: False,
-) -> Recovery:
+) -> RecoveryReport:
     """Read from a place that is surely good to the first byte that is no part of the log.
 
     Args:
@@ -81,19 +81,20 @@ def find_end(
         progress: called with bytes done and bytes in all.
         flushed: places below which a writer of ours had flushed the log; those whose last record
             is not there any more are passed over.
-        keeps_behind: whether records behind damage belong to the log; False: as RocketMQ does it.
+        keeps_records_after_damage: whether sound records after a damaged range are kept. If
+            false, the log ends at the damage, as with RocketMQ.
         being_written: another process has the log open for writing. It writes a record's size
             last, so zeros in front of records are no damage then.
         was_cut_at: whether an opening that was interrupted was cutting the log at that offset.
     """
     if not log.files.bases:
-        return Recovery(0, 0, 0, 0, None)
+        return RecoveryReport(0, 0, 0, 0, None)
     if clean and closed is not None and _is_as_closed(log, closed):
         end, record = closed.end_offset, closed.record_offset
-        return Recovery(end, end, 0, closed.last_store_timestamp, None, record)
+        return RecoveryReport(end, end, 0, closed.last_store_timestamp, None, record)
     known = None if clean else _last_flushed(log, flushed)
-    search = _Search(log, keeps_behind, being_written, was_cut_at, progress)
-    search.checks_properties = keeps_behind and not clean and not being_written
+    search = _Search(log, keeps_records_after_damage, being_written, was_cut_at, progress)
+    search.checks_properties = keeps_records_after_damage and not clean and not being_written
     if known is not None:
         search.begin(known.physical_offset, known.record_offset)
     else:
@@ -104,7 +105,7 @@ def find_end(
     if clean and closed is not None:
         return _without_changed_record(found, closed, search.record_before)
     is_new = known is None or found.last_record_offset > known.record_offset
-    is_torn = not clean and end_kind == End.EMPTY and keeps_behind and is_new
+    is_torn = not clean and end_kind == End.EMPTY and keeps_records_after_damage and is_new
     return _without_torn_record(log, found, search.record_before) if is_torn else found
 
 
@@ -117,8 +118,8 @@ is written behind all its bytes."""
 class _Search:
     """One reading of the log from a good place to its end."""
 
-    log: CommitLogReader
-    keeps_behind: bool
+    log: LogReader
+    keeps_records_after_damage: bool
     being_written: bool
     was_cut_at: Callable[[int], bool]
     progress: Callable[[int, int], None] | None
@@ -130,8 +131,8 @@ class _Search:
     timestamp: int = 0
     last_record: int = -1
     record_before: int = -1
-    finding: Finding | None = None
-    holes: list[LogHole] = attrs.field(factory=list)
+    finding: Corruption | None = None
+    holes: list[DamagedRange] = attrs.field(factory=list)
 
     def begin(self, start: int, last_record: int = -1) -> None:
         """Read from ``start``, behind the record ``last_record`` where there is one."""
@@ -184,10 +185,12 @@ class _Search:
             self.record_before, self.last_record = self.last_record, offset
         return batch.base_offset + int(batch.start[-1] + batch.size[-1])
 
-    def _torn(self, batch: DispatchBatch, row: int) -> LogHole:
+    def _torn(self, batch: DispatchBatch, row: int) -> DamagedRange:
         start = batch.base_offset + int(batch.start[row])
-        finding = Finding(start, FindingReason.TORN, "a sector of its properties reads as zeros")
-        return LogHole(
+        finding = Corruption(
+            start, CorruptionKind.TORN, "a sector of its properties reads as zeros"
+        )
+        return DamagedRange(
             start,
             start + int(batch.size[row]),
             finding,
@@ -195,9 +198,9 @@ class _Search:
             *self.log.hole_finder().facts(start),
         )
 
-    def _holes_at(self, offset: int, result: DecodeResult) -> list[LogHole]:
+    def _holes_at(self, offset: int, result: DecodeResult) -> list[DamagedRange]:
         finding = result.batch.finding
-        if not self.keeps_behind or self.was_cut_at(offset):
+        if not self.keeps_records_after_damage or self.was_cut_at(offset):
             return []
         if self.being_written and not self.log.size_at(offset):
             return []
@@ -213,9 +216,9 @@ class _Search:
             self.end, self.finding, end_kind = hole.start_offset, hole.finding, End.BAD
         return end_kind
 
-    def found(self) -> Recovery:
+    def found(self) -> RecoveryReport:
         """All of it."""
-        return Recovery(
+        return RecoveryReport(
             self.start,
             self.end,
             self.count,
@@ -226,7 +229,7 @@ class _Search:
         )
 
 
-def _last_flushed(log: CommitLogReader, flushed: Sequence[Progress]) -> Progress | None:
+def _last_flushed(log: LogReader, flushed: Sequence[Progress]) -> Progress | None:
     """The furthest of ``flushed`` whose last record is still the one that was flushed."""
     for place in sorted(flushed, key=lambda each: each.physical_offset, reverse=True):
         record, end = place.record_offset, place.physical_offset
@@ -239,7 +242,7 @@ def _last_flushed(log: CommitLogReader, flushed: Sequence[Progress]) -> Progress
     return None
 
 
-def _without_torn_record(log: CommitLogReader, found: Recovery, before: int) -> Recovery:
+def _without_torn_record(log: LogReader, found: RecoveryReport, before: int) -> RecoveryReport:
     """``found`` without a last record whose properties end in bytes that were never written.
 
     The body's checksum does not cover properties. Writers end them with a separator, and pages that
@@ -250,11 +253,11 @@ def _without_torn_record(log: CommitLogReader, found: Recovery, before: int) -> 
     message = message_at(data, record)
     if message is None or not message.properties_text.endswith(b"\0"):
         return found
-    finding = Finding(record, FindingReason.TORN, "its properties end in zeros")
+    finding = Corruption(record, CorruptionKind.TORN, "its properties end in zeros")
     return attrs.evolve(found, end_offset=record, finding=finding, last_record_offset=before)
 
 
-def _is_as_closed(log: CommitLogReader, closed: CloseRecord) -> bool:
+def _is_as_closed(log: LogReader, closed: CloseRecord) -> bool:
     """Whether the log ends in the record that was written last, and nothing follows it."""
     end, record = closed.end_offset, closed.record_offset
     base = log.files.base_of(record)
@@ -279,7 +282,9 @@ def _is_as_closed(log: CommitLogReader, closed: CloseRecord) -> bool:
     )
 
 
-def _without_changed_record(found: Recovery, closed: CloseRecord, before: int) -> Recovery:
+def _without_changed_record(
+    found: RecoveryReport, closed: CloseRecord, before: int
+) -> RecoveryReport:
     """``found`` without its last record, when that is the one that was written last, but changed.
 
     A log that ends elsewhere is another one, put back from a copy perhaps, and stands as it was
@@ -289,13 +294,13 @@ def _without_changed_record(found: Recovery, closed: CloseRecord, before: int) -
     if not same_place or found.end_offset != closed.end_offset:
         return found
     detail = "its bytes are not those that were written"
-    finding = Finding(closed.record_offset, FindingReason.RECORD_CRC, detail)
+    finding = Corruption(closed.record_offset, CorruptionKind.RECORD_CRC, detail)
     return attrs.evolve(
         found, end_offset=closed.record_offset, finding=finding, last_record_offset=before
     )
 
 
-def _start_file(log: CommitLogReader, bases: tuple[int, ...], until: int | None) -> int:
+def _start_file(log: LogReader, bases: tuple[int, ...], until: int | None) -> int:
     """Base of the last file that begins with a record (stored no later than ``until``)."""
     for base in reversed(bases):
         head = log.files.read(base, SIZE_AND_MAGIC.size)

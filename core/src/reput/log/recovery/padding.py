@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reput.files.disk import Disk
     from reput.files.mapped import MappedFileQueue
     from reput.log.losses import Loss
-    from reput.log.reading.holes import LogHole
+    from reput.log.reading.holes import DamagedRange
 
 __all__ = ["fill", "fillers"]
 
@@ -27,7 +27,7 @@ _FILLER_MAX: Final = 4 << 20
 
 
 def fillers(
-    hole: LogHole, file_end: int, facts: bytes, store_host: bytes, *, record_crc: bool
+    hole: DamagedRange, file_end: int, facts: bytes, store_host: bytes, *, record_crc: bool
 ) -> Iterator[tuple[int, bytes]]:
     """Physical offset and bytes of everything to be written, in ascending order."""
     position, end = hole.start_offset, hole.end_offset
@@ -51,7 +51,7 @@ def fillers(
 def fill(
     files: MappedFileQueue,
     disk: Disk,
-    hole: LogHole,
+    hole: DamagedRange,
     loss: Loss,
     store_host: bytes,
     *,

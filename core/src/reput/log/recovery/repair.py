@@ -24,14 +24,14 @@ from reput.files.mapped import unused_path
 from reput.files.names import OWN_DIRECTORY, file_name
 from reput.log.losses import CUT, FILLED, Loss
 from reput.log.recovery.padding import fill
-from reput.record.batch import Finding, FindingReason
+from reput.record.batch import Corruption, CorruptionKind
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk
     from reput.log.losses import LossLedger
-    from reput.log.reading.holes import LogHole
-    from reput.log.recovery.end import Recovery
+    from reput.log.reading.holes import DamagedRange
+    from reput.log.recovery.end import RecoveryReport
     from reput.log.writing.commitlog import CommitLog
 
 logger = logging.getLogger(__name__)
@@ -43,15 +43,15 @@ _COPY_SIZE: Final = 1 << 20
 
 def mend(
     log: CommitLog,
-    recovery: Recovery,
+    recovery: RecoveryReport,
     ledger: LossLedger,
     root: str,
     disk: Disk,
     *,
     keeps: bool,
     clean: bool,
-) -> Recovery:
-    """Make the log end where ``recovery`` says, without holes; `Recovery` with what was cut.
+) -> RecoveryReport:
+    """Make the log end where ``recovery`` says, without holes; `RecoveryReport` with what was cut.
 
     Args:
         log: of which nobody reads or writes anything now.
@@ -83,7 +83,7 @@ class _Mender:
     disk: Disk
     keeps: bool
 
-    def run(self, recovery: Recovery) -> Recovery:
+    def run(self, recovery: RecoveryReport) -> RecoveryReport:
         log, end = self.log, recovery.end_offset
         behind = log.files.capacity_end - end
         pending = list(self.ledger.pending)
@@ -111,7 +111,7 @@ class _Mender:
 
     # ------------------------------------------------------------------ what is lost
 
-    def _filled(self, hole: LogHole) -> Loss:
+    def _filled(self, hole: DamagedRange) -> Loss:
         loss = Loss(
             hole.start_offset,
             hole.end_offset,
@@ -124,7 +124,7 @@ class _Mender:
         )
         return self._with_copy(loss, hole.end_offset)
 
-    def _tail(self, recovery: Recovery) -> list[Loss]:
+    def _tail(self, recovery: RecoveryReport) -> list[Loss]:
         """What stands behind the end in its own file, unless that is unwritten space or a blank."""
         log, start = self.log, recovery.end_offset
         base = log.files.base_of(start)
@@ -136,7 +136,7 @@ class _Mender:
         if finding is None and (used == start or self._is_blank(start, file_end)):
             return []
         if finding is None or not log.size_at(start):
-            finding = Finding(start, FindingReason.TORN, "its size was not written")
+            finding = Corruption(start, CorruptionKind.TORN, "its size was not written")
         topic, queue_id, queue_offset = log.hole_finder().facts(start)
         end = min(max(used, start + self._stated_size(start)), file_end)
         loss = Loss(

@@ -31,7 +31,7 @@ from reput.errors import (
 )
 from reput.files.mapped import MappedFile
 from reput.files.prefault import PREFAULT_STEP, Prefaulter
-from reput.log.reading.reader import CommitLogReader
+from reput.log.reading.reader import LogReader
 from reput.log.writing.receipts import BatchReceipt, Receipt
 from reput.record.encoding.lightqueues import InQueues, in_queues
 from reput.record.encoding.one import Encoder, Prepared, unpackable
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from reput.files.disk import Disk
     from reput.files.pool import FilePool
     from reput.log.config import CommitLogConfig
-    from reput.log.writing.flusher import LogFlusher
+    from reput.log.writing.flusher import GroupCommit
     from reput.record.encoding.many import PreparedMany
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ _join = b"".join
 _pack_size = struct.Struct(">i").pack_into
 
 
-class CommitLog(CommitLogReader):
+class CommitLog(LogReader):
     """The log of one store, open for reading and, once `start_writing` was called, for writing."""
 
     def __init__(
@@ -79,7 +79,7 @@ class CommitLog(CommitLogReader):
         self.config = config
         self.encoder = encoder
         self.store_host = encoder.store_host
-        self.flusher: LogFlusher
+        self.flusher: GroupCommit
         """Set by the store before anything is appended."""
         self.queue_offsets: dict[tuple[str, int], int] = {}
         """Next queue offset of every (topic, queue id)."""

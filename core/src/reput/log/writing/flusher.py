@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["LogFlusher"]
+__all__ = ["GroupCommit"]
 
 
 _LONGEST_WAIT: Final = 1.0  # seconds; then a waiter looks for itself
@@ -54,7 +54,7 @@ class FlushedLog(Protocol):
         ...
 
 
-class LogFlusher:
+class GroupCommit:
     """Flushes one log. Thread-safe."""
 
     def __init__(self, log: FlushedLog, flushed_offset: int) -> None:

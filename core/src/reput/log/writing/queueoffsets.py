@@ -19,13 +19,13 @@ from reput.record.layout import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reput.log.reading.reader import CommitLogReader
+    from reput.log.reading.reader import LogReader
     from reput.record.batch import DispatchBatch
 
 __all__ = ["after_lost_ones", "count_queue_offsets"]
 
 
-def count_queue_offsets(log: CommitLogReader) -> dict[tuple[str, int], int]:
+def count_queue_offsets(log: LogReader) -> dict[tuple[str, int], int]:
     """Read the whole log; next queue offset by (topic, queue id)."""
     found: dict[tuple[str, int], int] = {}
     for batch in log.scan():
@@ -35,7 +35,7 @@ def count_queue_offsets(log: CommitLogReader) -> dict[tuple[str, int], int]:
 
 
 def after_lost_ones(
-    offsets: Mapping[tuple[str, int], int], log: CommitLogReader
+    offsets: Mapping[tuple[str, int], int], log: LogReader
 ) -> dict[tuple[str, int], int]:
     """``offsets``, where the last messages of a queue were lost, behind those.
 
