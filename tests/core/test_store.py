@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ import reput
 from reput.errors import (
     ConfigError,
     CreateMappedFileError,
+    ForkedStoreError,
     MessageIllegalError,
     MessageTooLargeError,
     NoReaderError,
@@ -522,14 +524,26 @@ def test_a_closed_store_says_so(tmp_path):
     store.close()
     store.close()
 
-    with pytest.raises(ServiceNotAvailableError, match="closed"):
+    with pytest.raises(StoreClosedError, match="closed"):
         store.put(reput.Message("T"))
+    with pytest.raises(StoreClosedError):
+        store.put_many([reput.Message("T")])
     with pytest.raises(StoreClosedError):
         store.get(receipt.msg_id)
     with pytest.raises(StoreClosedError):
         store.queues()
     assert store.closed
     assert "closed" in repr(store)
+
+
+@pytest.mark.parametrize("error", [StoreClosedError("/s"), ForkedStoreError("/s", 1, 2)])
+def test_who_waits_out_a_store_that_takes_no_puts_waits_out_a_closed_one(error):
+    again = pickle.loads(pickle.dumps(error))
+
+    assert isinstance(again, ServiceNotAvailableError)
+    assert again.status is reput.PutStatus.SERVICE_NOT_AVAILABLE
+    assert (again.path, str(again)) == ("/s", str(error))
+    assert again.args == error.args
 
 
 def test_without_a_plugin_that_reads_queues_the_error_says_what_to_install(tmp_path):

@@ -141,16 +141,6 @@ class StoreLockedError(ReputError):
 
 
 @attrs.define(eq=False, slots=False)
-class StoreClosedError(ReputError):
-    """A call on a store that was closed."""
-
-    path: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: the store is closed; open it again"
-
-
-@attrs.define(eq=False, slots=False)
 class UnsafePathError(ReputError, OSError):
     """A link, a pipe or a path that would lead out of the store; nothing was read or changed."""
 
@@ -179,21 +169,6 @@ class DiskShutError(ReputError, OSError):
 
     def __str__(self) -> str:
         return f"{self.path}: nothing is changed any more: {self.reason}"
-
-
-@attrs.define(eq=False, slots=False)
-class ForkedStoreError(StoreClosedError):
-    """A call, in a forked child, on a store that its parent opened."""
-
-    opener_pid: int
-    child_pid: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.path}: process {self.opener_pid} opened the store, and this is its forked "
-            f"child {self.child_pid}, which cannot use it; open it again here "
-            '(mode="r" while the other one writes), or start the child with "spawn"'
-        )
 
 
 @attrs.define(eq=False, slots=False)
@@ -298,6 +273,36 @@ class DiskFullError(ServiceNotAvailableError, OSError):
 @attrs.define(eq=False, slots=False)
 class ReadOnlyStoreError(ServiceNotAvailableError):
     """A put into a store that was opened with ``mode="r"``."""
+
+
+@attrs.define(eq=False, slots=False)
+class StoreClosedError(ServiceNotAvailableError):
+    """A call on a store that was closed, a put or any other."""
+
+    path: str
+    # Facts of a `PutError`, the same every time.
+    field: str = attrs.field(init=False, default="store")
+    value: object = attrs.field(init=False, default=None)
+    limit: object = attrs.field(init=False, default=None)
+    reason: str = attrs.field(init=False, default="it is closed; open it again")
+
+    def __str__(self) -> str:
+        return f"{self.path}: the store is closed; open it again"
+
+
+@attrs.define(eq=False, slots=False)
+class ForkedStoreError(StoreClosedError):
+    """A call, in a forked child, on a store that its parent opened."""
+
+    opener_pid: int
+    child_pid: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: process {self.opener_pid} opened the store, and this is its forked "
+            f"child {self.child_pid}, which cannot use it; open it again here "
+            '(mode="r" while the other one writes), or start the child with "spawn"'
+        )
 
 
 @attrs.define(eq=False, slots=False)

@@ -17,6 +17,7 @@ from reput.errors import (
     PluginError,
     PluginFlushError,
     ServiceNotAvailableError,
+    StoreClosedError,
 )
 from reput.log.recovery.closed import CloseRecord
 from reput.log.writing.receipts import BatchReceipt, Receipt
@@ -144,7 +145,8 @@ class Store(StoreFacts):
             MessageIllegalError: a field that cannot be stored (`MessageTooLargeError` for sizes).
             PropertiesSizeError: the encoded properties are over 32,767 bytes.
             CreateMappedFileError: no room for another file; nothing was stored.
-            ServiceNotAvailableError: the store is closed, read-only, or its disk failed.
+            ServiceNotAvailableError: the store is closed (`StoreClosedError`) or read-only
+                (`ReadOnlyStoreError`), or its disk failed.
             FlushDiskTimeoutError: stored, but not on disk within ``flush_timeout_ms``.
         """
         if self._put_hooks and (
@@ -469,7 +471,7 @@ class Store(StoreFacts):
         if is_forked(self):
             return  # asked by way of a method that was bound before: `atexit`, an `ExitStack`
         timeout = seconds_argument("timeout", timeout)
-        refusal = ServiceNotAvailableError("store", None, None, "it is closed; open it again")
+        refusal = StoreClosedError(self.root)
         seconds = self._rules.close_timeout_ms / 1_000 if timeout is None else timeout
         # In a signal handler that came in the middle of a put, the threads that are waited for
         # below may want the log.
