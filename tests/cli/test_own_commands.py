@@ -1,11 +1,15 @@
-"""Commands of distributions that are no plugins: entry points of the group ``reput.commands``."""
+"""Commands of other distributions: entry points of the group ``reput.commands``."""
 
 from __future__ import annotations
 
-from importlib import metadata
+import json
+import os
+import subprocess
+import sys
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from reput_cli.exitcodes import ExitCode
 
@@ -13,58 +17,162 @@ SOURCE = """
 import click
 
 
-@click.command(short_help="Weigh things.")
+@click.group(short_help="Weigh things.")
 def weigh():
+    pass
+
+
+@weigh.command()
+def apples():
     click.echo("weighed")
 
 
 no_command = 3
 """
+METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\nSummary: Scales for reput\n"
 
 
 @pytest.fixture
 def offer(tmp_path, monkeypatch):
-    """``offer("weigh", "weigh")``: as if a distribution offered that command."""
-    offered: list[metadata.EntryPoint] = []
+    """``offer("weigh Weigh things.", "weigh")``: as if a distribution offered that command."""
+    folder = tmp_path / "installed"
+    folder.mkdir()
     module = f"offered_{tmp_path.name}"
-    (tmp_path / f"{module}.py").write_text(SOURCE, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(
-        metadata, "entry_points", lambda group: offered if group == "reput.commands" else []
-    )
+    (folder / f"{module}.py").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    paths = [str(folder), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
 
-    def add(name: str, attribute: str) -> None:
-        offered.append(metadata.EntryPoint(name, f"{module}:{attribute}", "reput.commands"))
+    def add(name, attribute, distribution="scales", module=module):
+        about = folder / f"{distribution}-1.5.dist-info"
+        about.mkdir(exist_ok=True)
+        (about / "METADATA").write_text(METADATA.format(name=distribution), encoding="utf-8")
+        with open(about / "entry_points.txt", "a", encoding="utf-8") as file:
+            file.write(f"[reput.commands]\n{name} = {module}:{attribute}\n")
 
     return add
 
 
-def names(group):
-    return group.list_commands(click.Context(group))
+def listed(group):
+    """Names and lines of help, as ``reput --help`` shows them."""
+    context = click.Context(group)
+    return {
+        name: group.get_command(context, name).get_short_help_str(100)
+        for name in group.list_commands(context)
+    }
 
 
-def test_a_command_is_listed_behind_ours_and_runs(offer, group, run) -> None:
+def test_a_command_is_listed_with_its_line_after_ours_and_runs(offer, group, run):
+    offer("zz-weigh Weigh all things.", "weigh")
+
+    shown = listed(group())
+    outcome = run("zz-weigh", "apples")
+
+    assert list(shown)[:3] == ["demo", "info", "cat"]
+    assert list(shown)[-1] == "zz-weigh"
+    assert shown["zz-weigh"] == "Weigh all things."
+    assert (outcome.code, outcome.out) == (ExitCode.OK, "weighed\n")
+
+
+def test_without_a_line_the_summary_of_the_distribution_is_shown(offer, group):
     offer("weigh", "weigh")
 
-    outcome = run("weigh")
-
-    assert names(group())[-1] == "weigh"
-    assert (outcome.code, outcome.out) == (ExitCode.OK, "weighed\n")
+    assert listed(group())["weigh"] == "Scales for reput"
 
 
-@pytest.mark.parametrize("attribute", ["no_command", "not_there"])
-def test_one_that_cannot_be_loaded_costs_one_line(offer, run, attribute) -> None:
-    offer("broken", attribute)
-    offer(f"weigh-{attribute}", "weigh")
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (None, "TypeError"),
+        ("no_such_module_here", "ModuleNotFoundError"),
+        ("raises_when_imported", "SystemExit: not here"),
+    ],
+)
+def test_one_that_cannot_be_loaded_is_listed_and_its_call_says_what_to_do(
+    offer, group, run, tmp_path, capsys, module, reason
+):
+    (tmp_path / "installed" / "raises_when_imported.py").write_text('raise SystemExit("not here")')
+    offer("broken Is not well.", "no_command", **({"module": module} if module else {}))
+    offer("weigh", "weigh")
 
-    outcome = run(f"weigh-{attribute}")
+    shown = listed(group())
+    outcome = run("broken", "--help")
+    other = run("weigh", "apples")
 
-    assert (outcome.code, outcome.out) == (ExitCode.OK, "weighed\n")
+    assert shown["broken"] == "Is not well."
+    assert capsys.readouterr().err == ""
+    assert outcome.code == ExitCode.UNAVAILABLE
     assert outcome.err.count("\n") == 1
-    assert "command 'broken'" in outcome.err
+    assert "command 'broken' of scales 1.5" in outcome.err
+    assert reason in outcome.err
+    assert "update scales, or uninstall it" in outcome.err
+    assert (other.code, other.out, other.err) == (ExitCode.OK, "weighed\n", "")
 
 
-def test_a_name_that_is_ours_stays_ours(offer, run, tmp_path) -> None:
-    offer("info", "weigh")
+def test_debug_shows_why_one_cannot_be_loaded(offer, run):
+    offer("broken", "weigh", module="no_such_module_here")
 
+    outcome = run("--debug", "broken")
+
+    assert outcome.code == ExitCode.UNAVAILABLE
+    assert "Traceback" in outcome.err
+
+
+def test_a_name_that_is_ours_stays_ours(offer, group, run, tmp_path, capsys):
+    offer("info Something else.", "weigh")
+
+    shown = listed(group())
+
+    assert shown["info"] == "Show what a store holds and how it is."
+    assert "scales 1.5 adds the command 'info', a name that is taken" in capsys.readouterr().err
     assert run("info", tmp_path / "nothing").code == ExitCode.NOT_FOUND
+
+
+def test_of_two_with_one_name_the_first_counts(offer, group, capsys):
+    offer("weigh One way.", "weigh")
+    offer("weigh The other way.", "no_command", distribution="balance")
+
+    shown = listed(group())
+
+    assert shown["weigh"] == "One way."
+    assert "balance 1.5 adds the command 'weigh', a name that is taken" in capsys.readouterr().err
+
+
+def test_names_of_commands_and_of_their_commands_are_completed(offer, group):
+    offer("weigh Weigh all things.", "weigh")
+    complete = ShellComplete(group(), {}, "reput", "_REPUT_COMPLETE")
+
+    names = [(item.value, item.help) for item in complete.get_completions([], "we")]
+    below = [item.value for item in complete.get_completions(["weigh"], "")]
+
+    assert names == [("weigh", "Weigh all things.")]
+    assert below == ["apples"]
+
+
+IN_A_FRESH_INTERPRETER = """
+import json, sys
+from reput_cli import main
+try:
+    main()
+finally:
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+def test_help_imports_nothing_of_what_it_lists(offer, tmp_path):
+    offer("weigh", "weigh")
+    module = f"offered_{tmp_path.name}"
+
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_FRESH_INTERPRETER, "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    imported = json.loads(done.stderr)
+    assert done.returncode == 0
+    assert "\n  weigh  " in done.stdout
+    assert "reput_cli.root" in imported
+    assert {module, "numpy", "rich", "pluggy", "reput_cli.info"}.isdisjoint(imported)

@@ -50,7 +50,6 @@ def test_the_life_of_a_plugin_is_this():
         "reput_hold",
         "reput_report",
         "reput_methods",
-        "reput_commands",
         "reput_close",
     ]
 

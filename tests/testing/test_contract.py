@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import json
 import os
@@ -448,15 +447,11 @@ class ReportsObjects(LedgerPlugin):
 
 
 @attrs.define(eq=False)
-class AsksForTooMuch(LedgerPlugin):
+class HasAFormerHook(LedgerPlugin):
     @reput.hookimpl
     def reput_commands(self, group: Any) -> None:
         group.command("ledger")(lambda: self.context.root)
 
-
-NEEDS_CLICK = pytest.mark.skipif(
-    importlib.util.find_spec("click") is None, reason="commands are click's"
-)
 
 # What each kind of mistake shows up in.
 COMES_AGAIN = {"test_messages_that_come_again_change_nothing"}
@@ -507,7 +502,10 @@ OPTIONS = {
     "test_every_option_has_a_docstring",
 }
 REPORT = {"test_its_report_can_be_written_as_json"}
-COMMANDS = {"test_its_commands_need_no_store"}
+FORMER = {
+    "test_every_hook_is_marked_and_known",
+    "test_marked_methods_have_the_names_of_hooks",
+}
 TRIED_AGAIN = {"test_a_failed_dispatch_can_be_tried_again"}
 LOST_FLUSH = {"test_a_plugin_that_lost_its_last_flush_is_cut_and_goes_on"}
 OPENED_AGAIN = {"test_a_plugin_may_be_opened_once_more", *LOST_FLUSH}
@@ -570,7 +568,7 @@ def failures_of(
         (ComparesByValue, IDENTITY, set()),
         (IsLooselyConfigured, OPTIONS, set()),
         (ReportsObjects, REPORT, set()),
-        pytest.param(AsksForTooMuch, COMMANDS, set(), marks=NEEDS_CLICK),
+        (HasAFormerHook, FORMER, None),
     ],
 )
 def test_a_bad_plugin_fails_what_it_does_wrong_and_nothing_else(
@@ -605,6 +603,43 @@ def test_a_contract_names_the_plugin_that_is_not_installed():
 
     with pytest.raises(pytest.fail.Exception, match="no plugin named 'nowhere' is installed"):
         contract.test_it_is_a_plugin_found_under_its_name()
+
+
+@pytest.mark.parametrize(
+    ("line", "value", "wrong"),
+    [
+        ("weigh Weigh things.", "weigh", None),
+        ("weigh", "weigh", None),
+        ("weigh Sell things.", "weigh", "says: Sell things"),
+        ("silent Weigh things.", "silent", "does not say what it does"),
+        ("none Weigh things.", "none", "is no click.Command"),
+    ],
+)
+def test_the_contract_looks_at_the_commands_beside_the_plugin(
+    tmp_path, monkeypatch, line, value, wrong
+):
+    pytest.importorskip("click")
+    module = f"commands_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text(
+        "import click\n\n"
+        '@click.command()\ndef weigh():\n    "Weigh things."\n\n'
+        "@click.command()\ndef silent():\n    pass\n\n"
+        "none = None\n"
+    )
+    about = tmp_path / "scales-1.5.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: scales\nVersion: 1.5\n")
+    (about / "entry_points.txt").write_text(
+        f"[reput.plugins]\nscales = {module}:Plugin\n[reput.commands]\n{line} = {module}:{value}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    contract = type("Contract", (PluginContract,), {"plugin_name": "scales"})()
+
+    if wrong is None:
+        contract.test_its_commands_say_what_they_do()
+    else:
+        with pytest.raises(AssertionError, match=wrong):
+            contract.test_its_commands_say_what_they_do()
 
 
 def test_the_state_that_is_compared_is_a_copy(tmp_path):

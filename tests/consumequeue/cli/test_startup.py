@@ -4,14 +4,8 @@ import json
 import subprocess
 import sys
 
-# Other plugins may be installed, too; what they import is theirs to answer for.
 CODE = """
 import sys, json
-import importlib.metadata
-every = importlib.metadata.entry_points
-importlib.metadata.entry_points = lambda **chosen: [
-    found for found in every(**chosen) if found.name == "consumequeue"
-]
 sys.argv = ["reput", "--help"]
 from reput_cli import main
 try:
@@ -22,7 +16,7 @@ finally:
 """
 
 
-def test_help_loads_no_plugin_that_has_no_commands() -> None:
+def test_help_loads_no_plugin() -> None:
     done = subprocess.run(
         [sys.executable, "-c", CODE], capture_output=True, text=True, check=False, timeout=60
     )

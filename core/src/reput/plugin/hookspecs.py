@@ -39,6 +39,11 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 """Marks a method of a plugin as the implementation of the hook of that name."""
 
+FORMER_HOOKS = {
+    "reput_commands": "name the plugin's commands as entry points of the group reput.commands",
+}
+"""Hooks that are not called any more, and what a plugin does instead."""
+
 
 # --------------------------------------------------------------------------- opening
 
@@ -300,18 +305,6 @@ def reput_methods() -> Mapping[str, Callable[..., Any]]:  # type: ignore[empty-b
 
     Called behind `reput_recover`, in read-only stores too, and again when plugins come or go. A
     name that the store has already, or another plugin offers, is refused.
-    """
-
-
-@hookspec
-def reput_commands(group: Any) -> None:
-    """Add commands to the command line.
-
-    Called on an object of the plugin's class made with default configuration, with no store open,
-    when commands are listed or a name is none of the core's. Import what they need inside of them.
-
-    Args:
-        group: the group of commands that ``reput`` is.
     """
 
 

@@ -8,6 +8,7 @@ objects of its own.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any, Self
@@ -326,6 +327,10 @@ def _check_hooks(name: str, plugin: Plugin) -> None:
     for attribute in dir(type(plugin)):
         method = getattr(type(plugin), attribute)
         if not attribute.startswith(_PREFIX) or not callable(method):
+            continue
+        if attribute in hookspecs.FORMER_HOOKS:
+            reason = f"{attribute} is not called any more: {hookspecs.FORMER_HOOKS[attribute]}"
+            warnings.warn(f"plugin {name!r}: {reason}", DeprecationWarning, stacklevel=2)
             continue
         if attribute not in known:
             raise PluginError(name, f"{attribute} is no hook; known: {', '.join(sorted(known))}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 from attrs.validators import in_
@@ -103,20 +103,6 @@ class AuditPlugin(reput.Plugin):
             "body_size": sum(size for _, size in tallies),
         }
 
-    @reput.hookimpl
-    def reput_commands(self, group: Any) -> None:
-        """Add ``reput audit``."""
-        import click
-
-        @click.command("audit")
-        @click.argument("path", type=click.Path(file_okay=False))
-        @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-        def audit(path: str, as_json: bool) -> None:
-            """Show how many messages were stored per topic and day (or hour)."""
-            _print_counts(read_counts(path), as_json)
-
-        group.add_command(audit)
-
     def totals(self) -> dict[tuple[str, int], Tally]:
         """``(messages, bytes)`` by ``(topic, beginning of the period in ms)``; sorted."""
         if not self._context.writable:
@@ -138,23 +124,3 @@ def read_counts(path: str | os.PathLike[str]) -> dict[tuple[str, int], Tally]:
     if not disk.exists(file):
         raise StoreNotFoundError(os.fspath(path), "no counts; open the store with the plugin audit")
     return decode_counts(disk.read_file(file), file).totals()
-
-
-def _print_counts(totals: dict[tuple[str, int], Tally], as_json: bool) -> None:
-    from reput_cli.output import Column, print_json, print_table
-    from reput_cli.times import format_timestamp
-
-    if as_json:
-        names = ("topic", "start_timestamp", "message_count", "body_size")
-        rows = [(*key, *tally) for key, tally in totals.items()]
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
-        return
-    columns = [Column("topic"), Column("from"), Column("messages", right=True)]
-    columns.append(Column("bytes of bodies", right=True))
-    print_table(
-        columns,
-        [
-            (topic, format_timestamp(start), f"{count:,}", f"{size:,}")
-            for (topic, start), (count, size) in totals.items()
-        ],
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from functools import partial
 from typing import Any
 
 import click
@@ -12,50 +13,43 @@ import click
 import reput as package
 from reput_cli.exitcodes import ExitCode
 from reput_cli.failures import failure_of
+from reput_cli.lazycommand import LazyCommand
 from reput_cli.options import with_debug
-from reput_cli.plugincommands import PluginCommands
+from reput_cli.plugincommands import plugin_commands
 
 __all__ = ["ReputGroup", "reput"]
 
-# In the order in which a newcomer needs them.
-_COMMANDS = (
-    "demo",
-    "info",
-    "cat",
-    "get",
-    "grep",
-    "put",
-    "plugins",
-    "backfill",
-    "rebuild",
-    "suspend",
-    "resume",
-    "dead-letters",
-    "losses",
-    "clean",
-)
+# In the order in which a newcomer needs them, with what the list of commands says of each.
+_COMMANDS = {
+    "demo": "See a RocketMQ store opened, filled, dispatched and read back.",
+    "info": "Show what a store holds and how it is.",
+    "cat": "Print the messages of a topic.",
+    "get": "Show one message.",
+    "grep": "Find messages by key, tag, property and time.",
+    "put": "Store lines as messages.",
+    "plugins": "List plugins, installed or of a store.",
+    "backfill": "Bring a plugin forward to the end of the log.",
+    "rebuild": "Build the files of plugins anew, on all cores.",
+    "suspend": "Give a plugin no messages for now.",
+    "resume": "Let a suspended plugin go on.",
+    "dead-letters": "List messages that a plugin skipped.",
+    "losses": "List what the log has lost.",
+    "clean": "Remove the oldest log files.",
+}
 
 
 class ReputGroup(click.Group):
-    """A group whose commands are modules, imported when they are named, and those of plugins."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._plugin_commands = PluginCommands()
+    """A group whose commands, ours and those of other distributions, are imported when called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Ours in a newcomer's order, then those of plugins by name."""
-        added = self._plugin_commands.all()
-        return [*_COMMANDS, *(name for name in sorted(added) if name not in _COMMANDS)]
+        """Ours in a newcomer's order, then those of other distributions by name."""
+        return [*_COMMANDS, *_added(ctx)]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name; ours before those of plugins."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> LazyCommand | None:
+        """The command of that name, not imported; ours before those of other distributions."""
         if cmd_name not in _COMMANDS:
-            return self._plugin_commands.find(cmd_name)
-        module = importlib.import_module(f"reput_cli.{cmd_name.replace('-', '')}")
-        command = getattr(module, cmd_name.replace("-", "_"))
-        assert isinstance(command, click.Command)
-        return command
+            return _added(ctx).get(cmd_name)
+        return LazyCommand(cmd_name, _COMMANDS[cmd_name], partial(_load, cmd_name))
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Read the command line; ``--help`` and ``--version`` print here already."""
@@ -73,7 +67,10 @@ class ReputGroup(click.Group):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except (click.ClickException, click.exceptions.Exit):
+        except click.exceptions.Exit:
+            raise
+        except click.ClickException as error:
+            _trace(ctx, error.__cause__)
             raise
         except (KeyboardInterrupt, click.Abort):
             raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
@@ -81,16 +78,36 @@ class ReputGroup(click.Group):
             _abandon_stdout()
             raise click.exceptions.Exit(ExitCode.OUTPUT_CLOSED) from None
         except Exception as error:
-            if (ctx.find_object(dict) or {}).get("debug"):
-                import traceback
-
-                traceback.print_exc()
+            _trace(ctx, error)
             try:
                 sys.stdout.flush()
             except OSError:
                 _abandon_stdout()
             raise failure_of(error) from error
         return result
+
+
+def _added(ctx: click.Context) -> dict[str, LazyCommand]:
+    """Commands of other distributions; looked for once in a run."""
+    if __name__ not in ctx.meta:
+        ctx.meta[__name__] = plugin_commands(taken=_COMMANDS)
+    added: dict[str, LazyCommand] = ctx.meta[__name__]
+    return added
+
+
+def _load(name: str) -> click.Command:
+    module = importlib.import_module(f"reput_cli.{name.replace('-', '')}")
+    command = getattr(module, name.replace("-", "_"))
+    assert isinstance(command, click.Command)
+    return command
+
+
+def _trace(ctx: click.Context, error: BaseException | None) -> None:
+    """Show where the error came from, where that was asked for."""
+    if error is not None and (ctx.find_object(dict) or {}).get("debug"):
+        import traceback
+
+        traceback.print_exception(error)
 
 
 def _abandon_stdout() -> None:

@@ -7,14 +7,14 @@ import inspect
 import json
 import pickle
 import textwrap
+from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
 
 from reput.errors import ConfigError
-from reput.plugin import Plugin, hookspecs
+from reput.plugin import Plugin, hookspecs, installed
 from reput_testing.rules import ContractRules
 
 __all__ = ["ShapeRules"]
@@ -41,7 +41,7 @@ class ShapeRules(ContractRules):
 
         for name in found:
             method = getattr(self.plugin_class, name)
-            assert name in known, f"{name} is no hook of reput"
+            assert name in known, hookspecs.FORMER_HOOKS.get(name, f"{name} is no hook of reput")
             assert hasattr(method, f"{hookspecs.PROJECT}_impl"), f"{name} lacks @reput.hookimpl"
             arguments = set(list(inspect.signature(method).parameters)[1:])
             assert arguments <= known[name], f"{name} has arguments that the hook does not have"
@@ -119,18 +119,28 @@ class ShapeRules(ContractRules):
                 assert report is None or isinstance(json.loads(json.dumps(dict(report))), dict)
                 driver.catch_up()
 
-    def test_its_commands_need_no_store(self) -> None:
-        """`reput_commands` runs at every start of the command line, on a plugin of defaults."""
+    def test_its_commands_say_what_they_do(self) -> None:
+        """Entry points of ``reput.commands`` beside the plugin's lead to commands with a help."""
         click = pytest.importorskip("click")
-        group: Any = click.Group("reput")
-        plugin: Any = self.plugin_class.from_section(self.name, {})
-        if not hasattr(plugin, "reput_commands"):
-            pytest.skip("the plugin has no commands")
+        offered = _commands_beside(self.plugin_name)
+        if not offered:
+            pytest.skip("the plugin's distribution has no commands")
 
-        plugin.reput_commands(group)
-
-        for name, command in group.commands.items():
+        for entry_point in offered:
+            name, _, line = entry_point.name.partition(" ")
+            command = entry_point.load()
+            assert isinstance(command, click.Command), f"{entry_point.value} is no click.Command"
             assert command.help, f"the command {name} does not say what it does"
+            said = command.get_short_help_str(limit=200).rstrip(".")
+            assert line.strip().rstrip(".") in ("", said), f"`reput --help` says: {line.strip()}"
+
+
+def _commands_beside(name: str | None) -> list[EntryPoint]:
+    """Commands of the distribution that offers the plugin ``name``."""
+    for found in installed():
+        if found.name == name and found.entry_point.dist is not None:
+            return list(found.entry_point.dist.entry_points.select(group="reput.commands"))
+    return []
 
 
 def _documented_names(source: str) -> set[str]:

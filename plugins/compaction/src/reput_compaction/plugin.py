@@ -347,13 +347,6 @@ class CompactionPlugin(reput.Plugin):
         }
 
     @reput.hookimpl
-    def reput_commands(self, group: Any) -> None:
-        """Add ``reput compact``."""
-        from reput_compaction._command import compact
-
-        group.add_command(compact)
-
-    @reput.hookimpl
     def reput_methods(self) -> Mapping[str, Callable[..., Any]]:
         """``store.compact``."""
         return {"compact": self.compact}

@@ -331,13 +331,6 @@ class SchedulePlugin(reput.Plugin):
         return facts
 
     @reput.hookimpl
-    def reput_commands(self, group: Any) -> None:
-        """Add ``reput schedule``."""
-        from reput_schedule.command import schedule
-
-        group.add_command(schedule)
-
-    @reput.hookimpl
     def reput_close(self) -> None:
         """Close the timer's files."""
         if self.timer is not None:

@@ -348,13 +348,6 @@ class TransactionPlugin(reput.Plugin):
                 "oldest_born_timestamp": min((r.born_timestamp for r in open_rows), default=None),
             }
 
-    @reput.hookimpl
-    def reput_commands(self, group: Any) -> None:
-        """Add ``reput transactions``."""
-        from reput_transaction._command import transactions
-
-        group.add_command(transactions)
-
 
 def _never() -> int:
     return 0
