@@ -6,9 +6,11 @@ import inspect
 import re
 from pathlib import Path
 
+import attrs
 import pytest
 
 from reput.plugin import hookspecs
+from reput.plugin.host import hooktable
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "hooks.md"
 HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("reput_")}
@@ -108,3 +110,18 @@ def test_the_one_marker_is_the_public_one():
         def reput_flush(self): ...
 
     assert hasattr(Plugin.reput_flush, f"{hookspecs.PROJECT}_impl")
+
+
+def test_the_host_knows_every_hook_as_an_attribute_of_its_name():
+    assert hooktable.hook_names() == tuple(name.removeprefix("reput_") for name in HOOKS)
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_the_host_calls_a_hook_with_the_arguments_that_it_has(name):
+    field = getattr(attrs.fields(hooktable.PluginHooks), name.removeprefix("reput_"))
+    form = getattr(hooktable, field.type.removesuffix(" | None"), None)
+
+    called = inspect.signature(form.__call__).parameters if isinstance(form, type) else ()
+    offered = inspect.signature(HOOKS[name]).parameters
+
+    assert [each for each in called if each != "self"] == [*offered]

@@ -19,7 +19,7 @@ from reput.errors import (
     PluginNotFoundError,
     PluginOrderError,
 )
-from reput.plugin.registry import PluginSet, dispatch_order, plugin_name
+from reput.plugin import PluginSet, dispatch_order, plugin_name
 
 SMALL = {"commitlog": {"file_size": 4096}, "dispatch": {"retry_pause_ms": 1}}
 

@@ -564,7 +564,7 @@ def failures_of(
         (HidesErrors, FAULTS, set()),
         (HasNoChecksum, GARBLED, set()),
         (RaisesAnything, DAMAGED, set()),
-        (ForgetsTheMark, MARKED, IN_A_STORE),
+        (ForgetsTheMark, MARKED, None),
         (ComparesByValue, IDENTITY, set()),
         (IsLooselyConfigured, OPTIONS, set()),
         (ReportsObjects, REPORT, set()),

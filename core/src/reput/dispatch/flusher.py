@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from reput.files.disk import Disk
     from reput.log.recovery.checkpoint import Checkpoint
     from reput.log.writing.commitlog import CommitLog
+    from reput.plugin.host.hooktable import PluginHooks
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class PluginFlusher:
         self._log = log
         self._loop = loop
         self._calls = calls
-        self._flush_hooks: Mapping[str, Callable[..., Any]] = {}
+        self._hooks: Mapping[str, PluginHooks] = {}
         self._progress_files = progress_files
         self.checkpoint = checkpoint
         self._checkpoint_path = checkpoint_path
@@ -109,23 +110,12 @@ class PluginFlusher:
         self._stop = Flag()
         self._threads: list[threading.Thread] = []
 
-    def use(
-        self,
-        flush_hooks: list[tuple[str, Callable[..., Any]]],
-        keepers: Collection[str],
-        workers: Collection[str] = (),
-    ) -> None:
-        """Flush these plugins from now on.
-
-        Args:
-            flush_hooks: by name.
-            keepers: those that keep queues.
-            workers: those that work by the clock, and so may have something to save though they
-                were given no message.
-        """
-        self._flush_hooks = dict(flush_hooks)
-        self._keepers = frozenset(keepers)
-        self._workers = frozenset(workers)
+    def use(self, hooks: Mapping[str, PluginHooks]) -> None:
+        """Flush these plugins from now on."""
+        self._hooks = dict(hooks)
+        self._keepers = frozenset(name for name, each in hooks.items() if each.queue_offsets)
+        # They may have something to save though they were given no message.
+        self._workers = frozenset(name for name, each in hooks.items() if each.work)
 
     @property
     def keeps_queues(self) -> bool:
@@ -285,7 +275,8 @@ class PluginFlusher:
                 # Those entered above, or by the flush that this one, of a signal handler, has
                 # interrupted. Not under the lock: without threads the plugin runs in here.
                 if call.asker == me and not (call.is_given or call.thread or call.is_done):
-                    self._calls.make(call, self._flush_hooks.get(name, _nothing))
+                    hooks = self._hooks.get(name)
+                    self._calls.make(call, (hooks and hooks.flush) or _nothing)
             for name, call in waiting.items():
                 if call.is_made_here:
                     missed[name] = f"this very thread is inside of {call.hook}"

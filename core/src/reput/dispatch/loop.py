@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from reput.dispatch.calls import Call
     from reput.dispatch.lane import Lane
     from reput.log.writing.commitlog import CommitLog
-    from reput.plugin.registry import PluginSet
+    from reput.plugin.host.pluginset import PluginSet
     from reput.record.batch import DispatchBatch
 
 logger = logging.getLogger(__name__)
@@ -106,10 +106,14 @@ class ReputLoop:
         """Call the hooks of these plugins from the next batch on."""
         with self.lock:
             self.enrichers = [
-                (self._by_name[name], hook) for name, hook in plugins.implementing("reput_enrich")
+                (self._by_name[name], hooks.enrich)
+                for name, hooks in plugins.hooks.items()
+                if hooks.enrich is not None
             ]
             self.arrivers = [
-                (self._by_name[name], hook) for name, hook in plugins.implementing("reput_arrive")
+                (self._by_name[name], hooks.arrive)
+                for name, hooks in plugins.hooks.items()
+                if hooks.arrive is not None
             ]
             order = {name: place for place, name in enumerate(plugins.plugins)}
             self._by_name = {

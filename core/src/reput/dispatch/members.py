@@ -22,7 +22,8 @@ from reput.dispatch.runner import HALTED, RETRYING, RUNNING, STALLED, SUSPENDED,
 from reput.errors import PluginError, PluginOrderError
 from reput.files.names import OWN_DIRECTORY
 from reput.log.progress import ProgressFile
-from reput.plugin.registry import CORE_SECTIONS, load_plugin
+from reput.plugin.host.discovery import load_plugin, plugin_name
+from reput.plugin.host.pluginset import CORE_SECTIONS
 
 if TYPE_CHECKING:
     from reput.dispatch.calls import PluginCalls
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from reput.dispatch.workers import Workers
     from reput.files.disk import Disk
     from reput.plugin.base import Plugin
-    from reput.plugin.registry import PluginSet
+    from reput.plugin.host.pluginset import PluginSet
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class Members:
                 raise PluginError(name, "the store uses it already")
             wider = self.plugins.with_plugin(name, plugin)
             file = None
-            if any(found == name for found, _ in wider.implementing("reput_dispatch")):
+            if wider.hooks[name].dispatch is not None:
                 file = ProgressFile(self._progress_path(name), self.disk)
             record = attrs.evolve(self.records.load(name), asked=False)
             position = file.believable(self.opener.log) if file is not None else None
@@ -232,7 +233,8 @@ class Members:
         with self._lock:  # nobody comes or goes meanwhile
             keepers = [
                 self.loop.dispatcher(name)
-                for name, _ in self.plugins.implementing("reput_queue_offsets")
+                for name, hooks in self.plugins.hooks.items()
+                if hooks.queue_offsets is not None
             ]
             return all(
                 each.position >= physical_offset
@@ -277,7 +279,7 @@ class Members:
             raise PluginError(each.name, "it has not returned from a call yet")
 
     def _close(self, plugins: PluginSet, name: str) -> None:
-        hook = dict(plugins.implementing("reput_close")).get(name)
+        hook = plugins.hooks[name].close
         if hook is None:
             return
         call = self.calls.start(name, "reput_close", hook)
@@ -289,12 +291,9 @@ class Members:
     def _use(self, plugins: PluginSet) -> None:
         self.plugins = plugins
         self.loop.use(plugins)
-        keepers = [name for name, _ in plugins.implementing("reput_queue_offsets")]
-        working = plugins.implementing("reput_work")
-        names = [name for name, _ in working]
-        self.plugin_flusher.use(plugins.implementing("reput_flush"), keepers, names)
+        self.plugin_flusher.use(plugins.hooks)
         self.after_change(plugins)
-        self.workers.use(working)
+        self.workers.use(plugins.hooks)
 
     def _save_manifest(self, plugins: PluginSet) -> None:
         sections = {
@@ -309,6 +308,4 @@ class Members:
 
 
 def _name_of(item: str | Plugin) -> str:
-    from reput.plugin.registry import plugin_name
-
     return item if isinstance(item, str) else plugin_name(item)

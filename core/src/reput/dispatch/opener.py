@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.queuefloors import QueueFloors
     from reput.plugin.access import StoreAccess
-    from reput.plugin.registry import PluginSet
+    from reput.plugin.host.hooktable import PluginHooks
+    from reput.plugin.host.pluginset import PluginSet
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class PluginOpener:
             progress = max(min(progress, record.cut_to), self.log.min_physical_offset)
             end = min(end, progress)
         call = self.calls.start(
-            name, "reput_open", lambda: _open(plugins, name, context, end, progress)
+            name, "reput_open", lambda: _open(plugins.hooks[name], context, end, progress)
         )
         if not call.wait(OPEN_SECONDS):
             return Opened(progress, f"opening it has not returned after {OPEN_SECONDS:g} s")
@@ -116,7 +117,7 @@ class PluginOpener:
         self, plugins: PluginSet, name: str, opened: Opened, record: PluginRecord
     ) -> PluginRunner:
         """The plugin as the reput loop drives it."""
-        dispatch = dict(plugins.implementing("reput_dispatch")).get(name)
+        dispatch = plugins.hooks[name].dispatch
         each = PluginRunner(
             name, opened.position, dispatch, frozenset(plugins.plugins[name].requires)
         )
@@ -161,11 +162,9 @@ class PluginOpener:
             self.log.ledger.note(loss)
 
 
-def _open(plugins: PluginSet, name: str, context: StoreContext, end: int, progress: int) -> object:
-    for hook_name, hook in plugins.implementing("reput_open"):
-        if hook_name == name:
-            hook(context=context)
-    for hook_name, hook in plugins.implementing("reput_recover"):
-        if hook_name == name:
-            return hook(max_physical_offset=end, progress=progress)
-    return None
+def _open(hooks: PluginHooks, context: StoreContext, end: int, progress: int) -> object:
+    if hooks.open is not None:
+        hooks.open(context=context)
+    if hooks.recover is None:
+        return None
+    return hooks.recover(max_physical_offset=end, progress=progress)

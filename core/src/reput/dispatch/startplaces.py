@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reput.log.progress import ProgressFile
     from reput.log.recovery.end import RecoveryReport
     from reput.log.writing.commitlog import CommitLog
-    from reput.plugin.registry import PluginSet
+    from reput.plugin.host.pluginset import PluginSet
 
 logger = logging.getLogger(__name__)
 
@@ -51,13 +51,14 @@ def known_progress(
 def checked_offsets(plugins: PluginSet) -> dict[tuple[str, int], int] | None:
     """What the first plugin that knows says of queue offsets; None where that is no answer."""
     try:
-        answer = plugins.first("reput_queue_offsets")
+        asked = (hook() for _, hook in plugins.having(lambda hooks: hooks.queue_offsets))
+        answer = next((answer for answer in asked if answer is not None), None)
     except Exception as error:
         logger.error("queue offsets not known, counted instead error=%r", error)
         return None
     if answer is None:
         return None
-    sound = isinstance(answer, Mapping) and all(
+    if not isinstance(answer, Mapping) or not all(
         isinstance(key, tuple)
         and len(key) == 2
         and isinstance(key[0], str)
@@ -65,8 +66,7 @@ def checked_offsets(plugins: PluginSet) -> dict[tuple[str, int], int] | None:
         and isinstance(value, int)
         and value >= 0
         for key, value in answer.items()
-    )
-    if not sound:
+    ):
         logger.error("queue offsets are nonsense, counted instead answer=%.200r", answer)
         return None
     return dict(answer)

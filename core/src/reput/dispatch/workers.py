@@ -14,8 +14,8 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from reput.dispatch.calls import Call
     from reput.dispatch.loop import ReputLoop
     from reput.dispatch.runner import PluginRunner
+    from reput.plugin.host.hooktable import PluginHooks, WorkHook
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class Worker:
     """One function that is called when it is due."""
 
     name: str
-    function: Callable[..., Any]
+    function: WorkHook
     """Takes ``now``, returns when to be called again, ms, or None."""
     dispatcher: PluginRunner | None
     """The plugin whose work it is; None for work of the store's own, which nothing suspends."""
@@ -80,13 +81,14 @@ class Workers:
 
     # ------------------------------------------------------------------ who there is
 
-    def use(self, hooks: list[tuple[str, Callable[..., Any]]]) -> None:
+    def use(self, hooks: Mapping[str, PluginHooks]) -> None:
         """Have these plugins work from now on, and no others."""
         known = {worker.name: worker for worker in self._plugin_workers()}
-        for name, function in hooks:
+        working = {name: each.work for name, each in hooks.items() if each.work is not None}
+        for name, function in working.items():
             if name not in known:
                 self._add(Worker(name, function, self._loop.dispatcher(name)))
-        for name in known.keys() - {name for name, _ in hooks}:
+        for name in known.keys() - working.keys():
             self._leave(self._workers.pop(name))
 
     def add(self, name: str, function: Callable[[int], int | None]) -> None:

@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from reput.plugin.filters import BitMaps as BitMaps
     from reput.plugin.filters import MessageFilter as MessageFilter
     from reput.plugin.hookspecs import hookimpl as hookimpl
+    from reput.plugin.host.discovery import InstalledPlugin as InstalledPlugin
+    from reput.plugin.host.discovery import default_plugins as default_plugins
+    from reput.plugin.host.discovery import installed as installed
+    from reput.plugin.host.discovery import plugin_name as plugin_name
+    from reput.plugin.host.hooktable import PluginHooks as PluginHooks
+    from reput.plugin.host.pluginset import PlanStep as PlanStep
+    from reput.plugin.host.pluginset import PluginSet as PluginSet
+    from reput.plugin.host.pluginset import dispatch_order as dispatch_order
     from reput.plugin.interest import PutInterest as PutInterest
-    from reput.plugin.registry import InstalledPlugin as InstalledPlugin
-    from reput.plugin.registry import PlanStep as PlanStep
-    from reput.plugin.registry import PluginSet as PluginSet
-    from reput.plugin.registry import default_plugins as default_plugins
-    from reput.plugin.registry import dispatch_order as dispatch_order
-    from reput.plugin.registry import installed as installed
-    from reput.plugin.registry import plugin_name as plugin_name
     from reput.plugin.sharding import NotSplittableError as NotSplittableError
     from reput.plugin.sharding import ShardBuilder as ShardBuilder
     from reput.plugin.sharding import ShardScan as ShardScan
@@ -43,14 +44,15 @@ _HOMES = {
     "Compared": "comparing",
     "Comparison": "comparing",
     "Difference": "comparing",
-    "InstalledPlugin": "registry",
+    "InstalledPlugin": "host.discovery",
     "MessageFilter": "filters",
     "MissingMessage": "answers",
     "NoConfig": "base",
     "NotSplittableError": "sharding",
-    "PlanStep": "registry",
+    "PlanStep": "host.pluginset",
     "Plugin": "base",
-    "PluginSet": "registry",
+    "PluginHooks": "host.hooktable",
+    "PluginSet": "host.pluginset",
     "PutInterest": "interest",
     "QueryResult": "answers",
     "QueueInfo": "answers",
@@ -60,11 +62,11 @@ _HOMES = {
     "StoreAccess": "access",
     "StoreContext": "context",
     "build_config": "base",
-    "default_plugins": "registry",
-    "dispatch_order": "registry",
+    "default_plugins": "host.discovery",
+    "dispatch_order": "host.pluginset",
     "hookimpl": "hookspecs",
-    "installed": "registry",
-    "plugin_name": "registry",
+    "installed": "host.discovery",
+    "plugin_name": "host.discovery",
 }
 
 __all__ = [*_HOMES]

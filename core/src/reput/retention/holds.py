@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from reput.dispatch.members import Members
     from reput.dispatch.runner import PluginRunner
     from reput.log.writing.commitlog import CommitLog
-    from reput.plugin.registry import PluginSet
+    from reput.plugin.host.hooktable import PluginHooks
+    from reput.plugin.host.pluginset import PluginSet
     from reput.retention.config import RetentionConfig
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["LiveHolds", "RecordedHolds"]
+
+_Hook = TypeVar("_Hook")
 
 _UNSEEN = "it has not seen the messages behind"
 _STOPPED = f"it does not run (reput resume), and {_UNSEEN}"
@@ -58,7 +61,7 @@ class LiveHolds:
         """Call `reput_hold` of the plugins that run; holds nobody up longer than a stall."""
         if config.held != WAIT:
             return
-        for each, hook in self._members("reput_hold"):
+        for each, hook in self._members(lambda hooks: hooks.hold):
             if not self._runs(each):
                 continue  # what it said last still holds
             # Before it is asked: what it is given from here on it may need, whatever it says.
@@ -90,7 +93,7 @@ class LiveHolds:
         found = []
         if flushed:
             found.append(Hold(self.log.flushed_offset, "", "what is not on disk yet"))
-        asked = dict(self.live.plugins.implementing("reput_hold"))
+        hooks = self.live.plugins.hooks
         for each in self.live.loop.dispatchers:
             runs = self._runs(each)
             if config.unseen == DROP and not runs and not self._is_inside(each):
@@ -99,7 +102,7 @@ class LiveHolds:
                 state = _UNSEEN if runs else _STOPPED
                 seen = self._seen(each) if flushed else each.position
                 found.append(Hold(seen, each.name, state))
-            if each.name in asked and config.held == WAIT:
+            if hooks[each.name].hold is not None and config.held == WAIT:
                 reason = _NEEDED if each.name in self._answers else _UNKNOWN
                 found.append(Hold(self._answers.get(each.name, 0), each.name, reason))
         return found
@@ -142,7 +145,7 @@ class LiveHolds:
         """Call `reput_trim` of plugins that do not know where the log begins; who was not told."""
         low = self.log.min_physical_offset
         not_notified = []
-        for each, hook in self._members("reput_trim"):
+        for each, hook in self._members(lambda hooks: hooks.trim):
             name = each.name
             if not self._runs(each):
                 self._told.pop(name, None)  # it is opened anew before it goes on
@@ -163,7 +166,9 @@ class LiveHolds:
                         not_notified.append(name)
         return not_notified
 
-    def _members(self, hook_name: str) -> list[tuple[PluginRunner, Callable[..., Any]]]:
+    def _members(
+        self, pick: Callable[[PluginHooks], _Hook | None]
+    ) -> list[tuple[PluginRunner, _Hook]]:
         """The plugins that implement a hook; any of them may be taken away while others are asked.
 
         The lock is not held for the calls: a plugin that hangs would keep all from coming and
@@ -172,7 +177,7 @@ class LiveHolds:
         with self.live.still():
             return [
                 (self.live.loop.dispatcher(name), hook)
-                for name, hook in self.live.plugins.implementing(hook_name)
+                for name, hook in self.live.plugins.having(pick)
             ]
 
     def _is_member(self, each: PluginRunner) -> bool:
@@ -227,15 +232,15 @@ class RecordedHolds:
     def holds(self, config: RetentionConfig) -> list[Hold]:
         """Who needs what, by what the last writer has recorded and plugins can tell from files."""
         found = []
-        asked = dict(self.plugins.implementing("reput_hold"))
         for name, each in self.dispatchers.items():
             runs = self._will_run(each)
             if config.unseen == DROP and not runs:
                 continue
             if each.dispatch is not None:
                 found.append(Hold(each.position, name, _UNSEEN if runs else _STOPPED))
-            if name in asked and config.held == WAIT:
-                found += _asked(name, each, asked[name])
+            hold = self.plugins.hooks[name].hold
+            if hold is not None and config.held == WAIT:
+                found += _asked(name, each, hold)
         return found
 
     def _will_run(self, each: PluginRunner) -> bool:

@@ -12,7 +12,8 @@ import attrs
 from reput.errors import ConfigError, CorruptFileError, PluginError
 from reput.log.config import CommitLogConfig
 from reput.plugin.base import Plugin
-from reput.plugin.registry import CORE_SECTIONS, default_plugins, plugin_name
+from reput.plugin.host.discovery import default_plugins, plugin_name
+from reput.plugin.host.pluginset import CORE_SECTIONS
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput.store.arguments import path_argument
 

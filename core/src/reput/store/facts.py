@@ -49,7 +49,7 @@ class StoreFacts(StoreReads):
             "plugins": {},
             "retention": self._cleaner.report(),
         }
-        reports = dict(self._usable("reput_report"))
+        reports = dict(self._usable(lambda hooks: hooks.report))
         for state in self.plugins():
             known = attrs.asdict(state)
             del known["name"], known["version"]

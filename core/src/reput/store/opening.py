@@ -53,7 +53,8 @@ from reput.log.writing.flusher import GroupCommit
 from reput.log.writing.queuefloors import QueueFloors
 from reput.log.writing.queueoffsets import after_lost_ones, count_queue_offsets
 from reput.plugin.base import Plugin, build_config
-from reput.plugin.registry import PluginSet, installed
+from reput.plugin.host.discovery import installed
+from reput.plugin.host.pluginset import PluginSet
 from reput.record.encoding.one import Encoder
 from reput.record.ids import pack_host
 from reput.record.plain import shown
@@ -332,12 +333,8 @@ class _Opening:
             plugin_flusher = PluginFlusher(
                 log, loop, self.calls, files, checkpoint, checkpoint_path, self.disk
             )
-            plugin_flusher.use(
-                plugins.implementing("reput_flush"),
-                [name for name, _ in plugins.implementing("reput_queue_offsets")],
-                [name for name, _ in plugins.implementing("reput_work")],
-            )
-            workers.use(plugins.implementing("reput_work"))
+            plugin_flusher.use(plugins.hooks)
+            workers.use(plugins.hooks)
             self._queue_offsets(log, loop, plugins, plugin_flusher, progress)
             log.start_writing(recovery.end_offset)
             live = Members(
@@ -474,7 +471,8 @@ class _Opening:
         directory = os.path.join(self.root, OWN_DIRECTORY, "progress")
         return {
             name: ProgressFile(os.path.join(directory, name), self.disk, self.problems.pass_over)
-            for name, _ in plugins.implementing("reput_dispatch")
+            for name, hooks in plugins.hooks.items()
+            if hooks.dispatch is not None
         }
 
     def _open_plugins(
@@ -529,7 +527,7 @@ class _Opening:
             if progress is not None:
                 progress(max(offset - first, 0), end - first)
 
-        knowing = {name for name, _ in plugins.implementing("reput_queue_offsets")}
+        knowing = {name for name, hooks in plugins.hooks.items() if hooks.queue_offsets}
         loop.wait(end, None, report, names=knowing)
         failed = sorted(name for name in knowing if loop.failure_of(name) is not None)
         offsets = None if failed else checked_offsets(plugins)
@@ -573,7 +571,7 @@ class _Opening:
         if self.loop is not None:
             self.loop.stop()
         if self.plugins is not None:
-            for name, hook in self.plugins.implementing("reput_close"):
+            for name, hook in self.plugins.having(lambda hooks: hooks.close):
                 if self.calls.running(name):
                     continue  # it hangs in being opened
                 call = self.calls.start(name, "reput_close", hook)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reput.dispatch.status import live_state, recorded_state
 from reput.errors import (
@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from reput.dispatch.runner import PluginRunner, PluginState
     from reput.log.writing.commitlog import CommitLog
     from reput.plugin.base import Plugin
-    from reput.plugin.registry import PlanStep, PluginSet
+    from reput.plugin.host.hooktable import PluginHooks
+    from reput.plugin.host.pluginset import PlanStep, PluginSet
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["StorePlugins"]
+
+_Hook = TypeVar("_Hook")
 
 _READER: Final = "reput-consumequeue"  # what to install where nothing can read; for an error text
 
@@ -64,11 +67,11 @@ class StorePlugins:
 
     def _use(self, plugins: PluginSet) -> None:
         self._plugins = plugins
-        self._put_hooks = self._usable("reput_put")
+        self._put_hooks = self._usable(lambda hooks: hooks.put)
         self._put_interests = {
             name: _interest_of(name, plugins.plugins.get(name)) for name, _ in self._put_hooks
         }
-        self._readers = self._usable("reput_read")
+        self._readers = self._usable(lambda hooks: hooks.read)
         self._methods, self._refused_methods = self._offered_methods()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -88,7 +91,7 @@ class StorePlugins:
 
     def _refuse_of_broken(self, method: str) -> None:
         """Raise where the method may be one of a plugin that could not be opened."""
-        for name, _ in self._plugins.implementing("reput_methods"):
+        for name, _ in self._plugins.having(lambda hooks: hooks.methods):
             each = self._dispatcher(name)
             if each is not None and each.is_broken:
                 text = f"it offers nothing, {method!r} included, for it could not be opened"
@@ -98,7 +101,7 @@ class StorePlugins:
         """What plugins add to the store, by name, and what was refused, with the reason."""
         found: dict[str, Callable[..., Any]] = {}
         refused: dict[str, str] = {}
-        for plugin, hook in self._usable("reput_methods"):
+        for plugin, hook in self._usable(lambda hooks: hooks.methods):
             try:
                 offered = dict(hook())
             except Exception as error:  # whatever a plugin raises
@@ -112,11 +115,11 @@ class StorePlugins:
                     found[name] = method
         return found, refused
 
-    def _usable(self, hook: str) -> list[tuple[str, Any]]:
-        """Implementations of ``hook`` of the plugins that could be opened."""
+    def _usable(self, hook: Callable[[PluginHooks], _Hook | None]) -> list[tuple[str, _Hook]]:
+        """Implementations of a hook of the plugins that could be opened; see `PluginSet.having`."""
         return [
             (name, function)
-            for name, function in self._plugins.implementing(hook)
+            for name, function in self._plugins.having(hook)
             if (each := self._dispatcher(name)) is not None and not each.is_broken
         ]
 
@@ -236,9 +239,11 @@ class StorePlugins:
             )
         return self._live
 
-    def _no_reader(self, hook: str, operation: str) -> ReputError:
+    def _no_reader(
+        self, hook: Callable[[PluginHooks], object | None], operation: str
+    ) -> ReputError:
         """Why nobody answers: no such plugin, or one that could not be opened."""
-        for name, _ in self._plugins.implementing(hook):
+        for name, _ in self._plugins.having(hook):
             each = self._dispatcher(name)
             if each is None:
                 continue

@@ -59,7 +59,7 @@ class StoreQueries(StorePlugins):
             raise ValueError(f"limit must be 1 or more, not {limit}")
         if compat and (oldest_first or after is not None):
             raise ValueError("compat goes with neither oldest_first nor after")
-        for name, find in self._usable("reput_query"):
+        for name, find in self._usable(lambda hooks: hooks.query):
             answer = find(
                 topic=topic,
                 key=key,
@@ -76,7 +76,7 @@ class StoreQueries(StorePlugins):
                 raise PluginError(
                     name, f"reput_query returned {answer!r}, a QueryResult is expected"
                 )
-        error = self._no_reader("reput_query", "query")
+        error = self._no_reader(lambda hooks: hooks.query, "query")
         if isinstance(error, NoReaderError):
             raise NoReaderError(error.operation, _FINDER)
         raise error

@@ -14,7 +14,7 @@ from reput.status import ReadStatus
 from reput.store.queries import StoreQueries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from reput.plugin.host.hooktable import ReadHook
 
 __all__ = ["StoreReads"]
 
@@ -89,7 +89,7 @@ class StoreReads(StoreQueries):
 
     def _read(
         self,
-        readers: list[tuple[str, Any]],
+        readers: list[tuple[str, ReadHook]],
         topic: str,
         queue_id: int,
         queue_offset: int,
@@ -108,8 +108,10 @@ class StoreReads(StoreQueries):
             )
             if answer is not None:
                 result = _checked(name, "reput_read", answer, ReadResult)
-                return result if chosen is None else _selected(result, chosen, read)
-        raise self._no_reader("reput_read", "read")
+                if chosen is None or "filter" in self._plugins.hooks[name].takes["read"]:
+                    return result
+                return _selected(result, chosen)
+        raise self._no_reader(lambda hooks: hooks.read, "read")
 
     def filter(
         self, expression: str, kind: str = "SQL92", *, topic: str | None = None
@@ -130,13 +132,13 @@ class StoreReads(StoreQueries):
         expression, kind = text_argument("expression", expression), text_argument("kind", kind)
         if topic is not None:
             topic = text_argument("topic", topic)
-        for name, compile_filter in self._usable("reput_filter"):
+        for name, compile_filter in self._usable(lambda hooks: hooks.filter):
             answer = compile_filter(expression=expression, kind=kind, topic=topic)
             if isinstance(answer, MessageFilter):
                 return answer
             if answer is not None:
                 raise PluginError(name, f"reput_filter returned {answer!r}, no filter")
-        error = self._no_reader("reput_filter", "filter")
+        error = self._no_reader(lambda hooks: hooks.filter, "filter")
         raise NoReaderError("filter", _COMPILER) if isinstance(error, NoReaderError) else error
 
     def offset_by_time(
@@ -164,11 +166,11 @@ class StoreReads(StoreQueries):
         topic = text_argument("topic", topic)
         queue_id = whole_number("queue_id", queue_id)
         timestamp = whole_number("timestamp", timestamp)
-        for name, find in self._usable("reput_offset_by_time"):
+        for name, find in self._usable(lambda hooks: hooks.offset_by_time):
             answer = find(topic=topic, queue_id=queue_id, timestamp=timestamp, boundary=boundary)
             if answer is not None:
                 return _checked(name, "reput_offset_by_time", answer, int)
-        raise self._no_reader("reput_offset_by_time", "offset_by_time")
+        raise self._no_reader(lambda hooks: hooks.offset_by_time, "offset_by_time")
 
     def queues(self) -> list[QueueInfo]:
         """Every queue there is, by topic and queue id.
@@ -181,11 +183,12 @@ class StoreReads(StoreQueries):
     def queues_for(self, plugin: str | None) -> list[QueueInfo]:
         """Queues for a plugin, which itself is not asked."""
         self._check_open()
-        hooks = [(name, hook) for name, hook in self._usable("reput_queues") if name != plugin]
-        if not hooks:
-            raise self._no_reader("reput_queues", "queues")
+        kept = self._usable(lambda hooks: hooks.queues)
+        kept = [(name, hook) for name, hook in kept if name != plugin]
+        if not kept:
+            raise self._no_reader(lambda hooks: hooks.queues, "queues")
         found: dict[tuple[str, int], QueueInfo] = {}
-        for name, hook in hooks:
+        for name, hook in kept:
             for each in hook() or ():
                 info = _checked(name, "reput_queues", each, QueueInfo)
                 key = info.topic, info.queue_id
@@ -207,10 +210,8 @@ def _joined(one: QueueInfo, other: QueueInfo) -> QueueInfo:
     )
 
 
-def _selected(result: ReadResult, chosen: MessageFilter, read: Callable[..., Any]) -> ReadResult:
-    """What the filter selects of an answer; all of it, when its reader knows filters."""
-    if "filter" in getattr(read, "accepted", ()):
-        return result
+def _selected(result: ReadResult, chosen: MessageFilter) -> ReadResult:
+    """What the filter selects of an answer, whose reader knows no filters."""
     pairs = zip(result.messages, result.queue_offsets, strict=True)
     kept = [(message, place) for message, place in pairs if chosen.matches(message)]
     status = result.status

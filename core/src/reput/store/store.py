@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from reput.log.losses import Loss
     from reput.log.recovery.end import RecoveryReport
     from reput.log.writing.commitlog import CommitLog
-    from reput.plugin.registry import PluginSet
+    from reput.plugin.host.pluginset import PluginSet
     from reput.record.batch import DispatchBatch
     from reput.record.view import MessageView
     from reput.retention.config import RetentionConfig
@@ -542,7 +542,7 @@ class Store(StoreFacts):
             ) from error
 
     def _close_plugins(self) -> None:
-        for name, hook in self._plugins.implementing("reput_close"):
+        for name, hook in self._plugins.having(lambda hooks: hooks.close):
             hanging = self._calls.running(name)
             if hanging:
                 logger.error("plugin hangs and is left plugin=%s hook=%s", name, hanging[0].hook)

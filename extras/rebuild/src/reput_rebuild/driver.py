@@ -206,7 +206,7 @@ class _Rebuild:
         """What decides on the bytes that were built, and nobody has said: RocketMQ's options."""
         return tuple(
             f"the options of {name} are the usual ones; the store does not say what they were"
-            for name, _ in self.plugins.implementing("reput_enrich")
+            for name, _ in self.plugins.having(lambda hooks: hooks.enrich)
             if name not in self.config
         )
 
@@ -219,11 +219,9 @@ class _Rebuild:
         """
         floors = QueueFloors(self.root, self.disk, writable=not self.check)
         found = PluginSet(plugins, sections)
-        open_, recover = (
-            dict(found.implementing(hook)) for hook in ("reput_open", "reput_recover")
-        )
-        close = dict(found.implementing("reput_close"))
-        for name, _ in found.implementing("reput_queue_offsets"):
+        for name, hooks in found.hooks.items():
+            if hooks.queue_offsets is None:
+                continue
             context = StoreContext(
                 plugin=name,
                 root=self.root,
@@ -236,15 +234,15 @@ class _Rebuild:
             )
             end = log.max_physical_offset
             try:
-                if name in open_ and name in recover:
-                    open_[name](context=context)
-                    recover[name](max_physical_offset=end, progress=end)
+                if hooks.open is not None and hooks.recover is not None:
+                    hooks.open(context=context)
+                    hooks.recover(max_physical_offset=end, progress=end)
             except CorruptFileError as error:
                 # Damage is why many a rebuild is asked for; and what was written down counts.
                 logger.warning("queue offsets of the old files not known error=%s", error)
             finally:
-                if name in close:
-                    close[name]()
+                if hooks.close is not None:
+                    hooks.close()
         return floors.known
 
     def _sweep(self) -> None:
@@ -408,8 +406,8 @@ def _targets(plugins: PluginSet, wanted: Sequence[str]) -> list[str]:
     Raises:
         PluginError: one of those named cannot be rebuilt; the text says why.
     """
-    deriving = {name for name, _ in plugins.implementing("reput_dispatch")}
-    acting = {name for name, _ in plugins.implementing("reput_work")}
+    deriving = {name for name, hooks in plugins.hooks.items() if hooks.dispatch}
+    acting = {name for name, hooks in plugins.hooks.items() if hooks.work}
     for name in wanted:
         if name not in plugins.plugins:
             known = ", ".join(plugins.plugins) or "none"

@@ -72,11 +72,11 @@ class Worker:
         self.log.ledger.load(writable=False)
         self.plugins = PluginSet(job.plugins, job.sections)
         self._opened: set[str] = set()
-        self._enrichers = self.plugins.implementing("reput_enrich")
+        self._enrichers = self.plugins.having(lambda hooks: hooks.enrich)
 
     def close(self) -> None:
         """Close what was opened."""
-        for name, close in self.plugins.implementing("reput_close"):
+        for name, close in self.plugins.having(lambda hooks: hooks.close):
             if name in self._opened:
                 close()
         self._pool.close()
@@ -85,7 +85,7 @@ class Worker:
 
     def builders(self, names: Iterable[str]) -> dict[str, ShardBuilder]:
         """Those of these plugins that can be built in parts."""
-        offered = dict(self.plugins.implementing("reput_shards"))
+        offered = dict(self.plugins.having(lambda hooks: hooks.shards))
         made = {
             name: offered[name](context=self._context(name, root=self.job.root, writable=False))
             for name in names
@@ -149,34 +149,24 @@ class Worker:
             CorruptFileError: damage that no opening has found yet, so that nobody has noted what is
                 lost there.
         """
-        hooks = {
-            hook: dict(self.plugins.implementing(hook)).get(name)
-            for hook in (
-                "reput_open",
-                "reput_recover",
-                "reput_dispatch",
-                "reput_queue_offsets",
-                "reput_flush",
-            )
-        }
-        dispatch, flush = hooks["reput_dispatch"], hooks["reput_flush"]
-        if dispatch is None:
+        hooks = self.plugins.hooks[name]
+        if hooks.dispatch is None:
             raise PluginError(name, "it derives nothing from the log, so nothing can be rebuilt")
         begins = self.job.start_offset
-        if hooks["reput_open"] is not None:
-            hooks["reput_open"](context=self._context(name, root=root, writable=True))
+        if hooks.open is not None:
+            hooks.open(context=self._context(name, root=root, writable=True))
         self._opened.add(name)
-        if hooks["reput_recover"] is not None:
-            hooks["reput_recover"](max_physical_offset=self.job.end_offset, progress=begins)
+        if hooks.recover is not None:
+            hooks.recover(max_physical_offset=self.job.end_offset, progress=begins)
         count = 0
         for batch in self._enriched(self._sound(name)):
-            dispatch(batch=batch)
+            hooks.dispatch(batch=batch)
             count += len(batch)
             report(batch.end_offset - begins)
-        if hooks["reput_queue_offsets"] is not None:
-            hooks["reput_queue_offsets"]()  # as at an opening: who has all of the log is asked
-        if flush is not None:
-            flush()
+        if hooks.queue_offsets is not None:
+            hooks.queue_offsets()  # as at an opening: who has all of the log is asked
+        if hooks.flush is not None:
+            hooks.flush()
         return count
 
     def _sound(self, name: str) -> Iterator[DispatchBatch]:
@@ -212,12 +202,11 @@ class Worker:
         if name in self._opened:
             return
         self._opened.add(name)
-        open_ = dict(self.plugins.implementing("reput_open")).get(name)
-        recover = dict(self.plugins.implementing("reput_recover")).get(name)
-        if open_ is not None:
-            open_(context=self._context(name, root=self.job.root, writable=False))
-        if recover is not None:
-            recover(max_physical_offset=self.job.end_offset, progress=self.job.end_offset)
+        hooks = self.plugins.hooks[name]
+        if hooks.open is not None:
+            hooks.open(context=self._context(name, root=self.job.root, writable=False))
+        if hooks.recover is not None:
+            hooks.recover(max_physical_offset=self.job.end_offset, progress=self.job.end_offset)
 
     def _context(self, name: str, *, root: str, writable: bool) -> StoreContext:
         return StoreContext(

@@ -7,16 +7,15 @@ the process "dies" before it closes them.
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Any, Self
 
 import attrs
 
 from reput.files import Disk
-from reput.plugin import Plugin, StoreContext, hookspecs
+from reput.plugin import Plugin, PluginHooks, StoreContext
 from reput.record import DispatchBatch
 from reput_testing.clock import ManualClock
 from reput_testing.disks import QuickDisk, ReadOnlyDisk
@@ -48,7 +47,7 @@ class Driver:
     disk: Disk = attrs.field(factory=QuickDisk)
     clock: Callable[[], int] = attrs.field(factory=ManualClock)
     dispatched_to: int = attrs.field(default=0, init=False)
-    _hooks: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
+    _hooks: PluginHooks | None = attrs.field(default=None, init=False)
 
     def __enter__(self) -> Self:
         self.open()
@@ -97,12 +96,10 @@ class Driver:
 
     def call(self, hook: str, /, **arguments: Any) -> Any:
         """Call one hook of the plugin; what it returned, None when it has no such hook."""
-        if not self._hooks:
-            self._hooks = _hooks_of(self.plugin)
-        accepted = self._hooks.get(hook)
-        if accepted is None:
-            return None
-        return getattr(self.plugin, hook)(**{name: arguments[name] for name in accepted})
+        if self._hooks is None:
+            self._hooks = PluginHooks.of(self.name, self.plugin)
+        function = getattr(self._hooks, hook.removeprefix("reput_"))
+        return None if function is None else function(**arguments)
 
     def dispatch(self, batch: DispatchBatch) -> None:
         """Take one batch through enriching, dispatching and arriving."""
@@ -154,14 +151,3 @@ class Driver:
     def close(self) -> None:
         """Call `reput_close`; may be called again, and behind an `open` that failed."""
         self.call("reput_close")
-
-
-def _hooks_of(plugin: Plugin) -> Mapping[str, tuple[str, ...]]:
-    """Marked methods of a plugin, and the arguments that each asks for."""
-    # What pluggy does, without the two milliseconds that a manager takes for each of many openings.
-    methods = [(name, getattr(plugin, name)) for name in dir(plugin) if name.startswith("reput_")]
-    return {
-        name: tuple(inspect.signature(method).parameters)
-        for name, method in methods
-        if hasattr(method, f"{hookspecs.PROJECT}_impl")
-    }

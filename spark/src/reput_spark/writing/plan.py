@@ -190,7 +190,7 @@ def _interests(manifest: Manifest | None) -> dict[str, PutInterest | None]:
     """Which messages the plugins of a store would act on, were they put."""
     names, sections = decide(manifest, None, {}, frozenset(), writable=True)
     plugins = PluginSet(names, sections)
-    hooked = [name for name, _ in plugins.implementing("reput_put")]
+    hooked = [name for name, _ in plugins.having(lambda hooks: hooks.put)]
     return {name: plugins.plugins[name].put_interest for name in hooked}
 
 

@@ -1,0 +1,127 @@
+"""Which plugins are installed, and how a plugin that a store names becomes an object.
+
+They are found through the entry-point group ``reput.plugins`` without importing any; only those
+that a store names are loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from typing import Any
+
+import attrs
+
+from reput.errors import PluginError, PluginNotFoundError
+from reput.plugin.base import Plugin
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "InstalledPlugin",
+    "default_plugins",
+    "installed",
+    "load_plugin",
+    "plugin_name",
+    "plugin_of",
+]
+
+ENTRY_POINT_GROUP = "reput.plugins"
+
+
+@attrs.frozen
+class InstalledPlugin:
+    """A plugin that some installed distribution offers; not imported."""
+
+    name: str
+    distribution: str
+    version: str
+    value: str
+    """Module and class, as the entry point says."""
+    entry_point: metadata.EntryPoint = attrs.field(repr=False)
+
+    def load(self) -> type[Plugin]:
+        """Import the plugin's class.
+
+        Raises:
+            PluginError: it cannot be imported, or is no plugin.
+        """
+        try:
+            found = self.entry_point.load()
+        except Exception as error:
+            reason = (
+                f"{self.value} of {self.distribution} {self.version} cannot be imported: {error}"
+            )
+            raise PluginError(self.name, reason) from error
+        if not (isinstance(found, type) and issubclass(found, Plugin)):
+            raise PluginError(self.name, f"{self.value} is no subclass of reput.Plugin")
+        return found
+
+
+def installed() -> list[InstalledPlugin]:
+    """All installed plugins, by name. Of two with one name, the first on the path counts."""
+    found: dict[str, InstalledPlugin] = {}
+    for entry_point in metadata.entry_points(group=ENTRY_POINT_GROUP):
+        distribution = entry_point.dist
+        found.setdefault(
+            entry_point.name,
+            InstalledPlugin(
+                entry_point.name,
+                distribution.name if distribution is not None else "?",
+                distribution.version if distribution is not None else "?",
+                entry_point.value,
+                entry_point,
+            ),
+        )
+    return [found[name] for name in sorted(found)]
+
+
+def plugin_name(plugin: Plugin | type[Plugin]) -> str:
+    """Name of a plugin handed over as an object: its ``name``, or its class's, shortened."""
+    kind = plugin if isinstance(plugin, type) else type(plugin)
+    return getattr(kind, "name", "") or kind.__name__.removesuffix("Plugin").lower()
+
+
+def default_plugins() -> list[str]:
+    """Names of installed plugins that are part of a new store whose maker names none."""
+    return [found.name for found in installed() if found.load().default]
+
+
+def load_plugin(item: str | Plugin, options: Mapping[str, Any]) -> tuple[str, Plugin]:
+    """Name and object of a plugin that is named, or handed over as it is.
+
+    Raises:
+        PluginNotFoundError: not installed.
+        PluginError: no plugin.
+        ConfigError: a wrong option.
+    """
+    name = item if isinstance(item, str) else ""
+    return plugin_of(item, {name: options}, installed() if name else [])
+
+
+def plugin_of(
+    item: Any,
+    config: Mapping[str, Mapping[str, Any]],
+    offered: Iterable[InstalledPlugin],
+) -> tuple[str, Plugin]:
+    """Name and object of a plugin, where ``offered`` are the installed ones.
+
+    Raises:
+        PluginNotFoundError: not among them.
+        PluginError: no plugin.
+        ConfigError: a wrong option.
+    """
+    if isinstance(item, Plugin):
+        return plugin_name(item), item
+    if isinstance(item, type) and issubclass(item, Plugin):
+        reason = f"a class was given; give an object of it: {item.__name__}()"
+        raise PluginError(plugin_name(item), reason)
+    if not isinstance(item, str):
+        raise PluginError(str(item), "a plugin's name, or a reput.Plugin object expected")
+    known = {found.name: found for found in offered}
+    if item not in known:
+        raise PluginNotFoundError(
+            item,
+            f"not installed; installed are: {', '.join(known) or 'none'} "
+            f"(a first-party one comes with: pip install reput-{item})",
+        )
+    return item, known[item].load().from_section(item, config.get(item, {}))

@@ -1,0 +1,261 @@
+"""`PluginHooks`: the hooks of one plugin as attributes, checked once, when it is registered.
+
+Everything that calls a hook takes it from here, so that there is one way to call one: by keyword,
+with all arguments that the hook has. A protocol per hook has mypy check these calls. What a hook
+returns is ``object`` where the host looks at the answer before it believes it.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+import attrs
+import pluggy
+
+from reput.errors import PluginError
+from reput.plugin import hookspecs
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.plugin.base import Plugin
+    from reput.plugin.context import StoreContext
+    from reput.plugin.filters import MessageFilter
+    from reput.plugin.sharding import ShardBuilder
+    from reput.record.batch import DispatchBatch
+    from reput.record.message import Message
+
+__all__ = ["PREFIX", "PluginHooks", "hook_names", "rank_of"]
+
+PREFIX: Final = "reput_"
+_MARK: Final = f"{hookspecs.PROJECT}_impl"  # where `hookspecs.hookimpl` leaves its options
+_NOT_HEEDED: Final = ("wrapper", "hookwrapper", "specname")
+
+Answered = Callable[[], object]
+"""A hook that takes nothing."""
+
+
+class OpenHook(Protocol):
+    """`reput_open`."""
+
+    def __call__(self, *, context: StoreContext) -> object: ...
+
+
+class RecoverHook(Protocol):
+    """`reput_recover`."""
+
+    def __call__(self, *, max_physical_offset: int, progress: int) -> object: ...
+
+
+class PutHook(Protocol):
+    """`reput_put`."""
+
+    def __call__(self, *, messages: Sequence[Message]) -> Sequence[Message] | None: ...
+
+
+class EnrichHook(Protocol):
+    """`reput_enrich`."""
+
+    def __call__(self, *, batch: DispatchBatch) -> Mapping[str, npt.NDArray[Any]] | None: ...
+
+
+class BatchHook(Protocol):
+    """`reput_dispatch` and `reput_arrive`."""
+
+    def __call__(self, *, batch: DispatchBatch) -> object: ...
+
+
+class ShardsHook(Protocol):
+    """`reput_shards`."""
+
+    def __call__(self, *, context: StoreContext) -> ShardBuilder | None: ...
+
+
+class WorkHook(Protocol):
+    """`reput_work`."""
+
+    def __call__(self, *, now: int) -> object: ...
+
+
+class FilterHook(Protocol):
+    """`reput_filter`."""
+
+    def __call__(self, *, expression: str, kind: str, topic: str | None) -> object: ...
+
+
+class ReadHook(Protocol):
+    """`reput_read`."""
+
+    def __call__(
+        self,
+        *,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
+        filter: MessageFilter | None,  # noqa: A002 - the word for it
+    ) -> object: ...
+
+
+class OffsetByTimeHook(Protocol):
+    """`reput_offset_by_time`."""
+
+    def __call__(self, *, topic: str, queue_id: int, timestamp: int, boundary: str) -> object: ...
+
+
+class QueryHook(Protocol):
+    """`reput_query`."""
+
+    def __call__(
+        self,
+        *,
+        topic: str,
+        key: str,
+        begin: int,
+        end: int,
+        limit: int | None,
+        oldest_first: bool,
+        after: int | None,
+        compat: bool,
+    ) -> object: ...
+
+
+class TrimHook(Protocol):
+    """`reput_trim`."""
+
+    def __call__(self, *, min_physical_offset: int) -> object: ...
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class PluginHooks:
+    """What one plugin implements: by hook, without its prefix, a function or None.
+
+    The fields are the hooks of `reput.plugin.hookspecs`, in their order; see there.
+    """
+
+    open: OpenHook | None = None
+    recover: RecoverHook | None = None
+    queue_offsets: Answered | None = None
+    put: PutHook | None = None
+    enrich: EnrichHook | None = None
+    dispatch: BatchHook | None = None
+    arrive: BatchHook | None = None
+    flush: Answered | None = None
+    shards: ShardsHook | None = None
+    work: WorkHook | None = None
+    filter: FilterHook | None = None
+    read: ReadHook | None = None
+    offset_by_time: OffsetByTimeHook | None = None
+    query: QueryHook | None = None
+    queues: Callable[[], Any] | None = None
+    trim: TrimHook | None = None
+    hold: Answered | None = None
+    report: Callable[[], Any] | None = None
+    methods: Callable[[], Any] | None = None
+    close: Answered | None = None
+    takes: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+    """By hook, the arguments that the plugin's implementation asks for."""
+
+    @classmethod
+    def of(cls, name: str, plugin: Plugin) -> Self:
+        """Check a plugin's hooks, and make them attributes.
+
+        Args:
+            name: the plugin's name, for error texts.
+            plugin: its object.
+
+        Raises:
+            PluginError: a hook that is not marked, unknown, has unknown arguments, or is marked
+                with an option that a store does not heed.
+        """
+        found = {
+            hook: _checked(name, plugin, PREFIX + hook) for hook in _hooks_of(name, type(plugin))
+        }
+        takes = {hook: accepted for hook, (_, accepted) in found.items()}
+        return cls(takes=takes, **{hook: function for hook, (function, _) in found.items()})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The hooks that the plugin implements, without their prefix, in life-cycle order."""
+        return tuple(name for name in hook_names() if getattr(self, name) is not None)
+
+
+def hook_names() -> tuple[str, ...]:
+    """All hooks that there are, without their prefix, in life-cycle order."""
+    return tuple(field.name for field in attrs.fields(PluginHooks) if field.name != "takes")
+
+
+def _hooks_of(name: str, kind: type) -> list[str]:
+    """Methods of a class that have a hook's prefix, without it."""
+    found = [each for each in dir(kind) if each.startswith(PREFIX)]
+    for former in hookspecs.FORMER_HOOKS.keys() & set(found):
+        found.remove(former)
+        reason = f"{former} is not called any more: {hookspecs.FORMER_HOOKS[former]}"
+        warnings.warn(f"plugin {name!r}: {reason}", DeprecationWarning, stacklevel=2)
+    return [each.removeprefix(PREFIX) for each in found if callable(getattr(kind, each))]
+
+
+def rank_of(hook: Any) -> int:
+    """Where a plugin answers among others that implement the hook: -1 early, 0, 1 late."""
+    marked = getattr(hook, _MARK)
+    return bool(marked["trylast"]) - bool(marked["tryfirst"])
+
+
+@functools.cache
+def _contract() -> pluggy.PluginManager:
+    """All hooks that there are, as pluggy reads them; no plugin is ever registered in it.
+
+    A store calls hooks one plugin at a time, on the thread and with the patience that each needs,
+    so that pluggy's own calls of all plugins at once have no use here.
+    """
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
+def _checked(name: str, plugin: Plugin, hook: str) -> tuple[Any, frozenset[str]]:
+    """One hook, as a function of all arguments that it has; those that the plugin asks for."""
+    contract = _contract()
+    caller: pluggy.HookCaller | None = getattr(contract.hook, hook, None)
+    if caller is None or caller.spec is None:
+        known = ", ".join(sorted(PREFIX + each for each in hook_names()))
+        raise PluginError(name, f"{hook} is no hook; known: {known}")
+    marked = contract.parse_hookimpl_opts(plugin, hook)
+    if marked is None:
+        raise PluginError(name, f"{hook} is not marked with @reput.hookimpl")
+    refused = [*_NOT_HEEDED]
+    if not caller.spec.opts["firstresult"]:
+        refused += ["tryfirst", "trylast"]  # batches go through plugins by `runs_after`
+    for option in refused:
+        if marked.get(option):
+            raise PluginError(name, f"{hook} is marked with {option}, which reput ignores")
+    method = getattr(plugin, hook)
+    implementation = pluggy.HookImpl(plugin, name, method, marked)
+    # Also those with a default, which it has for calls of its own.
+    accepted = frozenset((*implementation.argnames, *implementation.kwargnames))
+    offered = frozenset(caller.spec.argnames)
+    if accepted - offered:
+        raise PluginError(
+            name,
+            f"{hook} takes {', '.join(sorted(accepted - offered))}; the hook has "
+            f"{', '.join(sorted(offered)) or 'no arguments'}",
+        )
+    if accepted == offered:
+        return method, accepted
+    return _by_accepted_arguments(method, accepted), accepted
+
+
+def _by_accepted_arguments(
+    method: Callable[..., Any], accepted: frozenset[str]
+) -> Callable[..., Any]:
+    """A function that takes all of the hook's arguments and passes those that are asked for."""
+
+    @functools.wraps(method)  # with its mark
+    def call(**arguments: Any) -> Any:
+        return method(**{name: arguments[name] for name in accepted})
+
+    return call

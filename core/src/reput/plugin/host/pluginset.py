@@ -1,0 +1,164 @@
+"""`PluginSet`: the plugins that one store uses, in the order in which they see its messages.
+
+Installed is not active. Each store has plugin objects of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self, TypeVar
+
+import attrs
+
+from reput.errors import ConfigError, PluginError, PluginOrderError, known_names
+from reput.files.names import is_safe_name
+from reput.plugin.base import Plugin
+from reput.plugin.host.discovery import installed, plugin_of
+from reput.plugin.host.hooktable import PluginHooks, rank_of
+
+__all__ = ["CORE_SECTIONS", "PlanStep", "PluginSet", "dispatch_order"]
+
+CORE_SECTIONS = ("commitlog", "dispatch", "retention")
+"""Configuration sections that are the core's own; no plugin can have such a name."""
+
+_Hook = TypeVar("_Hook")
+
+
+@attrs.frozen
+class PlanStep:
+    """One plugin in the order in which batches go to them."""
+
+    name: str
+    runs_after: tuple[str, ...]
+    """Active plugins that see each batch before it, because it said so."""
+    requires: tuple[str, ...]
+    """Active plugins without which it does not run."""
+    required_by: tuple[str, ...]
+    hooks: tuple[str, ...]
+    """Hooks that it implements, without their prefix."""
+
+
+class PluginSet:
+    """The active plugins of one store, checked and in dispatch order."""
+
+    def __init__(
+        self, wanted: Iterable[str | Plugin], config: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Load, configure, check and order the plugins.
+
+        Raises:
+            PluginNotFoundError: one is not installed.
+            PluginError: a hook that is not marked, unknown, or has unknown arguments.
+            PluginOrderError: a cycle, or a requirement that is not active.
+            ConfigError: a section for no active plugin, or a wrong option.
+        """
+        wanted = list(wanted)
+        # Once: what is installed is looked for in files, and each has its description read.
+        offered = installed() if any(isinstance(item, str) for item in wanted) else []
+        plugins = dict(plugin_of(item, config, offered) for item in wanted)
+        for section in config:
+            if section not in plugins and section not in CORE_SECTIONS:
+                known = known_names([*plugins, *CORE_SECTIONS])
+                raise ConfigError(section, "(section)", "no such section", known)
+        self._register(plugins, {})
+
+    def _register(self, plugins: Mapping[str, Plugin], known: Mapping[str, PluginHooks]) -> None:
+        self.plugins: dict[str, Plugin] = {}
+        """Plugin objects by name, in dispatch order."""
+        self.hooks: dict[str, PluginHooks] = {}
+        """What each implements, in the same order."""
+        for name in dispatch_order(plugins):
+            if name in CORE_SECTIONS:
+                raise PluginError(name, "no plugin can have this name: a section of the core has")
+            if not is_safe_name(name):
+                raise PluginError(name, "no plugin can have this name: files are named after it")
+            self.hooks[name] = known.get(name) or PluginHooks.of(name, plugins[name])
+            self.plugins[name] = plugins[name]
+
+    def _with(self, plugins: Mapping[str, Plugin]) -> Self:
+        made = type(self).__new__(type(self))
+        made._register(plugins, self.hooks)
+        return made
+
+    def with_plugin(self, name: str, plugin: Plugin) -> Self:
+        """The set with one plugin more; the objects are the same.
+
+        Raises:
+            PluginError: as for a new set.
+        """
+        return self._with({**self.plugins, name: plugin})
+
+    def without(self, name: str) -> Self:
+        """The set with one plugin less.
+
+        Raises:
+            PluginOrderError: another one requires it.
+        """
+        return self._with({key: value for key, value in self.plugins.items() if key != name})
+
+    def plan(self) -> list[PlanStep]:
+        """Who sees a batch when, and who needs whom, in dispatch order."""
+        active = self.plugins
+        return [
+            PlanStep(
+                name,
+                tuple(sorted(set(plugin.runs_after) & active.keys())),
+                tuple(sorted(plugin.requires)),
+                tuple(sorted(key for key, other in active.items() if name in other.requires)),
+                self.hooks[name].names,
+            )
+            for name, plugin in active.items()
+        ]
+
+    def having(self, hook: Callable[[PluginHooks], _Hook | None]) -> list[tuple[str, _Hook]]:
+        """The plugins that implement one hook, in dispatch order.
+
+        Where the first answer counts, those marked ``tryfirst`` come first, ``trylast`` last.
+
+        Args:
+            hook: picks it, such as ``lambda hooks: hooks.read``.
+
+        Returns:
+            Names and functions.
+        """
+        found = [
+            (name, function)
+            for name, hooks in self.hooks.items()
+            if (function := hook(hooks)) is not None
+        ]
+        return sorted(found, key=lambda pair: rank_of(pair[1]))
+
+
+def dispatch_order(plugins: Mapping[str, Plugin]) -> list[str]:
+    """Names in the order in which batches go to them: declared order first, then by name.
+
+    Raises:
+        PluginOrderError: a cycle, or a requirement that is not active.
+    """
+    before: dict[str, set[str]] = {}
+    for name, plugin in plugins.items():
+        missing = plugin.requires - plugins.keys()
+        if missing:
+            raise PluginOrderError(
+                name, f"needs {', '.join(sorted(missing))}, which this store does not use"
+            )
+        before[name] = (set(plugin.runs_after) | set(plugin.requires)) & plugins.keys()
+    order: list[str] = []
+    while len(order) < len(plugins):
+        ready = sorted(name for name in plugins if name not in order and before[name] <= set(order))
+        if not ready:
+            waiting = {name: before[name] - set(order) for name in plugins if name not in order}
+            stuck = _cycle(waiting)
+            raise PluginOrderError(stuck[0], f"each waits for another: {', '.join(stuck)}")
+        order.append(ready[0])
+    return order
+
+
+def _cycle(before: Mapping[str, set[str]]) -> list[str]:
+    """Names of plugins that wait for each other in a ring; each of ``before`` waits for some."""
+    path = [min(before)]
+    while True:
+        following = min(before[path[-1]])
+        if following in path:
+            return sorted(path[path.index(following) :])
+        path.append(following)
