@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from importlib import metadata
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_no_dead_letters_is_one_line(run, skipped_store) -> None:
 def test_the_letters_of_a_plugin_that_is_not_installed_any_more_can_be_read(
     run, skipped_store, monkeypatch
 ) -> None:
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **chosen: [])
+    monkeypatch.setattr("importlib.metadata.entry_points", metadata.EntryPoints)
 
     assert len(run("dead-letters", skipped_store, "broken", "--json").json["dead_letters"]) == 1
 

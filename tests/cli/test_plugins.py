@@ -52,9 +52,7 @@ class ShelfPlugin(reput.Plugin):
 @pytest.fixture
 def offered(monkeypatch):
     found: list[metadata.EntryPoint] = []
-    monkeypatch.setattr(
-        metadata, "entry_points", lambda group: found if group == "reput.plugins" else []
-    )
+    monkeypatch.setattr(metadata, "entry_points", lambda: metadata.EntryPoints(found))
     return found
 
 

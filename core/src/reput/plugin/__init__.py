@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from reput.plugin.filters import MessageFilter as MessageFilter
     from reput.plugin.hookspecs import hookimpl as hookimpl
     from reput.plugin.host.discovery import InstalledPlugin as InstalledPlugin
-    from reput.plugin.host.discovery import default_plugins as default_plugins
     from reput.plugin.host.discovery import installed as installed
     from reput.plugin.host.discovery import plugin_name as plugin_name
     from reput.plugin.host.hooktable import PluginHooks as PluginHooks
     from reput.plugin.host.pluginset import PlanStep as PlanStep
     from reput.plugin.host.pluginset import PluginSet as PluginSet
+    from reput.plugin.host.pluginset import default_plugins as default_plugins
     from reput.plugin.host.pluginset import dispatch_order as dispatch_order
     from reput.plugin.interest import PutInterest as PutInterest
     from reput.plugin.sharding import NotSplittableError as NotSplittableError
@@ -62,7 +62,7 @@ _HOMES = {
     "StoreAccess": "access",
     "StoreContext": "context",
     "build_config": "base",
-    "default_plugins": "host.discovery",
+    "default_plugins": "host.pluginset",
     "dispatch_order": "host.pluginset",
     "hookimpl": "hookspecs",
     "installed": "host.discovery",

@@ -31,8 +31,6 @@ class Plugin:
 
     name: ClassVar[str] = ""
     """Name of a plugin that is handed to a store as an object; an entry point's name wins."""
-    default: ClassVar[bool] = False
-    """Whether a new store whose maker names no plugins uses this one."""
     config_type: ClassVar[type] = NoConfig
     """Frozen, keyword-only attrs class of the plugin's options."""
     runs_after: ClassVar[frozenset[str]] = frozenset()

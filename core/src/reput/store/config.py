@@ -12,8 +12,8 @@ import attrs
 from reput.errors import ConfigError, CorruptFileError, PluginError
 from reput.log.config import CommitLogConfig
 from reput.plugin.base import Plugin
-from reput.plugin.host.discovery import default_plugins, plugin_name
-from reput.plugin.host.pluginset import CORE_SECTIONS
+from reput.plugin.host.discovery import plugin_name
+from reput.plugin.host.pluginset import CORE_SECTIONS, default_plugins
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput.store.arguments import path_argument
 
@@ -73,7 +73,7 @@ def decide(
     """
     remembered = [] if manifest is None else [n for n in manifest.plugins if n not in forget]
     if wanted is None:
-        names: list[str | Plugin] = list(default_plugins() if manifest is None else remembered)
+        names: list[str | Plugin] = list(default_plugins(given) if manifest is None else remembered)
     else:
         names = list(wanted)
         have = {item if isinstance(item, str) else plugin_name(item) for item in names}

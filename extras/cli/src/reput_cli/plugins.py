@@ -96,7 +96,7 @@ def _document(found: InstalledPlugin) -> dict[str, Any]:
         return document | {"error": error.reason}
     return document | {
         "summary": summary_of(kind),
-        "default": kind.default,
+        "default": found.is_default,
         "runs_after": sorted(kind.runs_after),
         "requires": sorted(kind.requires),
         "hooks": hooks_of(kind),

@@ -30,6 +30,14 @@ class ShapeRules(ContractRules):
         assert issubclass(self.plugin_class, Plugin)
         assert self.name.isidentifier(), "the name is a directory, a section and an entry point"
 
+    def test_whether_it_is_a_default_is_said_where_it_is_looked_for(self) -> None:
+        """The entry-point group ``reput.defaults`` says it; the class is not asked."""
+        named = {found.name: found.is_default for found in installed()}
+        if self.plugin_name not in named or not getattr(self.plugin_class, "default", False):
+            return
+
+        assert named[self.plugin_name], "name it in the entry-point group reput.defaults"
+
     def test_every_hook_is_marked_and_known(self) -> None:
         """A method ``reput_…`` that is not marked, or has another name, would never be called."""
         known = {

@@ -97,7 +97,6 @@ class CompactionPlugin(reput.Plugin):
     """Keeps the latest message of every key of some topics, however long ago it was stored."""
 
     name: ClassVar[str] = "compaction"
-    default: ClassVar[bool] = False
     config_type: ClassVar[type] = CompactionConfig
 
     config: CompactionConfig = attrs.field(factory=CompactionConfig)

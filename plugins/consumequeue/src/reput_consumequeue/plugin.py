@@ -68,7 +68,6 @@ class ConsumeQueuePlugin(reput.Plugin):
     """Keeps one index of units per (topic, queue id), and reads messages through it."""
 
     name: ClassVar[str] = "consumequeue"
-    default: ClassVar[bool] = True
     config_type: ClassVar[type] = ConsumeQueueConfig
 
     config: ConsumeQueueConfig = attrs.field(factory=ConsumeQueueConfig)

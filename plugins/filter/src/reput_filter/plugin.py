@@ -64,7 +64,6 @@ class FilterPlugin(reput.Plugin):
     """
 
     name: ClassVar[str] = "filter"
-    default: ClassVar[bool] = False
     config_type: ClassVar[type] = FilterConfig
 
     config: FilterConfig = attrs.field(factory=FilterConfig)

@@ -56,7 +56,6 @@ class IndexPlugin(reput.Plugin):
     """Keeps a hash index over the messages' keys, and finds messages through it."""
 
     name: ClassVar[str] = "index"
-    default: ClassVar[bool] = True
     config_type: ClassVar[type] = IndexConfig
     # RocketMQ names a file by the time of its making. The header says which messages it covers.
     named_by_clock: ClassVar[frozenset[str]] = frozenset({DIRECTORY})

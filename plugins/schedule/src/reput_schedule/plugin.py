@@ -104,7 +104,6 @@ class SchedulePlugin(reput.Plugin):
     """
 
     name: ClassVar[str] = "schedule"
-    default: ClassVar[bool] = True
     config_type: ClassVar[type] = ScheduleConfig
     requires: ClassVar[frozenset[str]] = frozenset({"consumequeue"})
     # A half message must be parked by its transaction before anybody looks at its delay.

@@ -46,7 +46,6 @@ class TransactionPlugin(reput.Plugin):
     """
 
     name: ClassVar[str] = "transaction"
-    default: ClassVar[bool] = False
     config_type: ClassVar[type] = TransactionConfig
 
     config: TransactionConfig = attrs.field(factory=TransactionConfig)

@@ -1,11 +1,13 @@
 """Which plugins are installed, and how a plugin that a store names becomes an object.
 
 They are found through the entry-point group ``reput.plugins`` without importing any; only those
-that a store names are loaded.
+that a store names are loaded, and for a new store whose maker names none those that the group
+``reput.defaults`` names, too.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any
@@ -16,9 +18,9 @@ from reput.errors import PluginError, PluginNotFoundError
 from reput.plugin.base import Plugin
 
 __all__ = [
+    "DEFAULTS_GROUP",
     "ENTRY_POINT_GROUP",
     "InstalledPlugin",
-    "default_plugins",
     "installed",
     "load_plugin",
     "plugin_name",
@@ -26,6 +28,8 @@ __all__ = [
 ]
 
 ENTRY_POINT_GROUP = "reput.plugins"
+DEFAULTS_GROUP = "reput.defaults"
+"""Entry points with the names of those plugins of a distribution that new stores are to have."""
 
 
 @attrs.frozen
@@ -38,6 +42,8 @@ class InstalledPlugin:
     value: str
     """Module and class, as the entry point says."""
     entry_point: metadata.EntryPoint = attrs.field(repr=False)
+    is_default: bool = False
+    """Whether a new store whose maker names no plugins uses this one."""
 
     def load(self) -> type[Plugin]:
         """Import the plugin's class.
@@ -45,22 +51,35 @@ class InstalledPlugin:
         Raises:
             PluginError: it cannot be imported, or is no plugin.
         """
+        # An import runs a stranger's code, and that may end in anything, SystemExit included.
         try:
             found = self.entry_point.load()
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             reason = (
                 f"{self.value} of {self.distribution} {self.version} cannot be imported: {error}"
             )
             raise PluginError(self.name, reason) from error
         if not (isinstance(found, type) and issubclass(found, Plugin)):
             raise PluginError(self.name, f"{self.value} is no subclass of reput.Plugin")
+        if getattr(found, "default", False) and not self.is_default:
+            text = f"`default = True` in {self.value} is not looked at any more"
+            step = f"name the plugin in the entry-point group {DEFAULTS_GROUP}"
+            warnings.warn(f"plugin {self.name!r}: {text}: {step}", DeprecationWarning, stacklevel=2)
         return found
 
 
 def installed() -> list[InstalledPlugin]:
     """All installed plugins, by name. Of two with one name, the first on the path counts."""
+    offered = metadata.entry_points()
+    # A distribution speaks for its own plugins only.
+    defaults = {
+        (default.name, default.dist and default.dist.name)
+        for default in offered.select(group=DEFAULTS_GROUP)
+    }
     found: dict[str, InstalledPlugin] = {}
-    for entry_point in metadata.entry_points(group=ENTRY_POINT_GROUP):
+    for entry_point in offered.select(group=ENTRY_POINT_GROUP):
         distribution = entry_point.dist
         found.setdefault(
             entry_point.name,
@@ -70,6 +89,7 @@ def installed() -> list[InstalledPlugin]:
                 distribution.version if distribution is not None else "?",
                 entry_point.value,
                 entry_point,
+                (entry_point.name, distribution and distribution.name) in defaults,
             ),
         )
     return [found[name] for name in sorted(found)]
@@ -79,11 +99,6 @@ def plugin_name(plugin: Plugin | type[Plugin]) -> str:
     """Name of a plugin handed over as an object: its ``name``, or its class's, shortened."""
     kind = plugin if isinstance(plugin, type) else type(plugin)
     return getattr(kind, "name", "") or kind.__name__.removesuffix("Plugin").lower()
-
-
-def default_plugins() -> list[str]:
-    """Names of installed plugins that are part of a new store whose maker names none."""
-    return [found.name for found in installed() if found.load().default]
 
 
 def load_plugin(item: str | Plugin, options: Mapping[str, Any]) -> tuple[str, Plugin]:

@@ -5,6 +5,7 @@ Installed is not active. Each store has plugin objects of its own.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -16,7 +17,9 @@ from reput.plugin.base import Plugin
 from reput.plugin.host.discovery import installed, plugin_of
 from reput.plugin.host.hooktable import PluginHooks, rank_of
 
-__all__ = ["CORE_SECTIONS", "PlanStep", "PluginSet", "dispatch_order"]
+__all__ = ["CORE_SECTIONS", "PlanStep", "PluginSet", "default_plugins", "dispatch_order"]
+
+logger = logging.getLogger(__name__)
 
 CORE_SECTIONS = ("commitlog", "dispatch", "retention")
 """Configuration sections that are the core's own; no plugin can have such a name."""
@@ -127,6 +130,42 @@ class PluginSet:
             if (function := hook(hooks)) is not None
         ]
         return sorted(found, key=lambda pair: rank_of(pair[1]))
+
+
+def default_plugins(config: Mapping[str, Mapping[str, Any]] | None = None) -> list[str]:
+    """Names of installed plugins that a new store uses whose maker names none.
+
+    No other plugin is imported. One of them that no store could open (it cannot be imported, made,
+    or put in order with the others) is left out, with a warning in the log.
+
+    Args:
+        config: configuration sections that the store will have.
+
+    Raises:
+        ConfigError: a wrong option in ``config``.
+    """
+    config = config or {}
+    plugins: dict[str, Plugin] = {}
+    for found in installed():
+        if found.is_default:
+            try:
+                plugins |= [plugin_of(found.name, config, [found])]
+            except (PluginError, ConfigError) as error:
+                if found.name in config and isinstance(error, ConfigError):
+                    raise
+                _leave_out(found.name, error)
+    while True:
+        try:
+            PluginSet([], {})._with(plugins)
+        except PluginError as error:
+            del plugins[error.plugin]
+            _leave_out(error.plugin, error)
+        else:
+            return sorted(plugins)
+
+
+def _leave_out(name: str, error: Exception) -> None:
+    logger.warning("left out a default plugin=%s error=%s", name, error)
 
 
 def dispatch_order(plugins: Mapping[str, Plugin]) -> list[str]:
