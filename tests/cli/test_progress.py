@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from reput_cli.progress import PATIENCE_S, Progress
+from reput_cli.progress import PATIENCE_S, ProgressBar
 
 
 class Screen(io.StringIO):
@@ -27,7 +27,7 @@ class Clock:
 def test_nothing_is_shown_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
 
-    with Progress("working", 10, clock=clock) as progress:
+    with ProgressBar("working", 10, clock=clock) as progress:
         clock.now += 60
         progress.advance(5)
 
@@ -39,7 +39,7 @@ def test_nothing_is_shown_of_work_that_is_done_at_once(monkeypatch: pytest.Monke
     screen, clock = Screen(), Clock()
     monkeypatch.setattr("sys.stderr", screen)
 
-    with Progress("working", 10, clock=clock) as progress:
+    with ProgressBar("working", 10, clock=clock) as progress:
         clock.now += PATIENCE_S / 2
         progress.advance(10)
 
@@ -52,7 +52,7 @@ def test_longer_work_shows_a_bar_with_its_rate(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
 
-    with Progress("working", 4000, clock=clock) as progress:
+    with ProgressBar("working", 4000, clock=clock) as progress:
         clock.now += 2
         progress.update(2000)
 
@@ -68,7 +68,7 @@ def test_bytes_are_shown_in_their_units(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
 
-    with Progress("dispatching", None, "bytes", clock=clock) as progress:
+    with ProgressBar("dispatching", None, "bytes", clock=clock) as progress:
         clock.now += 1
         progress.update(8 << 20, 64 << 20)
 

@@ -11,14 +11,14 @@ import click
 
 from reput_cli import reading
 from reput_cli.conditions import Conditions, conditions_of, tag_option, where_option, with_filter
+from reput_cli.escape import BODY_FORMS
 from reput_cli.exitcodes import ExitCode
 from reput_cli.failures import Failure, warn
-from reput_cli.messagelines import Render, renderer
 from reput_cli.opening import open_to_read
 from reput_cli.options import json_option, path_argument, with_debug
 from reput_cli.output import format_size, json_line, problem_lines
-from reput_cli.progress import Progress
-from reput_cli.rendering import BODY_FORMS
+from reput_cli.progress import ProgressBar
+from reput_cli.show import Render, renderer
 from reput_cli.times import Start, parse_start
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _queued(
     total = sum(reader.left for reader in readers)
     total = total if count is None else min(total, count)
     shown = not sys.stdout.isatty() and not follow
-    with Progress("reading", total, shown=shown) as progress:
+    with ProgressBar("reading", total, shown=shown) as progress:
         for placed in reading.merged(readers):
             progress.advance()
             yield placed
@@ -213,7 +213,7 @@ def _scanned(
 ) -> Iterator[Placed | Lost]:
     from reput_cli.scanning import scanned
 
-    with Progress("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:
+    with ProgressBar("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:
         yield from scanned(store, topic, queue_id, start, progress.update)
 
 

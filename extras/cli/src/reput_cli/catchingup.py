@@ -17,14 +17,13 @@ from reput.dispatch.records.states import PluginRecords
 from reput.dispatch.runner import HALTED, SUSPENDED
 from reput.errors import PluginNotFoundError, StoreLockedError
 from reput.files import OWN_DIRECTORY, Disk, is_safe_name
-from reput.log import Progress as Place
-from reput.log import ProgressFile
+from reput.log import Progress, ProgressFile
 from reput.plugin import installed
 from reput.store.lock import StoreLock
 from reput_cli.exitcodes import ExitCode
 from reput_cli.failures import Failure, warn
 from reput_cli.opening import open_to_read, open_to_write, store_disk
-from reput_cli.progress import Progress
+from reput_cli.progress import ProgressBar
 from reput_cli.storeplugins import check_store, used_plugins
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ class _Work:
     def _wait(self, store: Store, start: int, end: int) -> int:
         """Show how the plugin goes on until it has all of the log; how far it is then."""
         first = store.log.min_physical_offset
-        with Progress(f"backfilling {self.plugin}", end - start, "bytes") as progress:
+        with ProgressBar(f"backfilling {self.plugin}", end - start, "bytes") as progress:
             store.wait_dispatched(
                 progress=lambda done, _: progress.update(max(first + done - start, 0)),
                 plugins=[self.plugin],
@@ -197,8 +196,8 @@ class _Work:
             # Twice, for the file has two slots, and none of them may lead back.
             file = ProgressFile(path, self.disk)
             file.load()
-            file.save(Place(0, -1, 1))
-            file.save(Place(0))
+            file.save(Progress(0, -1, 1))
+            file.save(Progress(0))
         finally:
             lock.release()
 
@@ -225,7 +224,7 @@ class _Work:
         reached: Callable[[], int] = self._recorded_place if derives else lambda: end
         if waits and reached() < end:
             warn(f"{_writer(pid)} has the store open; following the plugin there")
-        with Progress(
+        with ProgressBar(
             f"{self.plugin}, in {_writer(pid)}", end - before.dispatched_to, "bytes"
         ) as progress:
             try:

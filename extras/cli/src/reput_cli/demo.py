@@ -25,7 +25,7 @@ from reput_cli.output import (
     styled,
 )
 from reput_cli.program import program
-from reput_cli.progress import Progress
+from reput_cli.progress import ProgressBar
 from reput_cli.times import format_duration
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _append(store: Store, count: int, steps: list[_Step]) -> dict[Queue, QueueSu
     sums: dict[Queue, QueueSum] = {}
     first = store.log.max_physical_offset
     putting = readable = 0.0
-    with Progress("making and appending", count) as progress:
+    with ProgressBar("making and appending", count) as progress:
         # Orders are made up before the clock runs: what is measured is the store.
         for chunks in demoorders.orders(count, _CHUNK, _GROUP):
             started = time.perf_counter()

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from reput_cli.demoorders import QueueSum
-from reput_cli.progress import Progress
+from reput_cli.progress import ProgressBar
 from reput_cli.reading import Placed, QueueReader
 from reput_cli.times import Start
 
@@ -85,7 +85,7 @@ def check(
     queues = store.queues()
     total = sum(queue.message_count for queue in queues)
     started = time.perf_counter()
-    with Progress("reading back", total) as progress:
+    with ProgressBar("reading back", total) as progress:
         for info in queues:
             queue = info.topic, info.queue_id
             reader = QueueReader(store, info, Start("earliest"))

@@ -7,9 +7,22 @@ each of them, and each character that turns the direction of text, as a visible 
 
 from __future__ import annotations
 
+import base64
 import re
 
-__all__ = ["escape_text", "hex_dump", "json_safe", "readable"]
+__all__ = [
+    "BODY_FORMS",
+    "body_text",
+    "encoded_body",
+    "escape_text",
+    "hex_dump",
+    "json_safe",
+    "readable",
+]
+
+BODY_FORMS = ("text", "hex", "base64", "none")
+"""Forms in which a body can be shown."""
+
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # Joiners hold emoji and Indic letters together and do nothing else.
@@ -51,6 +64,25 @@ def hex_dump(data: bytes, limit: int | None = None) -> list[str]:
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
         lines.append(f"{position:08x}  {digits}  {text}")
     return lines
+
+
+def encoded_body(body: bytes, form: str) -> tuple[str, str]:
+    """A body as text and the name of its encoding: ``utf-8``, ``base64`` or ``hex``."""
+    if form == "hex":
+        return body.hex(), "hex"
+    if form == "text":
+        try:
+            return body.decode(), "utf-8"
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(body).decode(), "base64"
+
+
+def body_text(body: bytes, form: str) -> str:
+    """A body for people; one line, nothing in it that a terminal would obey."""
+    if form == "text":
+        return readable(body)
+    return "" if form == "none" else encoded_body(body, form)[0]
 
 
 def _escaped(found: re.Match[str]) -> str:

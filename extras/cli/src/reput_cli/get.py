@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.escape import hex_dump, readable
+from reput_cli.escape import BODY_FORMS, encoded_body, hex_dump, readable
 from reput_cli.exitcodes import ExitCode
 from reput_cli.failures import Failure, warn
 from reput_cli.opening import open_to_read
 from reput_cli.options import json_option, not_empty, path_argument, with_debug
 from reput_cli.output import format_size, print_facts, print_heading, print_json
-from reput_cli.rendering import BODY_FORMS, encoded_body, host_text, message_document
+from reput_cli.show import host_text, message_document
 from reput_cli.times import format_timestamp
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _loss_at(store: Store, place: int) -> Loss | None:
 
 
 def _show_loss(root: str, place: int, loss: Loss, problems: list[str], *, as_json: bool) -> None:
-    from reput_cli.losses import loss_document, lost_queue
+    from reput_cli.lost import loss_document, lost_queue
 
     if as_json:
         document = {"hole": True, "physical_offset": place, **loss_document(root, loss)}
@@ -164,7 +164,7 @@ def _find(store: Store, place: int) -> MessageView | str:
 def _newest_with_key(
     path: str, topic: str | None, key: str, missing: str, problems: dict[str, None]
 ) -> MessageView:
-    from reput_cli.keysearch import messages_by_key
+    from reput_cli.search import messages_by_key
 
     newest, count = None, 0
     with open_to_read(path, plugins=() if topic is None else None) as store:

@@ -8,14 +8,14 @@ import time
 import click
 
 from reput_cli.conditions import conditions_of, tag_option, where_option, with_filter
+from reput_cli.escape import BODY_FORMS
 from reput_cli.exitcodes import ExitCode
 from reput_cli.failures import warn
-from reput_cli.messagelines import renderer
 from reput_cli.opening import open_to_read
 from reput_cli.options import json_option, not_empty, path_argument, with_debug
 from reput_cli.output import problem_lines
 from reput_cli.reading import Placed
-from reput_cli.rendering import BODY_FORMS
+from reput_cli.show import renderer
 from reput_cli.times import parse_start
 
 __all__ = ["grep"]
@@ -103,7 +103,7 @@ def grep(
     (plugin `index`), everything else reads the log; nothing in the store changes. Ends with code 3
     where no message is found.
     """
-    from reput_cli.searching import Wanted, by_key, by_reading
+    from reput_cli.search import Wanted, by_key, by_reading
 
     render = renderer(template, body, as_json, "\n")
     with open_to_read(path, plugins=with_filter(path, None, where)) as store:

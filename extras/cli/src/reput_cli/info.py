@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from reput_cli.damages import damage_document, print_damages
 from reput_cli.exitcodes import ExitCode
 from reput_cli.failures import warn
+from reput_cli.lost import damage_document, print_damages
 from reput_cli.opening import open_to_read, store_disk
 from reput_cli.options import json_option, path_argument, with_debug
 from reput_cli.output import format_count, format_size, print_facts, print_heading, print_json
-from reput_cli.progress import Progress
+from reput_cli.progress import ProgressBar
 from reput_cli.reading import choose_queues
 from reput_cli.times import format_timestamp
 from reput_cli.topics import TopicFacts, print_topics, topic_document, topics_of
@@ -121,7 +121,7 @@ def _queues(store: Store, *, scan: bool) -> tuple[Sequence[QueueInfo] | None, li
     if scan:
         from reput_cli.census import census
 
-        with Progress("reading the log", None, "bytes") as progress:
+        with ProgressBar("reading the log", None, "bytes") as progress:
             found = census(store, progress.update)
         return found.queues, found.damages
     from reput.errors import NoReaderError
@@ -144,7 +144,7 @@ def _queues(store: Store, *, scan: bool) -> tuple[Sequence[QueueInfo] | None, li
 
 
 def _document(facts: _Facts) -> dict[str, Any]:
-    from reput_cli.losses import lost_size
+    from reput_cli.lost import lost_size
     from reput_cli.pluginstates import plugin_documents
 
     store, traces = facts.store, facts.traces
@@ -258,7 +258,7 @@ def _damage(facts: _Facts) -> str:
 
 def _losses(facts: _Facts) -> Iterator[tuple[str, str]]:
     """What was lost or skipped, where anything was, and the command that lists it."""
-    from reput_cli.losses import lost_size
+    from reput_cli.lost import lost_size
 
     root = shlex.quote(facts.store.root)
     losses = facts.store.losses()

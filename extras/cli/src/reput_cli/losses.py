@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from reput_cli.lost import kept_in, loss_document, lost_queue, lost_size
 from reput_cli.opening import open_to_read
 from reput_cli.options import json_option, path_argument, with_debug
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from reput import Store
     from reput.log import Loss
 
-__all__ = ["first_lost", "loss_document", "losses", "lost_queue", "lost_size"]
+__all__ = ["losses"]
 
 _EXAMPLES = """\b
 Examples:
@@ -91,62 +92,6 @@ def _what_was_read(root: str, read: dict[str, int]) -> str:
     )
 
 
-def lost_size(losses: Sequence[Loss]) -> int:
-    """Bytes of all losses together; what several queues tell of the log's lost end counts once."""
-    from reput.log import GONE
-
-    size, end = sum(loss.size for loss in losses if loss.reason != GONE), 0
-    gone = ((loss.start_offset, loss.end_offset) for loss in losses if loss.reason == GONE)
-    for start, stop in sorted(gone):
-        size += max(stop - max(start, end), 0)
-        end = max(end, stop)
-    return size
-
-
-def lost_queue(loss: Loss) -> str:
-    """``orders/0@12`` of the first record lost, as far as it is known; else a dash."""
-    text = first_lost(loss.topic, loss.queue_id, loss.queue_offset)
-    # Half-open, as offsets are everywhere: behind the dots stands the first that is not lost.
-    return text if loss.queue_end_offset is None else f"{text}..{loss.queue_end_offset}"
-
-
-def first_lost(topic: str | None, queue_id: int | None, queue_offset: int | None) -> str:
-    """``orders/0@12``, as far as it is known; else a dash."""
-    if topic is None:
-        return "-"
-    queue = "?" if queue_id is None else str(queue_id)
-    offset = "" if queue_offset is None else f"@{queue_offset}"
-    return f"{topic}/{queue}{offset}"
-
-
-def loss_document(root: str, loss: Loss) -> dict[str, Any]:
-    """One loss for ``--json``."""
-    import os
-
-    return {
-        "start_offset": loss.start_offset,
-        "end_offset": loss.end_offset,
-        "size": loss.size,
-        "reason": loss.reason,
-        "detail": loss.detail,
-        "topic": loss.topic,
-        "queue_id": loss.queue_id,
-        "queue_offset": loss.queue_offset,
-        "queue_end_offset": loss.queue_end_offset,
-        "action": loss.action,
-        "kept": os.path.join(_kept_in(root), loss.kept) if loss.kept else None,
-        "timestamp": loss.timestamp,
-    }
-
-
-def _kept_in(root: str) -> str:
-    import os
-
-    from reput.files import OWN_DIRECTORY
-
-    return os.path.join(root, OWN_DIRECTORY, "lost+found")
-
-
 def _print(root: str, found: Sequence[Loss]) -> None:
     from reput_cli.output import Column, format_count, format_size, print_table
     from reput_cli.times import format_timestamp
@@ -179,4 +124,4 @@ def _print(root: str, found: Sequence[Loss]) -> None:
     total = format_size(lost_size(found))
     click.echo(f"{format_count(len(found), 'loss', 'losses')}, {total} in all")
     if any(loss.kept for loss in found):
-        click.echo(f"What stood there is kept in {_kept_in(root)}")
+        click.echo(f"What stood there is kept in {kept_in(root)}")

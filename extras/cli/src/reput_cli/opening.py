@@ -12,7 +12,7 @@ import click
 
 from reput_cli.exitcodes import ExitCode
 from reput_cli.failures import Failure, warn
-from reput_cli.progress import Progress
+from reput_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from reput import Store
@@ -89,7 +89,7 @@ def open_to_write(
         if not waits:
             return
         # Closing does the same, and says nothing while it does.
-        with Progress("dispatching", None, "bytes") as progress:
+        with ProgressBar("dispatching", None, "bytes") as progress:
             store.wait_dispatched(progress=progress.update)
 
 
@@ -124,9 +124,9 @@ def store_disk(root: str) -> Disk:
     return Disk().at(root, follow_links=follows_links())
 
 
-def _opening() -> Progress:
+def _opening() -> ProgressBar:
     # Looking for the end of the log; for a writer, also plugins that catch up before the first put.
-    return Progress("opening", None, "bytes")
+    return ProgressBar("opening", None, "bytes")
 
 
 def _show_log_lines() -> None:

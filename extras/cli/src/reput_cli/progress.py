@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Self
 from reput_cli.output import format_size
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
+    from rich.progress import Progress, TaskID
 
-__all__ = ["PATIENCE_S", "Progress"]
+__all__ = ["PATIENCE_S", "ProgressBar"]
 
 PATIENCE_S = 0.7
 """Seconds of work before a bar appears."""
 
 
-class Progress:
+class ProgressBar:
     """One bar; a context manager.
 
     Args:
@@ -50,7 +49,7 @@ class Progress:
         self._clock = clock
         self._started = clock()
         self._silent = not shown or not sys.stderr.isatty()
-        self._bar: RichProgress | None = None
+        self._bar: Progress | None = None
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
@@ -82,7 +81,7 @@ class Progress:
         assert self._task is not None
         self._bar.update(self._task, completed=done, total=self._total, rate=self._rate())
 
-    def _show(self) -> tuple[RichProgress, TaskID]:
+    def _show(self) -> tuple[Progress, TaskID]:
         from rich import progress
         from rich.console import Console
 

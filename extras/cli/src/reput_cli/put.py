@@ -18,7 +18,7 @@ from reput_cli.opening import open_to_write
 from reput_cli.options import json_option, not_empty, path_argument, with_debug
 from reput_cli.output import format_count, format_rate, format_size, print_facts, print_json
 from reput_cli.program import program
-from reput_cli.progress import Progress
+from reput_cli.progress import ProgressBar
 from reput_cli.times import format_duration
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def put(
     started = time.monotonic()
     stored = _Stored()
     opened = open_to_write(path, create=create, plugins=plugins or None, config=config)
-    with opened as store, Progress("storing", _size_of(file), "bytes") as progress:
+    with opened as store, ProgressBar("storing", _size_of(file), "bytes") as progress:
         try:
             for lines in putinput.line_batches(file):
                 _store_lines(store, lines, lambda line: make(line, defaults), stored)

@@ -15,8 +15,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from reput_cli.escape import escape_text
-from reput_cli.rendering import body_text
+from reput_cli.escape import body_text, escape_text
 from reput_cli.times import format_timestamp
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Template:
         Args:
             message: the message.
             queue_offset: its place in the queue that was read.
-            body: form of ``%s``, one of `reput_cli.rendering.BODY_FORMS`.
+            body: form of ``%s``, one of `reput_cli.escape.BODY_FORMS`.
         """
         return "".join([part(message, queue_offset, body) for part in self._parts])
 

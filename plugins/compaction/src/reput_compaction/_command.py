@@ -43,19 +43,19 @@ def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> No
     """
     from reput_cli.failures import Failure
     from reput_cli.opening import open_to_write
-    from reput_cli.progress import Progress
+    from reput_cli.progress import ProgressBar
     from reput_cli.storeplugins import check_store, check_used
     from reput_compaction.printing import print_compacted
 
     check_used(check_store(path), "compaction")
     with open_to_write(path) as store:
         run = store.compact  # first, as a plugin that could not be opened has none
-        with Progress("dispatching", None, "bytes") as bar:
+        with ProgressBar("dispatching", None, "bytes") as bar:
             store.wait_dispatched(progress=bar.update)
         plugin = store.plugin_objects["compaction"]
         if jobs is None and plugin.reput_report()["kept_size"] < _WORTH_PROCESSES:
             jobs = 1
-        with Progress("compacting", None, "bytes") as bar, _engine(jobs) as engine:
+        with ProgressBar("compacting", None, "bytes") as bar, _engine(jobs) as engine:
             try:
                 results = run(topic, progress=bar.update, engine=engine)
             except ValueError as error:

@@ -17,7 +17,7 @@ from reput_spark.cli.engines import session_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reput_cli.progress import Progress
+    from reput_cli.progress import ProgressBar
     from reput_rebuild.driver import Rebuilt
     from reput_spark.jobs.stats import Stats
 
@@ -44,7 +44,7 @@ def demo(master: str, as_json: bool) -> None:
     DataFrame, builds index and queues anew on Spark, and compares each byte, of the queues with
     those that RocketMQ wrote. Ends with code 1 where one differs. Nothing stays.
     """
-    from reput_cli.progress import Progress
+    from reput_cli.progress import ProgressBar
 
     with tempfile.TemporaryDirectory(prefix="reput-demo-") as directory:
         root = os.path.join(directory, "store")
@@ -52,7 +52,7 @@ def demo(master: str, as_json: bool) -> None:
         click.echo("Starting Apache Spark, which takes some ten seconds", err=True)
         spark = session_of(master, quick=True)
         try:
-            with Progress("on Spark", 3) as progress:
+            with ProgressBar("on Spark", 3) as progress:
                 found = {"put_count": put_count, **_run(spark, root, progress)}
         finally:
             spark.stop()
@@ -66,7 +66,7 @@ def demo(master: str, as_json: bool) -> None:
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 
-def _run(spark: SparkSession, root: str, progress: Progress) -> dict[str, Any]:
+def _run(spark: SparkSession, root: str, progress: ProgressBar) -> dict[str, Any]:
     """Do everything on Spark; what was found, and how many seconds each step took."""
     from reput_spark.jobs.engine import SparkEngine
     from reput_spark.jobs.rebuild import rebuild

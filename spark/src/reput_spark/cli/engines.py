@@ -15,17 +15,17 @@ from reput_cli.failures import Failure
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reput_cli.progress import Progress
+    from reput_cli.progress import ProgressBar
     from reput_rebuild.engine import Engine
 
 __all__ = ["engine_of", "progress_of", "session_of"]
 
 
-def progress_of(label: str) -> Progress:
+def progress_of(label: str) -> ProgressBar:
     """A bar that counts bytes; quiet where nobody watches."""
-    from reput_cli.progress import Progress
+    from reput_cli.progress import ProgressBar
 
-    return Progress(label, None, "bytes")
+    return ProgressBar(label, None, "bytes")
 
 
 @contextlib.contextmanager

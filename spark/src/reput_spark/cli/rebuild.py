@@ -38,7 +38,7 @@ def rebuild(
     """Build the files of each PLUGIN of the store at PATH anew from the log, as `reput rebuild`."""
     from reput.log import SPLIT_SIZE
     from reput_cli.opening import follows_links
-    from reput_cli.rebuild import print_rebuilt
+    from reput_cli.rebuilt import print_rebuilt
     from reput_cli.storeplugins import check_store, check_used, used_plugins
     from reput_rebuild.driver import run_rebuild
 

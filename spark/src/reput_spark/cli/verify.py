@@ -95,7 +95,7 @@ def _print(
         heads = [Column("file"), Column("position", right=True), Column("offset", right=True)]
         heads += [Column("bytes", right=True), Column("damage", shrink=True)]
         print_table(heads, rows)
-    from reput_cli.rebuild import print_built
+    from reput_cli.rebuilt import print_built
 
     for each in compared:
         print_built(each.store, list(each.plugins))

@@ -1,25 +1,27 @@
-"""One message as a line, in the form that a command's options ask for."""
+"""One message as it is shown: as JSON for programs, or as a line that options ask for."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.escape import escape_text
+from reput_cli.escape import body_text, encoded_body, escape_text
 from reput_cli.output import json_line, styled
-from reput_cli.rendering import body_text, message_document
 from reput_cli.template import Template
 from reput_cli.times import format_timestamp
 
 if TYPE_CHECKING:
+    from reput.record import MessageView
     from reput_cli.reading import Placed
 
-__all__ = ["Render", "renderer"]
+__all__ = ["Render", "host_text", "message_document", "renderer"]
 
 Render = Callable[["Placed"], bytes]
+
+_TRANSACTIONS = {0x0: "none", 0x4: "prepared", 0x8: "commit", 0xC: "rollback"}
 
 
 def renderer(template: str | None, body: str, as_json: bool, end: str) -> Render:
@@ -68,3 +70,48 @@ def _line(placed: Placed, body: str) -> str:
         body_text(message.body, body),
     ]
     return "  ".join(filter(None, parts))
+
+
+def message_document(
+    message: MessageView, queue_offset: int | None = None, body: str = "text"
+) -> dict[str, Any]:
+    """Every field of ``message``; the keys are part of our promise (``docs/cli.md``).
+
+    Args:
+        message: the message.
+        queue_offset: its place in the queue that was read; what the record says when left out.
+        body: one of `reput_cli.escape.BODY_FORMS`; for what is not UTF-8, ``"text"`` falls back
+            to base64.
+    """
+    document = {
+        "topic": message.topic,
+        "queue_id": message.queue_id,
+        "queue_offset": message.queue_offset if queue_offset is None else queue_offset,
+        "physical_offset": message.physical_offset,
+        "size": message.size,
+        "msg_id": message.msg_id,
+        "store_timestamp": message.store_timestamp,
+        "born_timestamp": message.born_timestamp,
+        "store_host": host_text(message.store_host),
+        "born_host": host_text(message.born_host),
+        "tags": message.tags,
+        "keys": list(message.keys),
+        "properties": message.properties,
+        "flag": message.flag,
+        "sys_flag": message.sys_flag,
+        "transaction": _TRANSACTIONS[message.transaction],
+        "compression": message.compression,
+        "reconsume_times": message.reconsume_times,
+        "prepared_transaction_offset": message.prepared_transaction_offset,
+        "body_size": len(message.body),
+        "body_crc": message.body_crc,
+    }
+    if body != "none":
+        document["body"], document["body_encoding"] = encoded_body(message.body, body)
+    return document
+
+
+def host_text(host: tuple[str, int]) -> str:
+    """``127.0.0.1:10911``, ``[::1]:10911``."""
+    address, port = host
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -1,4 +1,4 @@
-"""Messages by key: through an index where the store has one, else from the log itself.
+"""Messages by key, through an index where the store has one, and by what ``reput grep`` asks for.
 
 What an index does not hold yet is read from the log as well, so that nothing is missing either way.
 """
@@ -6,26 +6,33 @@ What an index does not hold yet is read from the log as well, so that nothing is
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 
 from reput.record.layout import PROPERTY_KEYS
 from reput_cli.failures import warn
-from reput_cli.timerange import batches_between
+from reput_cli.progress import ProgressBar
+from reput_cli.timerange import batches_between, first_offset_since
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from reput import Store
     from reput.plugin import QueryResult
     from reput.record import Corruption, DispatchBatch, MessageView
+    from reput_cli.conditions import Conditions
 
-__all__ = ["has_key", "messages_by_key", "tell_damage"]
+__all__ = ["Wanted", "by_key", "by_reading", "messages_by_key"]
 
 _PAGE = 1_000
+_HIDDEN = (0x4, 0xC)  # prepared and rollback records: no consumer sees them
 
 
-def tell_damage(finding: Corruption) -> None:
+def _tell_damage(finding: Corruption) -> None:
     """Say that a part of the log could not be read."""
     warn(f"messages may be missing: {finding}")
 
@@ -36,7 +43,7 @@ def messages_by_key(
     key: str,
     begin: int | None = None,
     end: int | None = None,
-    tell: Callable[[Corruption], None] = tell_damage,
+    tell: Callable[[Corruption], None] = _tell_damage,
 ) -> Iterator[MessageView]:
     """Messages whose ``UNIQ_KEY``, or a word of whose ``KEYS``, is ``key``; in storing order.
 
@@ -89,7 +96,7 @@ def _page(
 def _in_batch(batch: DispatchBatch, key: str) -> Iterator[MessageView]:
     for row in _rows_with(batch, re.compile(re.escape(key.encode()))):
         message = batch.message(row)
-        if has_key(message, key):
+        if _has_key(message, key):
             yield message
 
 
@@ -101,7 +108,7 @@ def _rows_with(batch: DispatchBatch, needle: re.Pattern[bytes]) -> list[int]:
     return inside
 
 
-def has_key(message: MessageView, key: str) -> bool:
+def _has_key(message: MessageView, key: str) -> bool:
     """Whether a message has a key, as an index sees it."""
     words = message.properties.get(PROPERTY_KEYS, "").split(" ")
     return bool(key) and (key == message.unique_key or key in words)
@@ -110,3 +117,68 @@ def has_key(message: MessageView, key: str) -> bool:
 def _is_between(message: MessageView, begin: int | None, end: int | None) -> bool:
     time = message.store_timestamp
     return (begin is None or begin <= time) and (end is None or time <= end)
+
+
+@attrs.define
+class Wanted:
+    """What a message has to be."""
+
+    topic: str
+    key: str | None
+    conditions: Conditions
+    since: int
+    until: int
+    is_damaged: bool = False
+    """Whether something was passed over that could not be read."""
+
+    def tell(self, finding: Corruption) -> None:
+        """Say that a part of the log could not be read, and remember it."""
+        self.is_damaged = True
+        _tell_damage(finding)
+
+    def rows(self, batch: DispatchBatch) -> list[int]:
+        """Rows of a batch that meet all conditions but the key and the tags."""
+        if self.topic not in batch.topics:
+            return []
+        wanted: npt.NDArray[np.bool_] = batch.topic_code == batch.topics.index(self.topic)
+        wanted &= ~np.isin(batch.transaction, _HIDDEN)
+        wanted &= (batch.store_timestamp >= self.since) & (batch.store_timestamp <= self.until)
+        chosen = self.conditions.chosen
+        if chosen is not None and wanted.any():
+            wanted &= chosen.matches_batch(batch)
+        rows: list[int] = np.flatnonzero(wanted).tolist()
+        return rows
+
+    def matches(self, message: MessageView) -> bool:
+        """Whether a message meets all conditions."""
+        return (
+            message.topic == self.topic
+            and message.transaction not in _HIDDEN
+            and self.since <= message.store_timestamp <= self.until
+            and (self.key is None or _has_key(message, self.key))
+            and self.conditions.matches(message)
+        )
+
+
+def by_key(store: Store, wanted: Wanted) -> Iterator[MessageView]:
+    """Messages that meet all conditions, by their key."""
+    assert wanted.key is not None
+    found = messages_by_key(
+        store, wanted.topic, wanted.key, wanted.since, wanted.until, wanted.tell
+    )
+    return filter(wanted.matches, found)
+
+
+def by_reading(store: Store, wanted: Wanted) -> Iterator[MessageView]:
+    """Messages that meet all conditions, out of the part of the log that is of their time."""
+    first = first_offset_since(store.log, wanted.since)
+    size = store.log.max_physical_offset - first
+    with ProgressBar("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:
+        for batch in batches_between(store, first, None, wanted.until):
+            progress.update(batch.end_offset - first, size)
+            for row in wanted.rows(batch):
+                message = batch.message(row)
+                if wanted.conditions.has_tag(message):
+                    yield message
+            if batch.finding is not None:
+                wanted.tell(batch.finding)
