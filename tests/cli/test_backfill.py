@@ -12,8 +12,8 @@ import pytest
 from openstores import is_written, until
 
 import reput
-from reput_cli.exitcodes import ExitCode
-from reput_cli.storeplugins import used_plugins
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.storeplugins import used_plugins
 
 MODULE = [sys.executable, "-m", "reput_cli", "backfill"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput_cli.quantities import parse_duration, parse_size
+from reput_cli.kit.quantities import parse_duration, parse_size
 from reput_testing import ManualClock, snapshot
 
 SIZE = 1 << 16
@@ -122,7 +122,7 @@ def test_who_is_no_terminal_is_not_asked_and_must_say_yes(run, aged_store):
 @pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, 1), ("n\n", 130, 5)])
 def test_at_a_terminal_the_question_is_asked(run, aged_store, monkeypatch, answer, code, left):
     path = aged_store()
-    monkeypatch.setattr("reput_cli.clean._is_terminal", lambda: True)
+    monkeypatch.setattr("reput_cli.commands.clean._is_terminal", lambda: True)
 
     ended = run("clean", path, "--max-bytes", 1, stdin=answer)
 

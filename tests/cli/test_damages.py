@@ -6,7 +6,7 @@ import pytest
 
 import reput
 from reput.log import find_damages
-from reput_cli.census import census
+from reput_cli.messages.census import census
 
 FILE_SIZE = 4096
 

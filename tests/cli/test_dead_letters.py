@@ -5,7 +5,7 @@ from importlib import metadata
 
 import pytest
 
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 
 SKIP = {"on_error": "skip", "retry_count": 0}
 

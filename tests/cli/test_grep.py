@@ -4,7 +4,7 @@ import pytest
 
 import reput
 from reput.plugin import installed
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 from reput_testing import ManualClock
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import reput
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 
 
 def by_queue(document):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 
 SOURCE = """
 import click
@@ -175,4 +175,4 @@ def test_help_imports_nothing_of_what_it_lists(offer, tmp_path):
     assert done.returncode == 0
     assert "\n  weigh  " in done.stdout
     assert "reput_cli.root" in imported
-    assert {module, "numpy", "rich", "pluggy", "reput_cli.info"}.isdisjoint(imported)
+    assert {module, "numpy", "rich", "pluggy", "reput_cli.commands.info"}.isdisjoint(imported)

@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 import reput
-from reput_cli.exitcodes import ExitCode
-from reput_cli.plugindocs import hooks_of, options_of, summary_of
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.plugins.docs import hooks_of, options_of, summary_of
 
 
 @attrs.frozen(kw_only=True)

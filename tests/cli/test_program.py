@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput_cli.program import program
+from reput_cli.kit.program import program
 
 
 @pytest.fixture

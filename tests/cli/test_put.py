@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 
 # Small files, no plugin: what is looked at here is what stands in the log.
 OPTIONS = "[commitlog]\nfile_size = 65536\npreallocate = false\n"

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from reput_cli import plugincommands, root
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import ReputGroup
 
 

@@ -5,7 +5,7 @@ import os
 import reput
 from reput.dispatch.records.states import PluginRecord, PluginRecords
 from reput.files import Disk
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 
 
 def records(path):

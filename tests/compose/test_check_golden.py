@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import reput
 from reput.errors import StoreLockedError
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
 from reput_rebuild.local import rebuild
 

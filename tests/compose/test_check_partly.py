@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import reput
 from reput.retention.config import RetentionConfig
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
 from reput_rebuild.local import rebuild
 from reput_testing import QuickDisk, snapshot

@@ -105,7 +105,7 @@ def unbound_disks(path):
 
 
 def test_every_disk_is_bound_to_a_store():
-    sources = [*SOURCES, *(ROOT / "extras/cli/src/reput_cli").glob("*.py")]
+    sources = [*SOURCES, *(ROOT / "extras/cli/src").rglob("*.py")]
     sources += (ROOT / "spark/src").rglob("*.py")
 
     found = {

@@ -230,9 +230,26 @@ def test_whoever_is_not_the_core_goes_through_its_doors(directory: Path) -> None
     assert sorted(found - (set() if is_plugin else BEHIND_THE_DOORS)) == []
 
 
-@pytest.mark.parametrize("room", ["", "files", "log", "plugin", "record"])
-def test_a_door_offers_what_it_says(room: str) -> None:
-    name = f"reput.{room}".rstrip(".")
+@pytest.mark.parametrize("directory", [*DISTRIBUTIONS[1:], *EXAMPLES], ids=lambda path: path.name)
+def test_commands_of_others_are_made_of_the_kit(directory: Path) -> None:
+    if directory.name == "cli":
+        return
+
+    found = {
+        name.rpartition(".")[0]
+        for path in (directory / "src").rglob("*.py")
+        for name in imports_of(path)
+        if name.startswith("reput_cli.")
+    }
+
+    assert found <= {"reput_cli.kit"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["reput", "reput.files", "reput.log", "reput.plugin", "reput.record", "reput_cli.kit"],
+)
+def test_a_door_offers_what_it_says(name: str) -> None:
     door = importlib.import_module(name)
     source = Path(str(door.__file__)).read_text(encoding="utf-8")
 

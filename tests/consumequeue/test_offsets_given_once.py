@@ -14,7 +14,7 @@ import reput
 from reput.errors import PluginError
 from reput.retention.config import RetentionConfig
 from reput.status import ReadStatus
-from reput_cli.catchingup import catch_up
+from reput_cli.plugins.catchingup import catch_up
 from reput_consumequeue.layout import UNIT_SIZE
 from reput_rebuild.local import rebuild
 from reput_testing import ManualClock, QuickDisk

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 pytest.importorskip("pyspark")
 
 import reput
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
 from reput_spark.cli.aside import stderr_aside
 from reput_spark.jobs import rebuild as jobs_rebuild

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from sparkstores import fill, messages_of
 
 import reput
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
 from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError

@@ -13,7 +13,7 @@ from sparkstores import fill, forged_store
 
 import reput
 from reput.log import plan_splits
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
 from reput_rebuild.engine import LocalEngine
 

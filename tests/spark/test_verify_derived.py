@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
 from reput_rebuild.engine import LocalEngine
 

@@ -5,7 +5,7 @@ import pytest
 import reput
 from reput.files import Disk
 from reput.log import Progress, ProgressFile
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 
 
 def files_of(path):

@@ -5,9 +5,10 @@ import threading
 import pytest
 
 import reput
-from reput_cli import cat, reading
-from reput_cli.exitcodes import ExitCode
-from reput_cli.times import Start
+from reput_cli.commands import cat
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.times import Start
+from reput_cli.messages import reading
 
 
 @pytest.mark.parametrize("case", ["basic", "slow", "v6", "batch"])

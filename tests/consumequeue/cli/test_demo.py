@@ -4,8 +4,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from reput_cli import demostore
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit import demostore
+from reput_cli.kit.exitcodes import ExitCode
 
 
 def test_the_demo_is_right_about_every_message(run, tmp_path) -> None:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 import reput
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 
 CASES = ["basic", "slow", "v6", "batch", "transaction", "trimmed", "ext", "delay"]
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import reput
-from reput_cli.exitcodes import ExitCode
+from reput_cli.kit.exitcodes import ExitCode
 
 
 def test_the_plugin_is_listed_with_its_hooks_and_options(run) -> None:

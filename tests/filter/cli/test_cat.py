@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput_cli import cat
-from reput_cli.exitcodes import ExitCode
+from reput_cli.commands import cat
+from reput_cli.kit.exitcodes import ExitCode
 
 CONFIG = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
 

@@ -15,13 +15,13 @@ def main() -> None:
     import sys
     from importlib.util import find_spec
 
-    from reput_cli.streams import use_standard_streams
+    from reput_cli.kit.streams import use_standard_streams
 
     use_standard_streams()  # before the first file is opened
 
     # Looked for, not imported: rich takes longer than everything that --help needs.
     if any(find_spec(name) is None for name in ("click", "rich")):
-        from reput_cli.exitcodes import ExitCode
+        from reput_cli.kit.exitcodes import ExitCode
 
         sys.stderr.write(
             "reput: the command line needs click and rich; "

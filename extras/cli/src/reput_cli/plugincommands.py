@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.exitcodes import ExitCode
-from reput_cli.failures import Failure, warn
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import Failure, warn
 from reput_cli.lazycommand import LazyCommand
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 import reput as package
-from reput_cli.exitcodes import ExitCode
-from reput_cli.failures import failure_of
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import failure_of
+from reput_cli.kit.options import with_debug
 from reput_cli.lazycommand import LazyCommand
-from reput_cli.options import with_debug
 from reput_cli.plugincommands import plugin_commands
 
 __all__ = ["ReputGroup", "reput"]
@@ -96,7 +96,7 @@ def _added(ctx: click.Context) -> dict[str, LazyCommand]:
 
 
 def _load(name: str) -> click.Command:
-    module = importlib.import_module(f"reput_cli.{name.replace('-', '')}")
+    module = importlib.import_module(f"reput_cli.commands.{name.replace('-', '')}")
     command = getattr(module, name.replace("-", "_"))
     assert isinstance(command, click.Command)
     return command

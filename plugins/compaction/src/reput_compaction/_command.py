@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.exitcodes import ExitCode
-from reput_cli.options import json_option, path_argument, with_debug
+from reput_cli.kit import ExitCode, json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from reput_rebuild.engine import Engine
@@ -41,10 +40,7 @@ def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> No
     Without TOPIC all of them are compacted. Files that are being written are closed for it, so that
     nothing is left out. The store must not be open for writing elsewhere.
     """
-    from reput_cli.failures import Failure
-    from reput_cli.opening import open_to_write
-    from reput_cli.progress import ProgressBar
-    from reput_cli.storeplugins import check_store, check_used
+    from reput_cli.kit import Failure, ProgressBar, check_store, check_used, open_to_write
     from reput_compaction.printing import print_compacted
 
     check_used(check_store(path), "compaction")

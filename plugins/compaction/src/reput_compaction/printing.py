@@ -16,7 +16,7 @@ __all__ = ["print_compacted"]
 
 def print_compacted(results: Sequence[Compacted], *, as_json: bool) -> None:
     """Print what became of each queue: a table, or a document for programs."""
-    from reput_cli.output import Column, print_json, print_table
+    from reput_cli.kit import Column, print_json, print_table
 
     if as_json:
         print_json({"queues": [attrs.asdict(each) for each in results]})
@@ -38,7 +38,7 @@ def print_compacted(results: Sequence[Compacted], *, as_json: bool) -> None:
 
 
 def _row(each: Compacted) -> list[str]:
-    from reput_cli.output import format_count, format_size
+    from reput_cli.kit import format_count, format_size
 
     return [
         each.topic,

@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from reput_cli.opening import open_to_read
-from reput_cli.options import json_option, path_argument, with_debug
-from reput_cli.output import (
+from reput_cli.kit import (
     Column,
     format_count,
+    format_duration,
+    format_timestamp,
+    json_option,
+    open_to_read,
+    path_argument,
     print_facts,
     print_heading,
     print_json,
     print_table,
+    with_debug,
 )
-from reput_cli.times import format_duration, format_timestamp
 
 if TYPE_CHECKING:
     from reput_schedule.histogram import Bar

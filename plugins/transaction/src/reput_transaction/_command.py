@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.options import json_option, path_argument, with_debug
+from reput_cli.kit import json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +50,7 @@ def transactions(
     if commits or rollbacks:
         _end(path, commits, rollbacks, is_sure, as_json)
         return
-    from reput_cli.opening import open_to_read
-    from reput_cli.output import print_json
+    from reput_cli.kit import open_to_read, print_json
 
     with open_to_read(path, plugins=_to_read(path)) as store:
         found = store.dangling(group=group)
@@ -86,10 +85,7 @@ def _to_read(path: str) -> list[str]:
 def _end(
     path: str, commits: Sequence[str], rollbacks: Sequence[str], is_sure: bool, as_json: bool
 ) -> None:
-    from reput_cli.exitcodes import ExitCode
-    from reput_cli.failures import Failure
-    from reput_cli.opening import open_to_read
-    from reput_cli.output import print_json
+    from reput_cli.kit import ExitCode, Failure, open_to_read, print_json
 
     both = sorted({*commits} & {*rollbacks})
     if both:
@@ -116,8 +112,7 @@ def _end(
 
 
 def _look_for(store: Store, names: Sequence[str]) -> None:
-    from reput_cli.exitcodes import ExitCode
-    from reput_cli.failures import Failure
+    from reput_cli.kit import ExitCode, Failure
 
     found = store.dangling()
     known = {name for half in found for name in (half.transaction_id, half.msg_id)}
@@ -129,8 +124,7 @@ def _look_for(store: Store, names: Sequence[str]) -> None:
 
 def _end_now(path: str, wanted: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     from reput.plugin import default_plugins
-    from reput_cli.opening import open_to_write
-    from reput_cli.storeplugins import check_store, used_plugins
+    from reput_cli.kit import check_store, open_to_write, used_plugins
     from reput_transaction.errors import TransactionEndedError
 
     root = check_store(path)
@@ -181,7 +175,7 @@ def _document(half: HalfMessage, now: int) -> dict[str, Any]:
 
 
 def _summary(half: HalfMessage, now: int) -> str:
-    from reput_cli.times import format_duration
+    from reput_cli.kit import format_duration
 
     age = format_duration(max(half.age_ms(now), 0) / 1_000)
     return f"{half.transaction_id}: {_place(half)}, {age} old"
@@ -192,8 +186,7 @@ def _place(half: HalfMessage) -> str:
 
 
 def _print(path: str, found: Sequence[HalfMessage], now: int) -> None:
-    from reput_cli.output import Column, format_count, print_table
-    from reput_cli.times import format_duration
+    from reput_cli.kit import Column, format_count, format_duration, print_table
 
     columns = [
         Column("AGE", right=True),

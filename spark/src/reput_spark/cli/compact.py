@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from reput_cli.exitcodes import ExitCode
-from reput_cli.options import follow_links_option, json_option, with_debug
+from reput_cli.kit import ExitCode, follow_links_option, json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import engine_options
 
@@ -29,9 +28,7 @@ def compact(
 ) -> None:
     """Compact each TOPIC of the store at PATH, or all that are compacted, as `reput compact`."""
     from reput.errors import ReputError
-    from reput_cli.failures import Failure
-    from reput_cli.opening import follows_links
-    from reput_cli.storeplugins import check_store, check_used
+    from reput_cli.kit import Failure, check_store, check_used, follows_links
     from reput_spark.jobs.compact import compact_with
 
     root = check_store(path)

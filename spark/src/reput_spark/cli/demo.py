@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.exitcodes import ExitCode
-from reput_cli.options import json_option, with_debug
+from reput_cli.kit import ExitCode, json_option, with_debug
 from reput_spark.cli.engines import session_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reput_cli.progress import ProgressBar
+    from reput_cli.kit import ProgressBar
     from reput_rebuild.driver import Rebuilt
     from reput_spark.jobs.stats import Stats
 
@@ -44,7 +43,7 @@ def demo(master: str, as_json: bool) -> None:
     DataFrame, builds index and queues anew on Spark, and compares each byte, of the queues with
     those that RocketMQ wrote. Ends with code 1 where one differs. Nothing stays.
     """
-    from reput_cli.progress import ProgressBar
+    from reput_cli.kit import ProgressBar
 
     with tempfile.TemporaryDirectory(prefix="reput-demo-") as directory:
         root = os.path.join(directory, "store")
@@ -94,7 +93,7 @@ def _make_store(root: str) -> int:
     import shutil
 
     import reput
-    from reput_cli import demostore
+    from reput_cli.kit import demostore
 
     demostore.unpack(root)
     # RocketMQ names index files by its clock when it makes them, which nothing in the log says.
@@ -119,7 +118,7 @@ def _print_json(
 ) -> None:
     import attrs
 
-    from reput_cli.output import print_json
+    from reput_cli.kit import print_json
 
     plugins = [attrs.asdict(each) for each in built]
     topics = counted.tables["topics"].to_pylist()
@@ -127,8 +126,7 @@ def _print_json(
 
 
 def _print(found: dict[str, Any], built: list[Rebuilt], counted: Stats) -> None:
-    from reput_cli import demostore
-    from reput_cli.output import Column, format_count, print_heading, print_table, styled
+    from reput_cli.kit import Column, demostore, format_count, print_heading, print_table, styled
 
     print_heading(f"The same store on Apache Spark {found['release']}")
     rows = format_count(found["row_count"], "row")
@@ -147,8 +145,7 @@ def _print(found: dict[str, Any], built: list[Rebuilt], counted: Stats) -> None:
 
 
 def _told(built: Rebuilt) -> str:
-    from reput_cli.escape import escape_text
-    from reput_cli.output import format_count
+    from reput_cli.kit import escape_text, format_count
 
     text = f"{built.plugin} of {format_count(built.message_count, 'message')} built anew"
     for each in built.differences or ():

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from reput_cli.exitcodes import ExitCode
-from reput_cli.failures import Failure
+from reput_cli.kit import ExitCode, Failure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reput_cli.progress import ProgressBar
+    from reput_cli.kit import ProgressBar
     from reput_rebuild.engine import Engine
 
 __all__ = ["engine_of", "progress_of", "session_of"]
@@ -23,7 +22,7 @@ __all__ = ["engine_of", "progress_of", "session_of"]
 
 def progress_of(label: str) -> ProgressBar:
     """A bar that counts bytes; quiet where nobody watches."""
-    from reput_cli.progress import ProgressBar
+    from reput_cli.kit import ProgressBar
 
     return ProgressBar(label, None, "bytes")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from reput_cli.options import json_option, with_debug
+from reput_cli.kit import json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import corrupt_option, end_with_damage, engine_options, paths_argument
 
@@ -31,7 +31,7 @@ def export(
 ) -> None:
     """Write the messages of the logs at PATH to the new directory TARGET, as Parquet."""
     from reput.log import SPLIT_SIZE
-    from reput_cli.output import format_count, format_rate, format_size, print_json
+    from reput_cli.kit import format_count, format_rate, format_size, print_json
     from reput_spark.jobs.export import export as run
 
     with engine_of(master, jobs) as engine, progress_of("exporting") as progress:

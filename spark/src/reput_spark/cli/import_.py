@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from reput_cli.options import follow_links_option, json_option, with_debug
+from reput_cli.kit import follow_links_option, json_option, with_debug
 from reput_spark.cli.engines import progress_of, session_of
 
 __all__ = ["import_"]
@@ -38,10 +38,15 @@ def import_(
     as_json: bool,
 ) -> None:
     """Make the new store STORE of the messages in PARQUET, each queue in its order."""
-    from reput_cli.exitcodes import ExitCode
-    from reput_cli.failures import Failure
-    from reput_cli.opening import follows_links
-    from reput_cli.output import format_count, format_rate, format_size, print_json
+    from reput_cli.kit import (
+        ExitCode,
+        Failure,
+        follows_links,
+        format_count,
+        format_rate,
+        format_size,
+        print_json,
+    )
 
     try:
         from reput_spark.writing.importing import import_parquet

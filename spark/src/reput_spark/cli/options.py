@@ -7,9 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from reput_cli.exitcodes import ExitCode
-from reput_cli.failures import warn
-from reput_cli.output import format_count
+from reput_cli.kit import ExitCode, format_count, warn
 
 __all__ = ["corrupt_option", "end_with_damage", "engine_options", "paths_argument"]
 

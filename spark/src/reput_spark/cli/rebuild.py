@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.options import follow_links_option, json_option, with_debug
+from reput_cli.kit import follow_links_option, json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import engine_options
 
@@ -37,9 +37,7 @@ def rebuild(
 ) -> None:
     """Build the files of each PLUGIN of the store at PATH anew from the log, as `reput rebuild`."""
     from reput.log import SPLIT_SIZE
-    from reput_cli.opening import follows_links
-    from reput_cli.rebuilt import print_rebuilt
-    from reput_cli.storeplugins import check_store, check_used, used_plugins
+    from reput_cli.kit import check_store, check_used, follows_links, print_rebuilt, used_plugins
     from reput_rebuild.driver import run_rebuild
 
     root = check_store(path)

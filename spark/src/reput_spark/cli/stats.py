@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.options import json_option, with_debug
+from reput_cli.kit import json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import corrupt_option, end_with_damage, engine_options, paths_argument
 
@@ -57,7 +57,7 @@ def stats(
 
 
 def _print(found: Stats, *, as_json: bool) -> None:
-    from reput_cli.output import Column, print_heading, print_json, print_table
+    from reput_cli.kit import Column, print_heading, print_json, print_table
     from reput_spark.jobs.stats import QUESTIONS
 
     if as_json:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.exitcodes import ExitCode
-from reput_cli.options import json_option, with_debug
+from reput_cli.kit import ExitCode, json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import engine_options, paths_argument
 
@@ -41,7 +40,7 @@ def verify(
     With --derived, what plugins have made of the log is made once more, aside, and compared.
     """
     from reput.log import SPLIT_SIZE
-    from reput_cli.storeplugins import check_store
+    from reput_cli.kit import check_store
     from reput_spark.jobs.verify import verify as run
     from reput_spark.jobs.verify_derived import verify_derived
 
@@ -67,7 +66,7 @@ def _print(
 ) -> None:
     import attrs
 
-    from reput_cli.output import Column, format_count, format_size, print_json, print_table
+    from reput_cli.kit import Column, format_count, format_size, print_json, print_table
 
     if as_json:
         document = attrs.asdict(found)
@@ -95,7 +94,7 @@ def _print(
         heads = [Column("file"), Column("position", right=True), Column("offset", right=True)]
         heads += [Column("bytes", right=True), Column("damage", shrink=True)]
         print_table(heads, rows)
-    from reput_cli.rebuilt import print_built
+    from reput_cli.kit import print_built
 
     for each in compared:
         print_built(each.store, list(each.plugins))

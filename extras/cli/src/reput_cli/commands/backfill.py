@@ -1,0 +1,81 @@
+"""``reput backfill``: brings one plugin forward to the end of the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import warn
+from reput_cli.kit.options import json_option, path_argument, with_debug
+
+if TYPE_CHECKING:
+    from reput_cli.plugins.catchingup import CaughtUp
+
+__all__ = ["backfill"]
+
+_EXAMPLES = """\b
+Examples:
+  reput backfill STORE audit
+  reput backfill STORE consumequeue --from-start
+"""
+
+
+@click.command(short_help="Bring a plugin forward to the end of the log.", epilog=_EXAMPLES)
+@path_argument
+@click.argument("plugin")
+@click.option(
+    "--from-start", is_flag=True, help="Forget how far the plugin came: derive everything again."
+)
+@click.option(
+    "--no-wait",
+    is_flag=True,
+    help="Where another process has the store open: only say how far the plugin is there.",
+)
+@json_option("one document at the end")
+@with_debug
+def backfill(path: str, plugin: str, from_start: bool, no_wait: bool, as_json: bool) -> None:
+    r"""Bring PLUGIN of the store at PATH forward to the end of the log, and show how it goes on.
+
+    A plugin that is installed and that the store does not use yet is added to it. Ctrl-C keeps what
+    is done; the same command goes on from there. While another process has the store open the
+    plugin catches up in that one, and this command follows it.
+    """
+    from reput_cli.plugins.catchingup import catch_up
+
+    done = catch_up(path, plugin, from_start=from_start, waits=not no_wait)
+    _print(path, done, as_json=as_json)
+    if done.is_interrupted:
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED)
+
+
+def _print(path: str, done: CaughtUp, *, as_json: bool) -> None:
+    from reput_cli.kit.output import format_size, print_json
+    from reput_cli.kit.times import format_duration
+
+    if done.is_interrupted:
+        rest = format_size(max(done.end_offset - done.dispatched_to, 0))
+        how = f"`reput backfill {path} {done.plugin}` goes on from there"
+        if done.is_followed:
+            how = "the process that has the store open goes on by itself"
+        warn(
+            f"interrupted with {done.plugin!r} at physical offset {done.dispatched_to}, "
+            f"{rest} to go; {how}"
+        )
+    if as_json:
+        print_json(done.document())
+    elif done.dispatched_to < done.end_offset:
+        rest = format_size(done.end_offset - done.dispatched_to)
+        click.echo(f"{done.plugin}: at physical offset {done.dispatched_to}, behind by {rest}")
+    elif done.size:
+        took = format_duration(done.seconds)
+        rate = format_size(round(done.size / max(done.seconds, 1e-9)))
+        click.echo(
+            f"{done.plugin}: {format_size(done.size)} in {took} ({rate}/s); "
+            f"it has all of the log now, to physical offset {done.end_offset}"
+        )
+    else:
+        click.echo(
+            f"{done.plugin}: it had all of the log already, to physical offset {done.end_offset}"
+        )

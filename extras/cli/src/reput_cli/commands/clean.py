@@ -1,0 +1,224 @@
+"""``reput clean``: removes the oldest files of a store's log, or says which would go."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput_cli.kit.opening import open_to_read, open_to_write, store_disk
+from reput_cli.kit.options import json_option, path_argument, with_debug
+from reput_cli.kit.quantities import read_duration, read_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reput.retention.config import RetentionConfig
+    from reput.retention.planner import ExpiryReport
+
+__all__ = ["clean"]
+
+_EXAMPLES = """\b
+Examples:
+  reput clean STORE --dry-run
+  reput clean STORE --reserved 72h
+  reput clean STORE --max-bytes 10GB --yes
+"""
+_SHOWN = {"age": "older than is kept", "size": "more than is kept", "space": "the disk is full"}
+
+
+@click.command(short_help="Remove the oldest log files.", epilog=_EXAMPLES)
+@path_argument
+@click.option("-n", "--dry-run", is_flag=True, help="Only show what would go; change nothing.")
+@click.option(
+    "--reserved",
+    callback=read_duration,
+    metavar="AGE",
+    help="Keep what was stored that lately (72h, 14d).",
+)
+@click.option(
+    "--max-bytes",
+    callback=read_size,
+    metavar="SIZE",
+    help="Keep the newest files of that size (10GB).",
+)
+@click.option(
+    "--held",
+    type=click.Choice(["wait", "tell"]),
+    help="Files that a plugin still needs: let them wait, or remove them and tell it.",
+)
+@click.option(
+    "--unseen",
+    type=click.Choice(["keep", "drop"]),
+    help="Messages that a plugin which does not run has not seen: keep them, or drop them.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before files are removed.")
+@json_option("one document")
+@with_debug
+def clean(
+    path: str,
+    dry_run: bool,
+    reserved: int | None,
+    max_bytes: int | None,
+    held: str | None,
+    unseen: str | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    r"""Remove the oldest files of the log at PATH, and have plugins forget what was in them.
+
+    What is not given is as the store was configured (section retention). Whole files go, never the
+    last one, and none that a plugin has not seen or still needs. A store that another process
+    writes is cleaned by that one; --dry-run works all the same.
+    """
+    from reput_cli.kit.output import print_json
+
+    given = {"reserved_ms": reserved, "max_bytes": max_bytes, "held": held, "unseen": unseen}
+    changes = {name: value for name, value in given.items() if value is not None}
+    with open_to_read(path) as store:
+        root, problems = store.root, list(store.problems)
+        config = _config(store.retention, changes, may_keep_all=dry_run and bool(problems))
+        report = store.expire_log(dry_run=True, config=config)
+    if not dry_run and report.plan.removals:
+        _check_nobody_writes(root)
+        if not yes:
+            _ask(report, as_json=as_json)
+        with open_to_write(path) as store:
+            store.wait_dispatched()  # what was not dispatched yet keeps nothing from going then
+            report = store.expire_log(config=config)
+    if as_json:
+        print_json(_document(root, report) | {"problems": problems})
+    else:
+        _print(report)
+
+
+def _config(
+    kept: RetentionConfig, changes: dict[str, Any], *, may_keep_all: bool
+) -> RetentionConfig:
+    """The rules to go by; where a damaged store has lost its own, a look at it needs none."""
+    import attrs
+
+    config = attrs.evolve(kept, **changes)
+    if not (config.reserved_ms or config.max_bytes or config.wanted_ratio or may_keep_all):
+        raise click.UsageError(
+            "nothing says what may go: give --reserved or --max-bytes, or configure the store "
+            "(section retention)"
+        )
+    return config
+
+
+def _check_nobody_writes(root: str) -> None:
+    from reput.store.lock import StoreLock
+    from reput_cli.kit.exitcodes import ExitCode
+    from reput_cli.kit.failures import Failure
+
+    lock = StoreLock(os.path.join(root, "lock"), root, store_disk(root))
+    if lock.is_taken():
+        text = (
+            f"{root}: another process writes the store; it removes old files by itself when it is "
+            "opened with a section retention. Nothing was removed (--dry-run works meanwhile)"
+        )
+        raise Failure(text, ExitCode.LOCKED)
+
+
+def _ask(report: ExpiryReport, *, as_json: bool) -> None:
+    from reput_cli.kit.output import format_count, format_size
+
+    if as_json or not _is_terminal():
+        raise click.UsageError("nothing was removed; give --yes to remove without being asked")
+    _print(report)
+    files = format_count(len(report.plan.removals), "file")
+    click.confirm(f"Remove {files}, {format_size(report.plan.freed_size)}?", abort=True)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+# --------------------------------------------------------------------------- what is shown
+
+
+def _document(root: str, report: ExpiryReport) -> dict[str, Any]:
+    import attrs
+
+    plan = report.plan
+    going = report.plan.removals if report.is_dry_run else report.removed
+    return {
+        "path": root,
+        "is_dry_run": report.is_dry_run,
+        "min_physical_offset": report.min_physical_offset,
+        "files": [
+            {**attrs.asdict(each), "action": action}
+            for action, files in [
+                ("goes" if report.is_dry_run else "removed", going),
+                ("held", plan.held),
+            ]
+            for each in files
+        ],
+        "size": sum(each.size for each in going),
+        "held_size": plan.held_size,
+        "holds": [attrs.asdict(hold) for hold in plan.holds],
+        "untold": list(report.not_notified),
+    }
+
+
+def _print(report: ExpiryReport) -> None:
+    from reput_cli.kit.failures import warn
+    from reput_cli.kit.output import format_count, format_size
+
+    plan = report.plan
+    going = plan.removals if report.is_dry_run else report.removed
+    if going or plan.held:
+        _print_files(report)
+        click.echo()
+    else:
+        click.echo("Nothing is to go.")
+    if going:
+        verb = "would go" if report.is_dry_run else "removed"
+        size = format_size(sum(each.size for each in going))
+        end = going[-1].end_offset
+        click.echo(f"{format_count(len(going), 'file')}, {size} {verb}; the log begins at {end}")
+    if plan.held:
+        size = format_size(plan.held_size)
+        click.echo(f"{format_count(len(plan.held), 'file')}, {size} kept beyond that:")
+        for line in _holding(report):
+            click.echo(f"  {line}")
+    for name in report.not_notified:
+        warn(f"plugin {name!r} was not told yet; that is made up for when it runs")
+
+
+def _holding(report: ExpiryReport) -> Iterator[str]:
+    for hold in report.plan.holds:
+        who = f"plugin {hold.plugin!r}: " if hold.plugin else ""
+        yield f"{who}{hold.reason} {hold.physical_offset}"
+
+
+def _print_files(report: ExpiryReport) -> None:
+    from reput.files import file_name
+    from reput_cli.kit.output import Column, format_size, print_table
+    from reput_cli.kit.times import format_timestamp
+
+    plan = report.plan
+    columns = [
+        Column("FILE"),
+        Column("SIZE", right=True),
+        Column("LAST STORED (UTC)", shrink=True),
+        Column("WHY", shrink=True),
+        Column("", shrink=True),
+    ]
+    going = plan.removals if report.is_dry_run else report.removed
+    action = "goes" if report.is_dry_run else "removed"
+    rows = [
+        (
+            file_name(each.base_offset),
+            format_size(each.size),
+            format_timestamp(each.last_timestamp).partition(".")[0],
+            _SHOWN[each.reason],
+            what,
+        )
+        for what, files in [(action, going), ("held", plan.held)]
+        for each in files
+    ]
+    print_table(columns, rows)

@@ -1,0 +1,90 @@
+"""``reput dead-letters``: messages that a plugin failed on and that were skipped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from reput_cli.kit.opening import store_disk
+from reput_cli.kit.options import json_option, path_argument, with_debug
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reput.dispatch.records.deadletters import DeadLetter
+
+__all__ = ["dead_letters"]
+
+_EXAMPLES = """\b
+Examples:
+  reput dead-letters STORE audit
+  reput dead-letters STORE audit --json | jq '.dead_letters[].physical_offset'
+"""
+
+
+@click.command("dead-letters", short_help="List messages that a plugin skipped.", epilog=_EXAMPLES)
+@path_argument
+@click.argument("plugin")
+@json_option("one document")
+@with_debug
+def dead_letters(path: str, plugin: str, as_json: bool) -> None:
+    r"""List the messages that PLUGIN of the store at PATH failed on, oldest first.
+
+    There are some only where its policy is "skip". The messages themselves are in the log: `reput
+    get PATH --offset N` shows one. Neither the plugin nor the store is opened.
+    """
+    import attrs
+
+    from reput.dispatch.records.deadletters import DeadLetterFile
+    from reput_cli.kit.output import print_json
+    from reput_cli.kit.storeplugins import check_store
+
+    root = check_store(path)
+    _check_plugin(root, plugin)
+    found = DeadLetterFile.of(root, plugin, store_disk(root)).read()
+    if as_json:
+        letters = [attrs.asdict(letter) for letter in found]
+        print_json({"path": root, "plugin": plugin, "dead_letters": letters})
+    elif found:
+        _print(path, found)
+    else:
+        click.echo(f"No dead letters of plugin {plugin!r} in the store at {root}.")
+
+
+def _check_plugin(root: str, plugin: str) -> None:
+    """Whether the store uses the plugin, or did once."""
+    from reput.dispatch.records.deadletters import DeadLetterFile
+    from reput.files import is_safe_name
+    from reput_cli.kit.storeplugins import check_used
+
+    disk = store_disk(root)
+    if not is_safe_name(plugin) or not disk.exists(DeadLetterFile.of(root, plugin, disk).path):
+        check_used(root, plugin)
+
+
+def _print(path: str, found: Sequence[DeadLetter]) -> None:
+    from reput_cli.kit.output import Column, format_count, print_table
+    from reput_cli.kit.times import format_timestamp
+
+    columns = [
+        Column("SKIPPED AT (UTC)"),
+        Column("MESSAGE", shrink=True),
+        Column("PHYSICAL OFFSET", right=True),
+        Column("ERROR", shrink=True),
+    ]
+    rows = [
+        (
+            format_timestamp(letter.timestamp).partition(".")[0],
+            f"{letter.topic}/{letter.queue_id}@{letter.queue_offset}",
+            str(letter.physical_offset),
+            letter.error,
+        )
+        for letter in found
+    ]
+    print_table(columns, rows)
+    click.echo()
+    click.echo(
+        f"{format_count(len(found), 'dead letter')}; "
+        f"reput get {path} --offset {found[0].physical_offset} shows the first"
+    )

@@ -1,0 +1,249 @@
+"""``reput get``: shows one message."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from reput_cli.kit.escape import BODY_FORMS, encoded_body, hex_dump, readable
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import Failure, warn
+from reput_cli.kit.opening import open_to_read
+from reput_cli.kit.options import json_option, not_empty, path_argument, with_debug
+from reput_cli.kit.output import format_size, print_facts, print_heading, print_json
+from reput_cli.kit.times import format_timestamp
+from reput_cli.messages.show import host_text, message_document
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput.log import Loss
+    from reput.record import MessageView
+
+__all__ = ["get"]
+
+_PREVIEW_SIZE = 2_000  # bytes of the body that are shown unasked
+_HEX_PREVIEW_SIZE = 256
+
+
+_EXAMPLES = """\b
+Examples:
+  reput get STORE 7F00000100002A9F0000000000000000
+  reput get STORE --offset 0
+  reput get STORE order-42 --topic orders
+"""
+
+
+@click.command(short_help="Show one message.", epilog=_EXAMPLES)
+@path_argument
+@click.argument("msgid", metavar="[MSGID|KEY]", required=False, callback=not_empty)
+@click.option(
+    "-o", "--offset", metavar="N", type=click.IntRange(0), help="Physical offset instead of MSGID."
+)
+@click.option(
+    "-t", "--topic", callback=not_empty, help="Where KEY is looked for: all topics when left out."
+)
+@click.option(
+    "--body",
+    type=click.Choice(["auto", *BODY_FORMS]),
+    default="auto",
+    show_default=True,
+    help="How the body is shown: auto is its beginning, as text or as a hex dump; the others are "
+    "all of it.",
+)
+@click.option("--raw", is_flag=True, help="Write the body's bytes and nothing else.")
+@json_option("every field")
+@with_debug
+def get(
+    path: str,
+    msgid: str | None,
+    offset: int | None,
+    topic: str | None,
+    body: str,
+    raw: bool,
+    as_json: bool,
+) -> None:
+    r"""Show one message of the store at PATH: every field, its properties and its body.
+
+    MSGID is the offset message id that the store gave when the message was put: 32 hex digits, or
+    56 where the store's address is IPv6. Where the log has lost what stood there, it says so and
+    ends with code 1. Anything else is a KEY: the producer's own id (UNIQ_KEY), or one of a
+    message's keys; of several messages the newest is shown. With --topic an index serves (plugin
+    `index`), without it the log is read.
+    """
+    if (msgid is None) == (offset is None):
+        raise click.UsageError("give either MSGID, KEY or --offset")
+    if raw and as_json:
+        raise click.UsageError("--raw and --json exclude each other")
+    if raw and body != "auto":
+        raise click.UsageError("--raw writes the body's bytes as they are: no --body with it")
+    if offset is not None and topic is not None:
+        raise click.UsageError("--offset names one place of the log: no --topic with it")
+    place = _place(msgid, offset)
+    message: MessageView | str = ""
+    problems: dict[str, None] = {}  # in the order in which they are met, each once
+    if place is not None and topic is None:
+        with open_to_read(path, plugins=()) as store:
+            problems |= dict.fromkeys(store.problems)
+            loss = _loss_at(store, place)
+            if loss is not None:
+                _show_loss(store.root, place, loss, list(problems), as_json=as_json)
+                raise click.exceptions.Exit(ExitCode.DAMAGED)
+            message = _find(store, place)
+    if isinstance(message, str):
+        if msgid is None:
+            raise Failure(message, ExitCode.NOT_FOUND)
+        # The producer's own id has as many digits.
+        message = _newest_with_key(path, topic, msgid, message, problems)
+    if raw:
+        stream = sys.stdout.buffer
+        stream.write(message.body)
+        stream.flush()
+    elif as_json:
+        document = message_document(message, body="text" if body == "auto" else body)
+        print_json(document | ({"problems": list(problems)} if problems else {}))
+    else:
+        _print(message, body)
+
+
+def _place(msgid: str | None, offset: int | None) -> int | None:
+    """Physical offset that is asked for; None where a key is."""
+    from reput.record import parse_message_id
+
+    if msgid is None:
+        return offset or 0
+    if not re.fullmatch(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}", msgid):
+        return None
+    return parse_message_id(msgid)[1]
+
+
+def _loss_at(store: Store, place: int) -> Loss | None:
+    """The loss that took away what stood at a physical offset; None where a message is."""
+    from reput.log import CUT, FILLED
+
+    for loss in store.losses():
+        if not loss.start_offset <= place < loss.end_offset:
+            continue
+        if loss.action == FILLED:
+            return loss
+        # What was cut may have been written again, and of what was skipped a part may be readable.
+        if store.log.read_message(place) is None:
+            inside = loss.action != CUT or place >= store.log.max_physical_offset
+            return loss if inside else None
+    return None
+
+
+def _show_loss(root: str, place: int, loss: Loss, problems: list[str], *, as_json: bool) -> None:
+    from reput_cli.messages.lost import loss_document, lost_queue
+
+    if as_json:
+        document = {"hole": True, "physical_offset": place, **loss_document(root, loss)}
+        print_json(document | ({"problems": problems} if problems else {}))
+        return
+    queue = lost_queue(loss)
+    first = "" if queue == "-" else f", the first of {queue}"
+    warn(
+        f"physical offset {place} is lost: {loss.reason}, {loss.size} bytes from "
+        f"{loss.start_offset} on{first}; `reput losses {root}` has more"
+    )
+
+
+def _find(store: Store, place: int) -> MessageView | str:
+    """The message at a place; in its stead what keeps it from being there."""
+    from reput.errors import OffsetOutOfRangeError
+
+    try:
+        return store.get(place)
+    except OffsetOutOfRangeError as error:
+        return str(error)
+
+
+def _newest_with_key(
+    path: str, topic: str | None, key: str, missing: str, problems: dict[str, None]
+) -> MessageView:
+    from reput_cli.messages.search import messages_by_key
+
+    newest, count = None, 0
+    with open_to_read(path, plugins=() if topic is None else None) as store:
+        problems |= dict.fromkeys(store.problems)
+        for message in messages_by_key(store, topic, key):
+            newest, count = message, count + 1
+        where = "" if topic is None else f" in topic {topic!r}"
+        if newest is None:
+            missing = f"{missing}; and " if missing else f"{store.root}: "
+            hint = f"; a physical offset is given as --offset {key}" if key.isdigit() else ""
+            text = f"{missing}no message has the key {key!r}{where}{hint}"
+            raise Failure(text, ExitCode.NOT_FOUND)
+        if count > 1:
+            warn(
+                f"{count} messages have the key {key!r}{where}, this is the newest; "
+                f"`reput grep {store.root} {newest.topic} --key {key}` lists them"
+            )
+    return newest
+
+
+def _print(message: MessageView, body: str) -> None:
+    facts = [
+        ("topic", message.topic),
+        ("queue", f"{message.queue_id}, queue offset {message.queue_offset}"),
+        ("physical offset", f"{message.physical_offset}, record of {message.size} bytes"),
+        ("message id", message.msg_id),
+        (
+            "stored",
+            f"{format_timestamp(message.store_timestamp)} by {host_text(message.store_host)}",
+        ),
+        ("born", f"{format_timestamp(message.born_timestamp)} at {host_text(message.born_host)}"),
+        ("flag", str(message.flag)),
+        ("system flag", _system_flag(message)),
+        ("reconsumed", f"{message.reconsume_times} times"),
+    ]
+    if message.transaction:
+        facts.append(("prepared at", str(message.prepared_transaction_offset)))
+    facts.append(("checksum", f"{message.body_crc:08x}, {_checksum(message)}"))
+    print_facts(facts, indent=0)
+    if message.properties:
+        print_heading("Properties")
+        print_facts(sorted(message.properties.items()))
+    _print_body(message, body)
+
+
+def _system_flag(message: MessageView) -> str:
+    document = message_document(message, body="none")
+    words = [f"transaction {document['transaction']}"] if message.transaction else []
+    if message.compression:
+        words.append(f"body compressed with {message.compression}")
+    return f"{message.sys_flag:#x}{' (' + ', '.join(words) + ')' if words else ''}"
+
+
+def _checksum(message: MessageView) -> str:
+    return "the body matches it" if message.body_matches() else "THE BODY DOES NOT MATCH IT"
+
+
+def _print_body(message: MessageView, form: str) -> None:
+    if form == "none":
+        return
+    body = message.body
+    print_heading(f"Body, {format_size(len(body))}")
+    for line in _body_lines(body, form):
+        click.echo(line)
+
+
+def _body_lines(body: bytes, form: str) -> Iterator[str]:
+    if form == "hex":
+        yield from hex_dump(body)
+    elif form == "base64":
+        yield encoded_body(body, form)[0]
+    elif form == "text" or encoded_body(body, "text")[1] == "utf-8":
+        shown = body if form == "text" else body[:_PREVIEW_SIZE]
+        # Line by line: the ends of lines are wanted here, and nothing else that does not print.
+        yield from map(readable, shown.split(b"\n"))
+        if len(shown) < len(body):
+            yield f"… {format_size(len(body) - len(shown))} more: --body text shows all of it"
+    else:
+        yield from hex_dump(body, _HEX_PREVIEW_SIZE)
+        if len(body) > _HEX_PREVIEW_SIZE:
+            rest = format_size(len(body) - _HEX_PREVIEW_SIZE)
+            yield f"… {rest} more: --body hex shows all of it, --raw writes it"

@@ -1,0 +1,300 @@
+"""``reput info``: what a store holds and how it is."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import warn
+from reput_cli.kit.opening import open_to_read, store_disk
+from reput_cli.kit.options import json_option, path_argument, with_debug
+from reput_cli.kit.output import format_count, format_size, print_facts, print_heading, print_json
+from reput_cli.kit.progressbar import ProgressBar
+from reput_cli.kit.times import format_timestamp
+from reput_cli.messages.lost import damage_document, print_damages
+from reput_cli.messages.reading import choose_queues
+from reput_cli.messages.topics import TopicFacts, print_topics, topic_document, topics_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from reput import Store
+    from reput.dispatch.runner import PluginState
+    from reput.log import Damage
+    from reput.plugin import QueueInfo
+    from reput_cli.kit.traces import Traces
+
+__all__ = ["info"]
+
+_WORTH_A_LINE = 64 << 10  # smaller parts are no news
+_WRITERS = {
+    "reput": "reput",
+    "rocketmq": "Apache RocketMQ",
+    "rocketmq 5": "Apache RocketMQ 5 (by its files)",
+}
+
+
+_EXAMPLES = """\b
+Examples:
+  reput info STORE
+  reput info STORE --topic orders --queues
+"""
+
+
+@click.command(short_help="Show what a store holds and how it is.", epilog=_EXAMPLES)
+@path_argument
+@click.option("-t", "--topic", metavar="NAME", help="Show only this topic.")
+@click.option(
+    "--queues", "show_queues", is_flag=True, help="Show every queue, not totals by topic."
+)
+@click.option(
+    "--scan",
+    is_flag=True,
+    help="Read the whole log, verify every checksum, count what can be read and list all damage.",
+)
+@json_option("one document, every queue in it,")
+@with_debug
+def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: bool) -> None:
+    r"""Show what the store at PATH holds: range and files of the log, topics, queues, plugins.
+
+    Nothing in the store changes; another process may be writing it. Damage in the middle of a log
+    is found by --scan alone, which needs no plugin; without it only the log's end is looked at.
+    Ends with code 1 where the log ends in damage, or --scan finds some in it.
+    """
+    from reput_cli.kit.traces import traces_of
+    from reput_cli.plugins.states import states_of
+
+    with open_to_read(path) as store:
+        queues, damages = _queues(store, scan=scan)
+        if topic is not None and queues is not None:
+            queues = choose_queues(queues, store.root, topic)
+        facts = _Facts(
+            store,
+            None if queues is None else topics_of(queues),
+            traces_of(store.root, store_disk(store.root)),
+            damages,
+            states_of(store),
+            topic,
+        )
+        if as_json:
+            print_json(_document(facts))
+        else:
+            _print(facts, show_queues=show_queues)
+    if facts.damages or facts.store.recovery.finding is not None:
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
+
+
+class _Facts(NamedTuple):
+    """What was found out."""
+
+    store: Store
+    topics: list[TopicFacts] | None
+    """None where nobody can tell."""
+    traces: Traces
+    damages: list[Damage] | None
+    """All damage; None where the log was not read."""
+    states: list[PluginState]
+    only: str | None
+    """The topic that was asked for; None for all."""
+
+    def times(self) -> tuple[int | None, int | None]:
+        """Store times of the first and the last message; None where there is none to tell."""
+        store = self.store
+        first = store.log.store_timestamp_at(store.log.min_physical_offset)
+        last = max(
+            (
+                time
+                for topic in self.topics or ()
+                if (time := topic.last_update_timestamp) is not None
+            ),
+            default=0,
+        )
+        last = max(last, store.recovery.last_store_timestamp)
+        return (first if first > 0 else None), (last or None)
+
+
+def _queues(store: Store, *, scan: bool) -> tuple[Sequence[QueueInfo] | None, list[Damage] | None]:
+    """Queues, and the damage that a scan found; no queues where no plugin can tell."""
+    if scan:
+        from reput_cli.messages.census import census
+
+        with ProgressBar("reading the log", None, "bytes") as progress:
+            found = census(store, progress.update)
+        return found.queues, found.damages
+    from reput.errors import NoReaderError
+
+    log = store.log
+    try:
+        queues = store.queues()
+        if not queues and log.max_physical_offset > log.min_physical_offset:
+            warn(
+                "no queue holds anything yet, though the log does; opening the store for writing "
+                "fills them, --scan counts without"
+            )
+        return queues, None
+    except NoReaderError as error:
+        warn(f"topics are not shown: {error}; --scan counts them by reading the whole log")
+        return None, None
+
+
+# --------------------------------------------------------------------------- for programs
+
+
+def _document(facts: _Facts) -> dict[str, Any]:
+    from reput_cli.messages.lost import lost_size
+    from reput_cli.plugins.states import plugin_documents
+
+    store, traces = facts.store, facts.traces
+    log = store.log
+    first, last = facts.times()
+    return {
+        "path": store.root,
+        "written_by": traces.written_by,
+        "problems": list(store.problems),
+        "clean": store.clean,
+        "abort_file": traces.abort,
+        "writer_pid": traces.writer_pid,
+        "log": {
+            "min_physical_offset": log.min_physical_offset,
+            "max_physical_offset": log.max_physical_offset,
+            "size": log.max_physical_offset - log.min_physical_offset,
+            "file_size": log.file_size,
+            "file_count": log.file_count,
+            "first_store_timestamp": first,
+            "last_store_timestamp": last,
+        },
+        "finding": _finding_document(facts),
+        "damages": None if facts.damages is None else list(map(damage_document, facts.damages)),
+        "checkpoint": traces.checkpoint_document(),
+        "disk_sizes": traces.sizes,
+        "losses": {"count": len(store.losses()), "size": lost_size(store.losses())},
+        "retention": _retention_document(store),
+        "plugins": plugin_documents(store, facts.states),
+        "topics": None if facts.topics is None else list(map(topic_document, facts.topics)),
+    }
+
+
+def _finding_document(facts: _Facts) -> dict[str, Any] | None:
+    """The first damage that is known."""
+    finding = facts.store.recovery.finding
+    if facts.damages:
+        first = facts.damages[0]
+        place, reason, detail = first.start_offset, first.reason, first.detail
+    elif finding is not None:
+        place, reason, detail = finding.physical_offset, finding.reason.name, finding.detail
+    else:
+        return None
+    return {"physical_offset": place, "reason": reason, "detail": detail}
+
+
+# --------------------------------------------------------------------------- for people
+
+
+def _print(facts: _Facts, *, show_queues: bool) -> None:
+    from reput_cli.plugins.states import print_states
+
+    print_heading(f"Store {facts.store.root}", space=False)
+    print_facts(_lines(facts))
+    if facts.states:
+        print_heading("Plugins")
+        print_states(facts.store.root, facts.states)
+    if facts.damages:
+        print_heading("Damage")
+        print_damages(facts.damages)
+    if facts.store.recovery.finding is not None:
+        warn(_what_comes(facts.store))
+    if facts.topics is not None:
+        print_heading("Queues" if show_queues else "Topics")
+        print_topics(facts.topics, show_queues=show_queues)
+
+
+def _what_comes(store: Store) -> str:
+    text = "the next opening for writing cuts the log in front of the damage"
+    if store.config.keep_cut:
+        return f"{text}; what it cuts is kept in {store.root}/reput/lost+found"
+    return f"{text}; copy the store first if you need what is behind it"
+
+
+def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
+    log, traces = facts.store.log, facts.traces
+    size = format_size(log.max_physical_offset - log.min_physical_offset)
+    first, last = map(format_timestamp, facts.times())
+    files = format_count(log.file_count, "file")
+    yield "log", f"physical offsets {log.min_physical_offset} to {log.max_physical_offset}, {size}"
+    yield "log files", f"{files} of {format_size(log.file_size)}"
+    if facts.topics is not None:
+        count = sum(topic.message_count for topic in facts.topics)
+        queues = format_count(sum(len(topic.queues) for topic in facts.topics), "queue")
+        topics = format_count(len(facts.topics), "topic") if facts.only is None else facts.only
+        yield "messages", f"{format_count(count)} in {topics}, {queues}"
+    yield "stored", f"{first} to {last} (UTC)"
+    yield "written by", _WRITERS[traces.written_by]
+    yield "closed", _closed(facts.store.clean, traces)
+    yield "damage", _damage(facts)
+    yield from _losses(facts)
+    yield from _retention(facts.store)
+    checkpoint = traces.checkpoint
+    if checkpoint is not None:
+        yield "checkpoint", f"log flushed to {format_timestamp(checkpoint.log_timestamp)}"
+    for name, part in sorted(traces.sizes.items(), key=lambda part: -part[1]):
+        if part >= _WORTH_A_LINE:
+            yield f"{name}/", format_size(part)
+
+
+def _damage(facts: _Facts) -> str:
+    finding = facts.store.recovery.finding
+    if facts.damages:
+        places = format_count(len(facts.damages), "place")
+        size = format_size(sum(damage.size for damage in facts.damages))
+        return f"{size} in {places}, listed below"
+    if facts.damages is not None:
+        return "none, in all of the log"
+    where = "none at the log's end" if finding is None else str(finding)
+    return f"{where}; --scan looks at all of it"
+
+
+def _losses(facts: _Facts) -> Iterator[tuple[str, str]]:
+    """What was lost or skipped, where anything was, and the command that lists it."""
+    from reput_cli.messages.lost import lost_size
+
+    root = shlex.quote(facts.store.root)
+    losses = facts.store.losses()
+    if losses:
+        size = format_size(lost_size(losses))
+        count = format_count(len(losses), "range")
+        yield "lost", f"{size} in {count}, listed by: reput losses {root}"
+    for state in facts.states:
+        if state.skipped_count:
+            count = format_count(state.skipped_count, "message")
+            command = f"reput dead-letters {root} {state.name}"
+            yield "dead letters", f"{count} that {state.name} skipped, listed by: {command}"
+
+
+def _retention_document(store: Store) -> dict[str, Any]:
+    from reput.retention.planner import facts_of
+
+    return facts_of(store.retention, store.expire_log(dry_run=True).plan)
+
+
+def _retention(store: Store) -> Iterator[tuple[str, str]]:
+    """What is to go by the store's configuration, and what somebody holds back."""
+    if not store.retention.is_active:
+        return
+    plan = store.expire_log(dry_run=True).plan
+    due = f"{format_count(len(plan.removals), 'file')}, {format_size(plan.freed_size)} to go"
+    if plan.held:
+        names = ", ".join(sorted({hold.plugin for hold in plan.holds}))
+        due += f"; {format_size(plan.held_size)} kept for {names}, shown by: reput clean "
+        due += f"{shlex.quote(store.root)} --dry-run"
+    yield "old files", due
+
+
+def _closed(clean: bool, traces: Traces) -> str:
+    if clean:
+        return "yes"
+    if traces.writer_pid is not None:
+        return f"no, process {traces.writer_pid} is writing"
+    return "no: somebody is writing, or never closed it (there is a file abort)"

@@ -1,0 +1,144 @@
+"""``reput plugins``: which plugins are installed, and what those of a store are doing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput_cli.kit.failures import warn
+from reput_cli.kit.opening import open_to_read
+from reput_cli.kit.options import STORE_PATH, follow_links_option, json_option, with_debug
+from reput_cli.kit.output import Column, print_facts, print_heading, print_json, print_table
+
+if TYPE_CHECKING:
+    from reput.plugin import InstalledPlugin
+
+__all__ = ["plugins"]
+
+
+_EXAMPLES = """\b
+Examples:
+  reput plugins
+  reput plugins STORE
+  reput plugins STORE --plan
+"""
+
+
+@click.command(short_help="List plugins, installed or of a store.", epilog=_EXAMPLES)
+@click.argument("path", type=STORE_PATH, required=False)
+@follow_links_option
+@click.option("--plan", is_flag=True, help="Show in what order messages go to a store's plugins.")
+@json_option("one document")
+@with_debug
+def plugins(path: str | None, plan: bool, as_json: bool) -> None:
+    r"""List the installed plugins: what they do, the hooks that they implement, their options.
+
+    With PATH list the plugins of the store there: how far each has seen the log, how fast it is,
+    and what went wrong, also while another process has the store open. Installed is not active: a
+    store uses the plugins that it was made with, or was given since.
+    """
+    if path is None:
+        if plan:
+            raise click.UsageError("--plan shows the order of one store's plugins: give PATH, too")
+        documents = [_document(found) for found in _installed()]
+        if as_json:
+            print_json({"installed": documents})
+        else:
+            _print_installed(documents)
+        return
+    _show_store(path, plan=plan, as_json=as_json)
+
+
+def _show_store(path: str, *, plan: bool, as_json: bool) -> None:
+    from reput_cli.plugins import states as pluginstates
+
+    with open_to_read(path) as store:
+        if as_json:
+            documents = pluginstates.plugin_documents(store, pluginstates.states_of(store))
+            steps = pluginstates.plan_documents(store)
+            problems = list(store.problems)
+            print_json(
+                {"path": store.root, "problems": problems, "plugins": documents, "plan": steps}
+            )
+        elif not store.plan():
+            click.echo(f"The store at {store.root} uses no plugins.")
+        elif plan:
+            pluginstates.print_plan(store.plan())
+        else:
+            pluginstates.print_active(store)
+
+
+# --------------------------------------------------------------------------- installed
+
+
+def _installed() -> list[InstalledPlugin]:
+    from reput.plugin import installed
+
+    return installed()
+
+
+def _document(found: InstalledPlugin) -> dict[str, Any]:
+    from reput.errors import PluginError
+    from reput_cli.plugins.docs import former_hooks_of, hooks_of, options_of, summary_of
+
+    document: dict[str, Any] = {
+        "name": found.name,
+        "distribution": found.distribution,
+        "version": found.version,
+        "class": found.value,
+        "error": None,
+    }
+    try:
+        kind = found.load()
+    except PluginError as error:
+        warn(str(error))
+        return document | {"error": error.reason}
+    return document | {
+        "summary": summary_of(kind),
+        "default": found.is_default,
+        "runs_after": sorted(kind.runs_after),
+        "requires": sorted(kind.requires),
+        "hooks": hooks_of(kind),
+        "former_hooks": former_hooks_of(kind),
+        "options": [option._asdict() for option in options_of(kind)],
+    }
+
+
+def _print_installed(documents: list[dict[str, Any]]) -> None:
+    if not documents:
+        click.echo(
+            "No plugin is installed. To read by topic and queue: pip install reput-consumequeue"
+        )
+        return
+    for place, document in enumerate(documents):
+        if place:
+            click.echo()
+        _print_one(document)
+
+
+def _print_one(document: dict[str, Any]) -> None:
+    title = f"{document['name']}  ({document['distribution']} {document['version']})"
+    print_heading(title, space=False)
+    if document["error"] is not None:
+        print_facts([("broken", document["error"])])
+        return
+    facts = [("does", document["summary"])]
+    if document["default"]:
+        facts.append(("active", "in every new store, unless the store names others"))
+    if document["requires"]:
+        facts.append(("requires", ", ".join(document["requires"])))
+    if document["runs_after"]:
+        facts.append(("runs after", ", ".join(document["runs_after"])))
+    facts.append(("hooks", ", ".join(name.removeprefix("reput_") for name in document["hooks"])))
+    for name, step in document["former_hooks"].items():
+        facts.append(("outdated", f"{name} is not called any more: {step}"))
+    print_facts(facts)
+    if document["options"]:
+        click.echo()
+        columns = [Column("OPTION"), Column("DEFAULT", shrink=True), Column("MEANS", shrink=True)]
+        rows = [
+            (option["name"], repr(option["default"]), option["description"])
+            for option in document["options"]
+        ]
+        print_table(columns, rows)

@@ -1,0 +1,302 @@
+"""``reput put``: stores lines, or what lines of JSON describe, as messages."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import Failure, warn
+from reput_cli.kit.opening import open_to_write
+from reput_cli.kit.options import json_option, not_empty, path_argument, with_debug
+from reput_cli.kit.output import format_count, format_rate, format_size, print_facts, print_json
+from reput_cli.kit.program import program
+from reput_cli.kit.progressbar import ProgressBar
+from reput_cli.kit.times import format_duration
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput.log import BatchReceipt
+    from reput.record import Message
+
+__all__ = ["put"]
+
+_QUEUES_SHOWN = 16
+_WORTH_A_RATE = 1_000  # of fewer messages most of the time went into opening the store
+
+
+def _property_pairs(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    pairs = {}
+    for value in values:
+        name, separator, text = value.partition("=")
+        if not separator or not name:
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE", context, parameter)
+        if not text:
+            reason = f"{name!r} has no value, and a property without one is none"
+            raise click.BadParameter(reason, context, parameter)
+        if name in pairs:
+            reason = f"{name!r} is given twice, and a message has it once"
+            raise click.BadParameter(reason, context, parameter)
+        pairs[name] = text
+    return pairs
+
+
+_EXAMPLES = """\b
+Examples:
+  echo hello | reput put STORE greetings --create
+  reput put STORE orders --tags paid --property region=eu -f orders.txt
+  reput cat STORE orders --json | reput put OTHER orders --json-lines --create
+"""
+
+
+@click.command(short_help="Store lines as messages.", epilog=_EXAMPLES)
+@path_argument
+@click.argument("topic")
+@click.option(
+    "-f", "--file", metavar="FILE", type=click.File("rb"), default="-", help="Read this, not stdin."
+)
+@click.option("--json-lines", is_flag=True, help="Each line is a JSON object; see above.")
+@click.option(
+    "-q",
+    "--queue",
+    "queue_id",
+    metavar="ID",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="The queue to put them in.",
+)
+@click.option("--tags", metavar="TEXT", callback=not_empty, help="Tags of every message.")
+@click.option(
+    "--key",
+    "keys",
+    metavar="WORD",
+    multiple=True,
+    callback=not_empty,
+    help="A key of every message; may be repeated.",
+)
+@click.option(
+    "--property",
+    "properties",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=_property_pairs,
+    help="A property of every message; may be repeated.",
+)
+@click.option("--sync", is_flag=True, help="Go on only when what was put is on disk.")
+@click.option("--create", is_flag=True, help="Make a store where there is none.")
+@click.option(
+    "--plugin",
+    "plugins",
+    metavar="NAME",
+    multiple=True,
+    help="A plugin of the store; may be repeated.",
+)
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, readable=False),
+    help="TOML file with the store's options; they are recorded in the store.",
+)
+@json_option("the summary")
+@with_debug
+def put(
+    path: str,
+    topic: str,
+    file: BinaryIO,
+    json_lines: bool,
+    queue_id: int,
+    tags: str | None,
+    keys: tuple[str, ...],
+    properties: dict[str, str],
+    sync: bool,
+    create: bool,
+    plugins: tuple[str, ...],
+    config: str | None,
+    as_json: bool,
+) -> None:
+    r"""Store each line of standard input as a message of TOPIC in the store at PATH.
+
+    With --json-lines each line is an object that may hold body, body_encoding (utf-8, base64, hex),
+    tags, keys, properties, queue_id, flag, sys_flag, born_timestamp, born_host and reconsume_times;
+    empty lines are passed over. What `reput cat --json` prints can be put again; what of it is the
+    store's to give is not taken over, which is said at the end.
+    """
+    from reput_cli.messages import putinput
+
+    for name, option in (("TAGS", tags), ("KEYS", keys)):
+        if name in properties and option:
+            given = "--tags" if name == "TAGS" else "--key"
+            raise click.UsageError(f"{given} and --property {name}=… are one property: give one")
+    defaults = putinput.Defaults(topic, queue_id, tags, keys, properties)
+    left_out = putinput.LeftOut()
+    make: Callable[..., Message | None] = putinput.message_of_line
+    if json_lines:
+        make = partial(putinput.message_of_json, left_out=left_out)
+    if file.isatty():
+        warn("reading lines from the terminal; Ctrl-D ends")
+    started = time.monotonic()
+    stored = _Stored()
+    opened = open_to_write(path, create=create, plugins=plugins or None, config=config)
+    with opened as store, ProgressBar("storing", _size_of(file), "bytes") as progress:
+        try:
+            for lines in putinput.line_batches(file):
+                _store_lines(store, lines, lambda line: make(line, defaults), stored)
+                if sync and stored.receipt is not None:
+                    stored.receipt.wait()
+                progress.advance(sum(map(len, lines)) + len(lines))
+        except putinput.InputError as error:
+            raise _refusal(stored.line_count + 1, error, stored) from error
+        except KeyboardInterrupt:
+            warn(f"interrupted; {_stored_before(stored)}")
+            raise
+    # Closing has put everything on disk and shown it to the plugins: only now it is done.
+    seconds = time.monotonic() - started
+    for note in left_out.notes():
+        warn(note)
+    if as_json:
+        print_json(stored.document(topic, seconds))
+    else:
+        _print(stored, path, topic, seconds)
+
+
+# --------------------------------------------------------------------------- storing
+
+
+class _Stored:
+    """What was stored so far."""
+
+    def __init__(self) -> None:
+        self.line_count = 0
+        self.count = 0
+        self.size = 0
+        self.first_msg_id: str | None = None
+        self.last_msg_id: str | None = None
+        self.queues: dict[int, tuple[int, int]] = {}
+        """First queue offset and the one behind the last, by queue id."""
+        self.receipt: BatchReceipt | None = None
+
+    def add(self, receipt: BatchReceipt) -> None:
+        self.receipt = receipt
+        self.count += len(receipt)
+        self.size += int(receipt.sizes.sum())
+        self.first_msg_id = self.first_msg_id or receipt[0].msg_id
+        self.last_msg_id = receipt[len(receipt) - 1].msg_id
+        for queue_id in set(receipt.queue_ids.tolist()):
+            offsets = receipt.queue_offsets[receipt.queue_ids == queue_id]
+            first, _ = self.queues.get(queue_id, (int(offsets[0]), 0))
+            self.queues[queue_id] = first, int(offsets[-1]) + 1
+
+    def document(self, topic: str, seconds: float) -> dict[str, Any]:
+        return {
+            "topic": topic,
+            "message_count": self.count,
+            "log_size": self.size,
+            "first_msg_id": self.first_msg_id,
+            "last_msg_id": self.last_msg_id,
+            "queues": [
+                {"queue_id": queue_id, "first_queue_offset": first, "end_queue_offset": end}
+                for queue_id, (first, end) in sorted(self.queues.items())
+            ],
+            "seconds": round(seconds, 3),
+        }
+
+
+def _store_lines(
+    store: Store,
+    lines: list[bytes],
+    make: Callable[[bytes], Message | None],
+    stored: _Stored,
+) -> None:
+    from reput_cli.messages.putinput import InputError
+
+    numbered: list[tuple[int, Message]] = []
+    refusal = None
+    for line in lines:
+        stored.line_count += 1
+        try:
+            message = make(line)
+        except InputError as error:
+            refusal = error
+            break
+        if message is not None:
+            numbered.append((stored.line_count, message))
+    if numbered:
+        _store_messages(store, numbered, stored)
+    if refusal is not None:
+        raise _refusal(stored.line_count, refusal, stored)
+
+
+def _store_messages(store: Store, numbered: list[tuple[int, Message]], stored: _Stored) -> None:
+    from reput.errors import MessageIllegalError, PropertiesSizeError, PutError
+
+    try:
+        stored.add(store.put_many([message for _, message in numbered]))
+    except (MessageIllegalError, PropertiesSizeError) as error:
+        if len(numbered) == 1:
+            raise _refusal(numbered[0][0], error, stored) from error
+        # All were refused before the first byte. One at a time those in front of the culprit are
+        # stored, and the error can name its line.
+        for one in numbered:
+            _store_messages(store, [one], stored)
+    except PutError as error:
+        raise Failure(f"{error}; {_stored_before(stored)}", ExitCode.REFUSED) from error
+
+
+def _refusal(line: int, error: Exception, stored: _Stored) -> Failure:
+    return Failure(f"line {line}: {error}; {_stored_before(stored)}", ExitCode.REFUSED)
+
+
+def _stored_before(stored: _Stored) -> str:
+    if not stored.count:
+        return "nothing was stored"
+    verb = "was" if stored.count == 1 else "were"
+    return f"{format_count(stored.count, 'message')} before that {verb} stored"
+
+
+def _size_of(file: BinaryIO) -> int | None:
+    """Bytes to read; None where only the end will tell."""
+    try:
+        status = os.fstat(file.fileno())
+    except (OSError, ValueError):
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+# --------------------------------------------------------------------------- the summary
+
+
+def _print(stored: _Stored, path: str, topic: str, seconds: float) -> None:
+    if not stored.count:
+        click.echo("The input was empty: nothing to store.")
+        return
+    rate = ""
+    if stored.count >= _WORTH_A_RATE:
+        rate = f" in {format_duration(seconds)}, {format_rate(stored.count, seconds)}"
+    amount = f"{format_count(stored.count, 'message')}, {format_size(stored.size)} of log"
+    click.echo(f"Stored {amount}{rate}.")
+    facts = [
+        (
+            f"{topic}/{queue_id}",
+            f"queue offset {first}" + (f" to {end - 1}" if end - 1 > first else ""),
+        )
+        for queue_id, (first, end) in sorted(stored.queues.items())[:_QUEUES_SHOWN]
+    ]
+    if len(stored.queues) > len(facts):
+        facts.append(("…", format_count(len(stored.queues) - len(facts), "more queue")))
+    facts.append(("message id", stored.first_msg_id or ""))
+    if stored.count > 1:
+        facts.append(("to", stored.last_msg_id or ""))
+    print_facts(facts)
+    queue_id, (first, _) = min(stored.queues.items())
+    where = f"{shlex.quote(path)} {shlex.quote(topic)}"
+    click.echo(f"Read them: {program()} cat {where} --queue {queue_id} --from {first}")

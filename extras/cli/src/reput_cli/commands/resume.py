@@ -1,0 +1,45 @@
+"""``reput resume``: lets a suspended plugin go on."""
+
+from __future__ import annotations
+
+import click
+
+from reput_cli.kit.options import json_option, path_argument, timeout_option, with_debug
+
+__all__ = ["resume"]
+
+_EXAMPLES = """\b
+Examples:
+  reput resume STORE audit
+  reput plugins STORE
+"""
+
+
+@click.command(short_help="Let a suspended plugin go on.", epilog=_EXAMPLES)
+@path_argument
+@click.argument("plugin")
+@timeout_option
+@json_option("the plugin's new state")
+@with_debug
+def resume(path: str, plugin: str, timeout: float, as_json: bool) -> None:
+    r"""Let PLUGIN of the store at PATH go on: one that was suspended, that failed or that halted.
+
+    It goes on where it stopped and catches up beside the others. A process that has the store open
+    is asked to do it; where nobody has, it happens when the store is opened for writing.
+    """
+    from reput.dispatch.records.states import RESUME
+    from reput_cli.kit.output import print_json
+    from reput_cli.plugins.asking import change_plugin
+
+    answer = change_plugin(path, plugin, RESUME, timeout)
+    if as_json:
+        print_json(answer.document())
+        return
+    click.echo(f"{plugin}: resumed at physical offset {answer.dispatched_to}")
+    if answer.is_written:
+        click.echo(f"reput plugins {path} shows how it catches up")
+    else:
+        click.echo(
+            "nobody has the store open: it goes on when somebody opens it for writing, "
+            f"or now with: reput backfill {path} {plugin}"
+        )

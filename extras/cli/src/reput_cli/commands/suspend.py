@@ -1,0 +1,39 @@
+"""``reput suspend``: gives a plugin no messages any more."""
+
+from __future__ import annotations
+
+import click
+
+from reput_cli.kit.options import json_option, path_argument, timeout_option, with_debug
+
+__all__ = ["suspend"]
+
+_EXAMPLES = """\b
+Examples:
+  reput suspend STORE audit
+  reput resume STORE audit
+"""
+
+
+@click.command(short_help="Give a plugin no messages for now.", epilog=_EXAMPLES)
+@path_argument
+@click.argument("plugin")
+@timeout_option
+@json_option("the plugin's new state")
+@with_debug
+def suspend(path: str, plugin: str, timeout: float, as_json: bool) -> None:
+    r"""Give PLUGIN of the store at PATH no messages until it is resumed.
+
+    It keeps its place in the log and its files; the others go on. A process that has the store open
+    is asked to do it, and it stays so when the store is closed and opened again.
+    """
+    from reput.dispatch.records.states import SUSPEND
+    from reput_cli.kit.output import print_json
+    from reput_cli.plugins.asking import change_plugin
+
+    answer = change_plugin(path, plugin, SUSPEND, timeout)
+    if as_json:
+        print_json(answer.document())
+        return
+    click.echo(f"{plugin}: suspended at physical offset {answer.dispatched_to}")
+    click.echo(f"reput resume {path} {plugin} lets it go on from there")

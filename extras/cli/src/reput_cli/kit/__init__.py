@@ -1,0 +1,76 @@
+"""The door for commands: ours are made of these parts, and those of other distributions may be.
+
+Each name is imported when it is first used. What is not listed may change in any release.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput_cli.kit.escape import escape_text as escape_text
+    from reput_cli.kit.exitcodes import ExitCode as ExitCode
+    from reput_cli.kit.failures import Failure as Failure
+    from reput_cli.kit.failures import warn as warn
+    from reput_cli.kit.opening import follows_links as follows_links
+    from reput_cli.kit.opening import open_to_read as open_to_read
+    from reput_cli.kit.opening import open_to_write as open_to_write
+    from reput_cli.kit.options import follow_links_option as follow_links_option
+    from reput_cli.kit.options import json_option as json_option
+    from reput_cli.kit.options import path_argument as path_argument
+    from reput_cli.kit.options import with_debug as with_debug
+    from reput_cli.kit.output import Column as Column
+    from reput_cli.kit.output import format_count as format_count
+    from reput_cli.kit.output import format_rate as format_rate
+    from reput_cli.kit.output import format_size as format_size
+    from reput_cli.kit.output import print_facts as print_facts
+    from reput_cli.kit.output import print_heading as print_heading
+    from reput_cli.kit.output import print_json as print_json
+    from reput_cli.kit.output import print_table as print_table
+    from reput_cli.kit.output import styled as styled
+    from reput_cli.kit.progressbar import ProgressBar as ProgressBar
+    from reput_cli.kit.rebuilt import print_built as print_built
+    from reput_cli.kit.rebuilt import print_rebuilt as print_rebuilt
+    from reput_cli.kit.storeplugins import check_store as check_store
+    from reput_cli.kit.storeplugins import check_used as check_used
+    from reput_cli.kit.storeplugins import used_plugins as used_plugins
+    from reput_cli.kit.times import format_duration as format_duration
+    from reput_cli.kit.times import format_timestamp as format_timestamp
+
+_HOMES = {
+    "Column": "output",
+    "ExitCode": "exitcodes",
+    "Failure": "failures",
+    "ProgressBar": "progressbar",
+    "check_store": "storeplugins",
+    "check_used": "storeplugins",
+    "escape_text": "escape",
+    "follow_links_option": "options",
+    "follows_links": "opening",
+    "format_count": "output",
+    "format_duration": "times",
+    "format_rate": "output",
+    "format_size": "output",
+    "format_timestamp": "times",
+    "json_option": "options",
+    "open_to_read": "opening",
+    "open_to_write": "opening",
+    "path_argument": "options",
+    "print_built": "rebuilt",
+    "print_facts": "output",
+    "print_heading": "output",
+    "print_json": "output",
+    "print_rebuilt": "rebuilt",
+    "print_table": "output",
+    "styled": "output",
+    "used_plugins": "storeplugins",
+    "warn": "failures",
+    "with_debug": "options",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

@@ -1,0 +1,97 @@
+"""From an exception to one line on stderr and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import IO, Any
+
+import click
+
+from reput_cli.kit.escape import escape_text
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.streams import STANDARD_OUTPUT
+
+__all__ = ["Failure", "failure_of", "warn"]
+
+
+class Failure(click.ClickException):
+    """Ends the command with one line on stderr, which names the next step, and an exit code."""
+
+    def __init__(self, message: str, code: ExitCode) -> None:
+        super().__init__(message)
+        self.exit_code = int(code)  # type: ignore[misc]  # click reads it off the object
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the line."""
+        click.echo(f"reput: {escape_text(self.format_message())}", file=file, err=file is None)
+
+
+def warn(text: str) -> None:
+    """Print one line on stderr that does not end the command."""
+    click.echo(f"reput: {escape_text(text)}", err=True)
+
+
+def failure_of(error: Exception) -> Failure:
+    """The failure that ``error`` is for the command line."""
+    from reput import errors
+
+    match error:
+        case errors.StoreLockedError():
+            holder = "another process"
+            if error.holder_pid is not None:
+                holder = f"process {error.holder_pid}"
+            text = (
+                f"{error.path}: the store is being written by {holder}; "
+                "end that one first (commands that only read work meanwhile)"
+            )
+            return Failure(text, ExitCode.LOCKED)
+        case errors.StoreNotFoundError():
+            return Failure(f"{error}{_nearby(error.path)}", ExitCode.NOT_FOUND)
+        case errors.OffsetOutOfRangeError():
+            return Failure(str(error), ExitCode.NOT_FOUND)
+        case errors.CorruptFileError():
+            return Failure(f"damaged: {error}", ExitCode.DAMAGED)
+        case errors.PutError():
+            return Failure(str(error), ExitCode.REFUSED)
+        case errors.PluginNotFoundError():
+            return Failure(f"{error}; `reput plugins` lists the installed ones", _UNAVAILABLE)
+        case errors.PluginOrderError():
+            text = f"{error}; `reput plugins` shows what each one requires and runs after"
+            return Failure(text, _UNAVAILABLE)
+        case errors.ReputError():
+            return Failure(str(error), _UNAVAILABLE)
+        case OSError():
+            return Failure(_os_text(error), _os_code(error))
+        case _:
+            text = (
+                f"internal error: {type(error).__name__}: {error}; "
+                "this is a bug, --debug shows where"
+            )
+            return Failure(text, ExitCode.INTERNAL)
+
+
+_UNAVAILABLE = ExitCode.UNAVAILABLE
+
+
+def _nearby(path: str) -> str:
+    """Where the store may be that ``path`` nearly names."""
+    for candidate in (os.path.dirname(os.path.abspath(path)), os.path.join(path, "store")):
+        if os.path.isdir(os.path.join(candidate, "commitlog")):
+            return f"; there is one at {candidate}"
+    return ""
+
+
+def _os_text(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if isinstance(error.filename, str) else reason
+
+
+def _os_code(error: OSError) -> ExitCode:
+    if error.filename == STANDARD_OUTPUT:
+        return ExitCode.UNAVAILABLE  # full or closed: nothing was refused by the store
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return ExitCode.REFUSED
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return ExitCode.NOT_FOUND
+    return ExitCode.UNAVAILABLE

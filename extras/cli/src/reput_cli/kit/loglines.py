@@ -1,0 +1,27 @@
+"""What the library logs, as lines on stderr."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from reput_cli.kit.escape import escape_text
+
+__all__ = ["show_log_lines"]
+
+
+class _LogLines(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        # click looks stderr up at each call: tests put their own in its place.
+        text = f"reput: {record.levelname.lower()}: {record.getMessage()}"
+        click.echo(escape_text(text), err=True)
+
+
+def show_log_lines(*, debug: bool) -> None:
+    """Show warnings of reput and its plugins; with ``debug`` everything."""
+    # Plugins log under names of their own distributions, so the root is where to listen.
+    root = logging.getLogger()
+    root.setLevel(logging.DEBUG if debug else logging.WARNING)
+    if not any(isinstance(handler, _LogLines) for handler in root.handlers):
+        root.addHandler(_LogLines())

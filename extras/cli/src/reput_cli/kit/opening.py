@@ -1,0 +1,136 @@
+"""Opens a store for a command, and says in its words what keeps it from doing so."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import Failure, warn
+from reput_cli.kit.progressbar import ProgressBar
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput.files import Disk
+
+__all__ = ["follows_links", "holds_a_store", "open_to_read", "open_to_write", "store_disk"]
+
+
+@contextlib.contextmanager
+def open_to_read(path: str, *, plugins: Iterable[str] | None = None) -> Iterator[Store]:
+    """The store at ``path``, opened so that nothing in it changes, whoever else writes it.
+
+    Args:
+        path: its directory.
+        plugins: as for `reput.open`; none are needed to look at the log only.
+    """
+    import reput
+
+    _show_log_lines()
+    with _opening() as progress:
+        store = reput.open(
+            path,
+            mode="r",
+            plugins=plugins,
+            progress=progress.update,
+            follow_links=follows_links(),
+        )
+    with store:
+        for problem in store.problems:
+            warn(problem)
+        yield store
+
+
+@contextlib.contextmanager
+def open_to_write(
+    path: str,
+    *,
+    create: bool = False,
+    plugins: Iterable[str] | None = None,
+    config: Mapping[str, Any] | str | None = None,
+    waits: bool = True,
+) -> Iterator[Store]:
+    """The store at ``path`` as its one writer.
+
+    Args:
+        path: its directory.
+        create: make a store where there is none; it must be a new or an empty directory.
+        plugins: as for `reput.open`.
+        config: as for `reput.open`.
+        waits: whether to wait for all plugins at the end, with a progress bar.
+    """
+    import reput
+    from reput.errors import EXPECTED, StoreNotFoundError
+
+    _show_log_lines()
+    if not holds_a_store(path):
+        if not create:
+            raise StoreNotFoundError(path, f"{EXPECTED}{_how_to_make_one()}")
+        # A slip of the finger must not put a gigabyte of log into somebody's home directory.
+        if os.path.isdir(path) and os.listdir(path):
+            text = f"{path}: holds files but no store; name a new or an empty directory"
+            raise Failure(text, ExitCode.UNAVAILABLE)
+    with _opening() as progress:
+        store = reput.open(
+            path,
+            mode="w",
+            plugins=plugins,
+            config=config,
+            progress=progress.update,
+            follow_links=follows_links(),
+        )
+    with store:
+        yield store
+        if not waits:
+            return
+        # Closing does the same, and says nothing while it does.
+        with ProgressBar("dispatching", None, "bytes") as progress:
+            store.wait_dispatched(progress=progress.update)
+
+
+def holds_a_store(path: str) -> bool:
+    """Whether something was stored under ``path``.
+
+    Raises:
+        OSError: that cannot be seen, for want of permission or because the disk fails.
+    """
+    try:
+        return stat.S_ISDIR(os.stat(os.path.join(path, "commitlog")).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _how_to_make_one() -> str:
+    context = click.get_current_context(silent=True)
+    known = {each.name for each in context.command.params} if context is not None else set()
+    return "; --create makes one" if "create" in known else ""
+
+
+def follows_links() -> bool:
+    """Whether the command was given ``--follow-links``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool((context.obj or {}).get("follow_links"))
+
+
+def store_disk(root: str) -> Disk:
+    """File operations of the store at ``root``, an absolute path, where it is not opened."""
+    from reput.files import Disk
+
+    return Disk().at(root, follow_links=follows_links())
+
+
+def _opening() -> ProgressBar:
+    # Looking for the end of the log; for a writer, also plugins that catch up before the first put.
+    return ProgressBar("opening", None, "bytes")
+
+
+def _show_log_lines() -> None:
+    from reput_cli.kit.loglines import show_log_lines
+
+    context = click.get_current_context(silent=True)
+    show_log_lines(debug=context is not None and bool((context.obj or {}).get("debug")))

@@ -1,0 +1,91 @@
+"""What several commands take in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+__all__ = [
+    "STORE_PATH",
+    "follow_links_option",
+    "json_option",
+    "not_empty",
+    "path_argument",
+    "timeout_option",
+    "with_debug",
+]
+
+STORE_PATH = click.Path(readable=False)
+"""A store's directory. What is wrong with it opening says, which knows what it looked for."""
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def path_argument(command: _Command) -> _Command:
+    """PATH: the store's directory, and ``--follow-links``.
+
+    Whether there is a store is for opening to say.
+    """
+    return click.argument("path", type=STORE_PATH)(follow_links_option(command))
+
+
+def follow_links_option(command: _Command) -> _Command:
+    """``--follow-links``; `reput_cli.kit.opening.store_disk` and the openings there obey it."""
+
+    def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            context.ensure_object(dict)["follow_links"] = True
+
+    return click.option(
+        "--follow-links",
+        is_flag=True,
+        expose_value=False,
+        callback=remember,
+        help="Follow symbolic links inside of the store; only for links that you made yourself.",
+    )(command)
+
+
+def json_option(what: str) -> Callable[[_Command], _Command]:
+    """``--json``; ``what`` says what it prints."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} for programs.")
+
+
+def not_empty(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Callback of an option, or argument, that means nothing when it is empty.
+
+    A shell's unset variable is the usual reason; to go on with it would be to ignore it.
+    """
+    texts = value if isinstance(value, tuple) else (value,)
+    if any(text is not None and not text.strip() for text in texts):
+        raise click.BadParameter("it is empty; leave it out, or give a value", context, parameter)
+    return value
+
+
+def timeout_option(command: _Command) -> _Command:
+    """``--timeout``: how long to wait for a process that has the store open."""
+    return click.option(
+        "--timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0),
+        default=10.0,
+        show_default=True,
+        help="How long to wait for a process that has the store open.",
+    )(command)
+
+
+def with_debug(command: _Command) -> _Command:
+    """``--debug`` behind the command's name too, where one adds it when something failed."""
+
+    def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            context.ensure_object(dict)["debug"] = True
+
+    return click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        callback=remember,
+        help="Show log lines, and where an error came from.",
+    )(command)

@@ -1,0 +1,52 @@
+"""The plugins that a store names, and who writes it, without opening it."""
+
+from __future__ import annotations
+
+import os
+
+from reput.dispatch.records.manifest import Manifest
+from reput.errors import EXPECTED, StoreNotFoundError
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import Failure
+from reput_cli.kit.opening import holds_a_store, store_disk
+
+__all__ = ["check_store", "check_used", "used_plugins"]
+
+
+def check_store(path: str) -> str:
+    """The absolute path of the store at ``path``.
+
+    Raises:
+        StoreNotFoundError: there is none.
+    """
+    if not holds_a_store(path):
+        raise StoreNotFoundError(path, EXPECTED)
+    return os.path.abspath(path)
+
+
+def used_plugins(root: str) -> tuple[str, ...] | None:
+    """Names in the store's manifest; None where it has none, as RocketMQ wrote it."""
+    manifest = Manifest.load(root, store_disk(root))
+    return None if manifest is None else manifest.plugins
+
+
+def check_used(root: str, plugin: str) -> None:
+    """See to it that the store uses a plugin.
+
+    Raises:
+        Failure: it does not; the text names those that it uses.
+    """
+    names = used_plugins(root)
+    if names is None:
+        text = (
+            f"{root}: no plugin was ever used here by reput; "
+            f"`reput backfill {root} {plugin}` opens the store and begins"
+        )
+        raise Failure(text, ExitCode.NOT_FOUND)
+    if plugin not in names:
+        known = f"it uses {', '.join(names)}" if names else "it uses none"
+        text = (
+            f"{root}: no plugin {plugin!r} in this store; {known}; "
+            f"`reput backfill {root} {plugin}` adds one that is installed"
+        )
+        raise Failure(text, ExitCode.NOT_FOUND)

@@ -1,0 +1,1 @@
+"""Messages: reading, finding, choosing and showing them, for several commands."""

@@ -1,0 +1,124 @@
+"""``--tag`` and ``--where``: which messages a command is about."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import Failure
+from reput_cli.kit.options import not_empty
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput.plugin import MessageFilter
+    from reput.record import MessageView
+
+__all__ = ["Conditions", "conditions_of", "tag_option", "where_option", "with_filter"]
+
+_FILTER = "filter"  # the plugin
+
+tag_option = click.option(
+    "-t",
+    "--tag",
+    metavar="TAGS",
+    callback=lambda context, parameter, value: _checked_tags(context, parameter, value),
+    help="Only messages with this tag, or with one of: A || B.",
+)
+where_option = click.option(
+    "-w",
+    "--where",
+    metavar="SQL",
+    callback=not_empty,
+    help="Only messages whose properties meet this condition.",
+)
+
+
+class Conditions(NamedTuple):
+    """What a message has to be."""
+
+    tags: frozenset[str] | None = None
+    """One of these; None for any."""
+    chosen: MessageFilter | None = None
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return self.tags is not None or self.chosen is not None
+
+    def matches(self, message: MessageView) -> bool:
+        """Whether a message meets all of them."""
+        return self.has_tag(message) and (self.chosen is None or self.chosen.matches(message))
+
+    def has_tag(self, message: MessageView) -> bool:
+        """Whether a message has one of the tags."""
+        return self.tags is None or message.tags in self.tags
+
+
+def conditions_of(store: Store, topic: str, tag: str | None, where: str | None) -> Conditions:
+    """The conditions of a command's options.
+
+    Raises:
+        Failure: nothing compiles them.
+        click.BadParameter: ``where`` is no condition.
+    """
+    return Conditions(_tags(tag), _compiled(store, topic, where))
+
+
+def with_filter(
+    path: str, plugins: Sequence[str] | None, where: str | None
+) -> Sequence[str] | None:
+    """Plugins to open a store with to read, the one that compiles ``where`` among them.
+
+    Args:
+        path: the store.
+        plugins: those that are wanted in any case; None for those that the store uses.
+        where: the option; None where no plugin is needed for it.
+    """
+    if where is None:
+        return plugins
+    from reput.errors import CorruptFileError
+    from reput.plugin import default_plugins, installed
+    from reput_cli.kit.storeplugins import check_store, used_plugins
+
+    if plugins is None:
+        used = None
+        # Who only reads does without notes that are damaged, and opening tells of them.
+        with contextlib.suppress(CorruptFileError, OSError):
+            used = used_plugins(check_store(path))
+        plugins = tuple(default_plugins() if used is None else used)
+    if _FILTER in plugins or all(found.name != _FILTER for found in installed()):
+        return plugins
+    return (*plugins, _FILTER)  # it needs nothing of the store
+
+
+def _checked_tags(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    if _tags(value) == frozenset():
+        text = f"{value!r} names no tag, so that no message could have it; leave it out for all"
+        raise click.BadParameter(text, context, parameter)
+    return value
+
+
+def _tags(text: str | None) -> frozenset[str] | None:
+    """The tags of ``A || B``; None for all."""
+    if text is None or text.strip() == "*":
+        return None
+    return frozenset(filter(None, (each.strip() for each in text.split("||"))))
+
+
+def _compiled(store: Store, topic: str, where: str | None) -> MessageFilter | None:
+    from reput.errors import NoReaderError
+
+    if where is None:
+        return None
+    try:
+        return store.filter(where, topic=topic)
+    except NoReaderError:
+        text = "--where needs the plugin filter: pip install reput-filter"
+        raise Failure(text, ExitCode.UNAVAILABLE) from None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--where") from None

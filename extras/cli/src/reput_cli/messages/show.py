@@ -1,0 +1,117 @@
+"""One message as it is shown: as JSON for programs, or as a line that options ask for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput_cli.kit.escape import body_text, encoded_body, escape_text
+from reput_cli.kit.output import json_line, styled
+from reput_cli.kit.times import format_timestamp
+from reput_cli.messages.template import Template
+
+if TYPE_CHECKING:
+    from reput.record import MessageView
+    from reput_cli.messages.reading import Placed
+
+__all__ = ["Render", "host_text", "message_document", "renderer"]
+
+Render = Callable[["Placed"], bytes]
+
+_TRANSACTIONS = {0x0: "none", 0x4: "prepared", 0x8: "commit", 0xC: "rollback"}
+
+
+def renderer(template: str | None, body: str, as_json: bool, end: str) -> Render:
+    """How the options of a command have each message printed.
+
+    Raises:
+        click.UsageError: options that exclude each other, or a template that is none.
+    """
+    if as_json:
+        if template is not None or body == "raw":
+            raise click.UsageError(
+                "--json prints every field: no --format and no --body raw with it"
+            )
+        return lambda placed: json_line(message_document(placed.message, placed.queue_offset, body))
+    if body == "raw":
+        if template is not None:
+            raise click.UsageError("--body raw writes bodies and nothing else: no --format with it")
+        if sys.stdout.isatty():
+            raise click.UsageError(
+                "--body raw writes bytes as they are, which a terminal would obey; "
+                "send the output into a file or a pipe"
+            )
+        return lambda placed: placed.message.body + b"\n"
+    line = _line if template is None else _template_line(template)
+    # A terminal that cannot show a character gets its escape, never an error.
+    encoding = sys.stdout.encoding or "utf-8"
+    return lambda placed: (line(placed, body) + end).encode(encoding, "backslashreplace")
+
+
+def _template_line(template: str) -> Callable[[Placed, str], str]:
+    try:
+        compiled = Template(template)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--format") from None
+    return lambda placed, body: compiled.render(placed.message, placed.queue_offset, body)
+
+
+def _line(placed: Placed, body: str) -> str:
+    message = placed.message
+    place = f"{message.topic}/{message.queue_id}@{placed.queue_offset}"
+    parts = [
+        styled(format_timestamp(message.store_timestamp), dim=True),
+        styled(escape_text(place), fg="cyan"),
+        styled(f"[{escape_text(message.tags)}]", fg="green") if message.tags else "",
+        escape_text(" ".join(message.keys)),
+        body_text(message.body, body),
+    ]
+    return "  ".join(filter(None, parts))
+
+
+def message_document(
+    message: MessageView, queue_offset: int | None = None, body: str = "text"
+) -> dict[str, Any]:
+    """Every field of ``message``; the keys are part of our promise (``docs/cli.md``).
+
+    Args:
+        message: the message.
+        queue_offset: its place in the queue that was read; what the record says when left out.
+        body: one of `reput_cli.kit.escape.BODY_FORMS`; for what is not UTF-8, ``"text"`` falls back
+            to base64.
+    """
+    document = {
+        "topic": message.topic,
+        "queue_id": message.queue_id,
+        "queue_offset": message.queue_offset if queue_offset is None else queue_offset,
+        "physical_offset": message.physical_offset,
+        "size": message.size,
+        "msg_id": message.msg_id,
+        "store_timestamp": message.store_timestamp,
+        "born_timestamp": message.born_timestamp,
+        "store_host": host_text(message.store_host),
+        "born_host": host_text(message.born_host),
+        "tags": message.tags,
+        "keys": list(message.keys),
+        "properties": message.properties,
+        "flag": message.flag,
+        "sys_flag": message.sys_flag,
+        "transaction": _TRANSACTIONS[message.transaction],
+        "compression": message.compression,
+        "reconsume_times": message.reconsume_times,
+        "prepared_transaction_offset": message.prepared_transaction_offset,
+        "body_size": len(message.body),
+        "body_crc": message.body_crc,
+    }
+    if body != "none":
+        document["body"], document["body_encoding"] = encoded_body(message.body, body)
+    return document
+
+
+def host_text(host: tuple[str, int]) -> str:
+    """``127.0.0.1:10911``, ``[::1]:10911``."""
+    address, port = host
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -1,0 +1,168 @@
+"""Suspends or resumes a plugin of a store, whether another process writes it or not.
+
+Who writes the store is asked through a file that it takes away (`reput.dispatch.records.states`),
+and answers by the plugin's record. Where nobody does, the record is changed here, under the lock:
+what it says counts at the next opening, and nothing has to be opened for that.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, NamedTuple
+
+import attrs
+
+from reput.dispatch.records.states import SUSPEND, PluginRecord, PluginRecords
+from reput.dispatch.runner import RETRYING, RUNNING, SUSPENDED
+from reput.errors import StoreLockedError
+from reput.files import OWN_DIRECTORY, Disk, system_clock
+from reput.log import ProgressFile
+from reput.store.lock import StoreLock
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import Failure
+from reput_cli.kit.opening import store_disk
+from reput_cli.kit.storeplugins import check_store, check_used
+
+__all__ = ["Answer", "change_plugin"]
+
+# The other process answers by files alone: there is no connection to it that would wake us, and it
+# may have been started by another program, or be gone. Half of what people notice as a pause.
+_POLL_S = 0.05
+
+
+class Answer(NamedTuple):
+    """What became of a request."""
+
+    root: str
+    plugin: str
+    record: PluginRecord
+    dispatched_to: int
+    is_written: bool
+    """Whether another process has the store open, and did it."""
+    writer_pid: int | None
+
+    def document(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "path": self.root,
+            "plugin": self.plugin,
+            "state": self.record.state,
+            "asked": self.record.asked,
+            "dispatched_to": self.dispatched_to,
+            "last_error": self.record.last_error,
+            "is_written": self.is_written,
+            "writer_pid": self.writer_pid,
+        }
+
+
+def change_plugin(path: str, plugin: str, request: str, timeout: float) -> Answer:
+    """Suspend or resume a plugin.
+
+    Args:
+        path: the store.
+        plugin: its name.
+        request: `reput.dispatch.records.states.SUSPEND` or `RESUME`.
+        timeout: seconds that another process may take to do it.
+
+    Raises:
+        Failure: no such plugin, nobody took the request, or the plugin could not be resumed.
+    """
+    root = check_store(path)
+    check_used(root, plugin)
+    disk = store_disk(root)
+    change = _Change(root, plugin, request, disk, PluginRecords(root, disk))
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            return change.directly()
+        except StoreLockedError as error:
+            answer = change.by_the_writer(error.holder_pid, timeout, deadline)
+            if answer is not None:
+                return answer
+            # The writer has closed the store meanwhile, and may not have seen the request.
+
+
+@attrs.define(eq=False)
+class _Change:
+    root: str
+    plugin: str
+    request: str
+    disk: Disk
+    records: PluginRecords
+
+    def directly(self) -> Answer:
+        lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
+        lock.acquire()
+        try:
+            self.records.withdraw(self.plugin)  # what somebody asked before
+            record = self.records.load(self.plugin)
+            is_suspension = self.request == SUSPEND
+            record = attrs.evolve(
+                record,
+                state=SUSPENDED if is_suspension else RUNNING,
+                asked=is_suspension,
+                last_error=record.last_error if is_suspension else None,
+                timestamp=system_clock(),
+            )
+            self.records.save(self.plugin, record)
+        finally:
+            lock.release()
+        return self._answer(record, is_written=False, pid=None)
+
+    def by_the_writer(self, pid: int | None, timeout: float, deadline: float) -> Answer | None:
+        """Have it done by the process that writes the store; None when that has gone."""
+        before = self.records.load(self.plugin)
+        self.records.ask(self.plugin, self.request)
+        try:
+            while self.records.is_asked(self.plugin):
+                if not self._is_written():
+                    return None
+                if time.monotonic() > deadline and self.records.withdraw(self.plugin):
+                    raise Failure(_not_taken(self.root, pid, timeout), ExitCode.LOCKED)
+                time.sleep(_POLL_S)
+        except KeyboardInterrupt:
+            self.records.withdraw(self.plugin)
+            raise
+        # The file is gone before the work is done; the record tells when it is.
+        while True:
+            record = self.records.load(self.plugin)
+            changed = attrs.evolve(record, timestamp=before.timestamp) != before
+            if self._is_done(record):
+                return self._answer(record, is_written=True, pid=pid)
+            is_over = time.monotonic() > deadline
+            if not is_over and not self._is_written():
+                return None
+            if is_over or (changed and self.request != SUSPEND and record.state == SUSPENDED):
+                raise Failure(self._not_done(record), ExitCode.UNAVAILABLE)
+            time.sleep(_POLL_S)
+
+    def _is_done(self, record: PluginRecord) -> bool:
+        if self.request == SUSPEND:
+            return record.asked
+        return not record.asked and record.state in (RUNNING, RETRYING)
+
+    def _is_written(self) -> bool:
+        return StoreLock(os.path.join(self.root, "lock"), self.root, self.disk).is_taken()
+
+    def _not_done(self, record: PluginRecord) -> str:
+        reason = record.last_error or "it may be stuck in a call"
+        return (
+            f"plugin {self.plugin!r} is still {record.state}: {reason}; "
+            f"`reput plugins {self.root}` shows how it goes on"
+        )
+
+    def _answer(self, record: PluginRecord, *, is_written: bool, pid: int | None) -> Answer:
+        path = os.path.join(self.root, OWN_DIRECTORY, "progress", self.plugin)
+        progress = ProgressFile(path, self.disk).load()
+        known = record.dispatched_to if progress is None else progress.physical_offset
+        reached = max(known, record.dispatched_to) if is_written else known
+        return Answer(self.root, self.plugin, record, reached, is_written, pid)
+
+
+def _not_taken(root: str, pid: int | None, timeout: float) -> str:
+    who = "the process that writes it" if pid is None else f"process {pid}, which writes it,"
+    return (
+        f"{root}: {who} has not taken the request within {timeout:g} s, and it was taken back; "
+        "it may be busy (--timeout waits longer), or be no reput"
+    )

@@ -1,0 +1,214 @@
+"""What the plugins of a store are doing, and in what order: for people and for programs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from reput_cli.kit.failures import warn
+from reput_cli.kit.opening import store_disk
+from reput_cli.kit.output import (
+    Column,
+    format_count,
+    format_size,
+    print_facts,
+    print_heading,
+    print_table,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from reput import Store
+    from reput.dispatch.runner import PluginState
+    from reput.plugin import PlanStep
+
+__all__ = [
+    "plan_documents",
+    "plugin_documents",
+    "print_active",
+    "print_plan",
+    "print_states",
+    "states_of",
+]
+
+_USUAL_POLICY = "suspend"
+_IN_WORDS = {"reading": "idle"}
+"""What people are shown for a state: nobody has the store open for writing."""
+_FIELDS = (
+    "name",
+    "version",
+    "state",
+    "dispatched_to",
+    "lag_size",
+    "lag_count",
+    "lag_is_exact",
+    "policy",
+    "batch_count",
+    "message_count",
+    "mean_batch_ms",
+    "max_batch_ms",
+    "skipped_count",
+    "last_error",
+)
+
+
+def states_of(store: Store) -> list[PluginState]:
+    """The plugins' states; of a store that is only read, those in the process that writes it."""
+    from reput.dispatch.runner import READING, RUNNING
+    from reput.store.lock import StoreLock
+
+    states = store.plugins()
+    lock = StoreLock(os.path.join(store.root, "lock"), store.root, store_disk(store.root))
+    if store.writable or not lock.is_taken():
+        return states
+    return [
+        attrs.evolve(state, state=RUNNING) if state.state == READING else state for state in states
+    ]
+
+
+# --------------------------------------------------------------------------- for programs
+
+
+def plugin_documents(store: Store, states: Sequence[PluginState]) -> list[dict[str, Any]]:
+    """The active plugins for ``--json``."""
+    facts = plugin_facts(store)
+    return [
+        {name: getattr(state, name) for name in _FIELDS} | {"facts": facts.get(state.name, {})}
+        for state in states
+    ]
+
+
+def plan_documents(store: Store) -> list[dict[str, Any]]:
+    """The order of dispatching for ``--json``."""
+    return [attrs.asdict(step) for step in store.plan()]
+
+
+def plugin_facts(store: Store) -> dict[str, dict[str, Any]]:
+    """What plugins report of themselves (hook ``reput_report``), by name."""
+    from reput.dispatch.runner import PluginState
+
+    reports = store.report()["plugins"]
+    known = {field.name for field in attrs.fields(PluginState)}
+    return {
+        name: {key: value for key, value in report.items() if key not in known}
+        for name, report in reports.items()
+    }
+
+
+# --------------------------------------------------------------------------- for people
+
+
+def print_active(store: Store) -> None:
+    """Table of a store's plugins, and what each reports of itself."""
+    states = states_of(store)
+    print_states(store.root, states)
+    skipped = {state.name: state.skipped_count for state in states}
+    for name, reported in plugin_facts(store).items():
+        facts = [(key, str(value)) for key, value in reported.items()]
+        if skipped[name]:
+            command = f"reput dead-letters {shlex.quote(store.root)} {name}"
+            facts.append(("skipped", f"{format_count(skipped[name], 'message')}: {command}"))
+        if facts:
+            print_heading(name)
+            print_facts(facts)
+
+
+def print_states(root: str, states: Sequence[PluginState]) -> None:
+    """Table of a store's plugins; what is wrong with them, and what to do, goes to stderr."""
+    columns = [
+        Column("PLUGIN"),
+        Column("VERSION"),
+        Column("STATE"),
+        Column("DISPATCHED TO", right=True),
+        Column("BEHIND BY", shrink=True),
+        Column("BATCH MEAN/MAX", right=True, shrink=True),
+    ]
+    rows = [
+        [
+            state.name,
+            state.version or "-",
+            _IN_WORDS.get(state.state, state.state),
+            str(state.dispatched_to),
+            _behind(state),
+            _per_batch(state),
+        ]
+        for state in states
+    ]
+    if any(state.policy != _USUAL_POLICY for state in states):
+        columns.append(Column("POLICY"))
+        for row, state in zip(rows, states, strict=True):
+            row.append(state.policy)
+    if any(state.skipped_count for state in states):
+        columns.append(Column("DEAD LETTERS", right=True, shrink=True))
+        for row, state in zip(rows, states, strict=True):
+            row.append(format_count(state.skipped_count) if state.skipped_count else "-")
+    print_table(columns, rows)
+    for line in _notes(root, states):
+        warn(line)
+
+
+def _behind(state: PluginState) -> str:
+    if not state.lag_size:
+        return "-"
+    about = "" if state.lag_is_exact else "~"
+    return f"{format_size(state.lag_size)}, {about}{format_count(state.lag_count, 'message')}"
+
+
+def _per_batch(state: PluginState) -> str:
+    if not state.batch_count:
+        return "-"
+    return f"{_digits(state.mean_batch_ms)}/{_digits(state.max_batch_ms)} ms"
+
+
+def _digits(milliseconds: float) -> str:
+    return f"{milliseconds:,.{0 if milliseconds >= 100 else 1 if milliseconds >= 1 else 2}f}"
+
+
+def _notes(root: str, states: Sequence[PluginState]) -> Iterator[str]:
+    """What needs somebody's attention, each with the next step."""
+    from reput.dispatch import runner as dispatcher
+
+    place = shlex.quote(root)
+    for state in states:
+        name, error = state.name, state.last_error
+        resume = f"go on with: reput resume {place} {name}"
+        if state.state == dispatcher.SUSPENDED:
+            yield f"plugin {name!r} is suspended{f': {error}' if error else ''}; {resume}"
+        elif state.state == dispatcher.HALTED:
+            yield f"plugin {name!r} is halted, and all others with it: {error}; {resume}"
+        elif state.state == dispatcher.RETRYING:
+            yield f"plugin {name!r} fails and is tried again by itself: {error}"
+        elif state.state == dispatcher.STALLED:
+            yield f"plugin {name!r} is stalled, and goes on if its call returns: {error}"
+        elif error:
+            yield f"plugin {name!r}: {error}"
+
+
+def print_plan(steps: Sequence[PlanStep]) -> None:
+    """The order in which batches go to the plugins, and why it is this one."""
+    click.echo("Messages go to the plugins in this order:\n")
+    width = max(len(step.name) for step in steps)
+    for number, step in enumerate(steps, 1):
+        click.echo(f"{number:3}. {step.name:{width}}  {_reasons(step)}".rstrip())
+    click.echo()
+    click.echo(
+        '"after": it sees each batch later.  "requires": it also stops while the other one does.\n'
+        "Where nothing else decides, the name does."
+    )
+
+
+def _reasons(step: PlanStep) -> str:
+    parts = []
+    after = [name for name in step.runs_after if name not in step.requires]
+    if step.requires:
+        parts.append(f"requires {', '.join(step.requires)}")
+    if after:
+        parts.append(f"after {', '.join(after)}")
+    if step.required_by:
+        parts.append(f"required by {', '.join(step.required_by)}")
+    return "; ".join(parts) or "tied to none of the others"
