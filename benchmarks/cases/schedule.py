@@ -12,7 +12,7 @@ from benchmarks.trial import Latencies, Trial
 
 if TYPE_CHECKING:
     import reput
-    from reput_testing.clock import ManualClock
+    from reput_testing.logs.clock import ManualClock
 
 __all__ = ["cases"]
 
@@ -104,7 +104,7 @@ def live(trial: Trial) -> None:
 
 def _opened(trial: Trial) -> tuple[reput.Store, ManualClock]:
     import reput
-    from reput_testing.clock import ManualClock
+    from reput_testing.logs.clock import ManualClock
 
     clock = ManualClock()
     names = ["consumequeue", "schedule"]

@@ -89,7 +89,7 @@ def _lateness(store: Store, count: int, patience: float) -> list[int]:
 def burst(trial: Trial) -> None:
     """Park messages for one moment, with a clock of the case's own, and deliver them."""
     import reput
-    from reput_testing.clock import ManualClock
+    from reput_testing.logs.clock import ManualClock
 
     count = trial.count(_BURST, least=_PER_PUT) // _PER_PUT * _PER_PUT
     clock = ManualClock()

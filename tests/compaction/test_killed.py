@@ -7,9 +7,9 @@ import pytest
 
 from reput_compaction import CompactionPlugin
 from reput_testing import KillLoop
-from reput_testing.killing import kill_count
-from reput_testing.killplan import PluginSource
-from reput_testing.witness import messages_of
+from reput_testing.crashes.killing import kill_count
+from reput_testing.crashes.killplan import PluginSource
+from reput_testing.crashes.witness import messages_of
 
 pytestmark = pytest.mark.proof
 

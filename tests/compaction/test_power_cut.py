@@ -11,7 +11,7 @@ import reput
 from reput_compaction import CompactionPlugin
 from reput_rebuild.engine import LocalEngine
 from reput_testing import PowerCuts, QuickDisk, Witness, snapshot
-from reput_testing.witness import messages_of
+from reput_testing.crashes.witness import messages_of
 
 pytestmark = pytest.mark.proof
 

@@ -15,8 +15,8 @@ from reput_rebuild.engine import LocalEngine
 from reput_rebuild.local import rebuild
 from reput_rebuild.tasks import OrderTask, ScanTask, TaskFailedError
 from reput_testing import QuickDisk, snapshot
-from reput_testing.powercuts import is_soak
-from reput_testing.simulateddisk import SimulatedDisk
+from reput_testing.crashes.powercuts import is_soak
+from reput_testing.disks.simulateddisk import SimulatedDisk
 
 PLUGINS = ["consumequeue", "index", "filter", "schedule", "transaction"]
 CONFIG = {

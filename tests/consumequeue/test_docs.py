@@ -271,7 +271,7 @@ def test_a_closed_store_has_the_files_of_the_page_and_no_other(tmp_path):
 
 def test_every_test_that_crash_safety_names_is_there():
     named = re.findall(r"`(test_\w+)`", text_of("docs/crash-safety.md"))
-    sources = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("extras/testing/src/reput_testing/*.py")]
+    sources = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("extras/testing/src/**/*.py")]
     known = {
         name
         for path in sources

@@ -13,7 +13,7 @@ from crashlives import message, one
 
 import reput
 from reput_testing import CrashContract, PowerCuts, QuickDisk, Witness, place, snapshot
-from reput_testing.witness import messages_of
+from reput_testing.crashes.witness import messages_of
 
 pytestmark = pytest.mark.proof
 

@@ -149,7 +149,7 @@ HUGE = {
 _OPEN = """
 import resource, sys
 import reput
-from reput_testing.disks import QuickDisk
+from reput_testing.disks.failing import QuickDisk
 with open("/proc/self/statm") as statm:
     used = int(statm.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput_testing.powercuts import PowerCuts, is_soak
-from reput_testing.witness import Witness
+from reput_testing.crashes.powercuts import PowerCuts, is_soak
+from reput_testing.crashes.witness import Witness
 
 pytestmark = pytest.mark.proof
 

@@ -10,7 +10,7 @@ from damaged_logs import FILE_SIZE, killed, open_store, views
 import reput
 from reput.files.names import file_name
 from reput_testing import ManualClock
-from reput_testing.clock import NOON
+from reput_testing.logs.clock import NOON
 
 HOUR = 3_600_000
 

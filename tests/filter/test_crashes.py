@@ -11,7 +11,7 @@ import reput
 import reput_filter
 from reput_filter import RegisteredFilter
 from reput_testing import CrashContract, KillContract, PowerCuts, QuickDisk, Witness
-from reput_testing.killplan import PluginSource
+from reput_testing.crashes.killplan import PluginSource
 
 pytest.importorskip("reput_consumequeue")
 pytestmark = pytest.mark.proof

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reput.record import Message
 from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
 from reput_testing import CrashContract, KillContract, PluginContract, damage, sample_log
-from reput_testing.strategies import messages as any_message
+from reput_testing.logs.strategies import messages as any_message
 
 NOON = 1_700_049_600_000
 CONFIG = {"timer_log_file_size": 4_096, "deliver": "never"}

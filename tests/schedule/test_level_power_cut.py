@@ -9,7 +9,7 @@ import attrs
 import reput
 from reput_schedule import delayed
 from reput_testing import ManualClock, PowerCuts, QuickDisk
-from reput_testing.clock import NOON
+from reput_testing.logs.clock import NOON
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 CONFIG = {

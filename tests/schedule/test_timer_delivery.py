@@ -11,7 +11,7 @@ from reput.record import Message
 from reput.status import PutStatus
 from reput_schedule.timer import TimerIllegalError
 from reput_schedule.timeroptions import TimerOptions
-from reput_testing.clock import ManualClock
+from reput_testing.logs.clock import ManualClock
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from reput_spark.sink.segments import (
     read_segment,
     write_segment,
 )
-from reput_testing.disks import FaultyDisk
+from reput_testing.disks.failing import FaultyDisk
 
 
 def files_in(root):

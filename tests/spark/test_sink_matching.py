@@ -19,7 +19,7 @@ from reput.files import Disk
 from reput_spark.sink import matching
 from reput_spark.sink.matching import found_rows
 from reput_spark.sink.segments import TaskFacts, write_segment
-from reput_testing.disks import FaultyDisk
+from reput_testing.disks.failing import FaultyDisk
 
 MAP = pa.map_(pa.string(), pa.string())
 BORN = 7

@@ -9,7 +9,7 @@ import reput
 from reput.log import ProgressFile
 from reput.status import ReadStatus
 from reput_testing import ManualClock, QuickDisk
-from reput_testing.killpoints import KillPoints, copy_store
+from reput_testing.crashes.killpoints import KillPoints, copy_store
 
 
 def open_still(root, config, plugins, disk=None, clock=None):

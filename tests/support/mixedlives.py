@@ -26,7 +26,7 @@ from mixedjudge import Judge, Tail, Violation
 from mixedrest import REST_MS, bring_to_rest, look_as_reader
 
 from reput_testing import copy_store
-from reput_testing.lives import Lives
+from reput_testing.crashes.lives import Lives
 
 HANG_SECONDS = 60.0
 

@@ -32,7 +32,7 @@ from reput.errors import StoreNotFoundError
 from reput.log import Progress, ProgressFile
 from reput.retention.config import RetentionConfig
 from reput_schedule import delayed
-from reput_testing.mortaldisk import MortalDisk
+from reput_testing.disks.mortaldisk import MortalDisk
 from reput_transaction import TransactionEndedError
 
 START_SIZE = 1 << 18

@@ -10,7 +10,7 @@ import attrs
 import reput
 from reput.retention.config import RetentionConfig
 from reput_testing import ManualClock
-from reput_testing.powercuts import STATE_VARIABLE
+from reput_testing.crashes.powercuts import STATE_VARIABLE
 
 SIZE = 4_096
 QUEUES = 2

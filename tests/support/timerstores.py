@@ -13,7 +13,7 @@ from reput.record import Message
 from reput_schedule.recall import cancel_message
 from reput_schedule.timer import Timer
 from reput_schedule.timeroptions import TimerOptions
-from reput_testing.clock import ManualClock
+from reput_testing.logs.clock import ManualClock
 
 DAY = 86_400_000
 

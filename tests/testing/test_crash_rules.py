@@ -13,7 +13,7 @@ import reput
 from reput.plugin import NoConfig
 from reput.record import Message
 from reput_testing import CrashContract, SmallLog, Witness
-from reput_testing.powercuts import PowerCuts
+from reput_testing.crashes.powercuts import PowerCuts
 
 pytestmark = pytest.mark.proof
 

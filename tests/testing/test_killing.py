@@ -13,10 +13,10 @@ import pytest
 
 import reput
 from reput_testing import KillContract, QuickDisk
-from reput_testing.killing import KillLoop, kill_count
-from reput_testing.killplan import Ack, Death, Life, Moment, PluginSource
-from reput_testing.producers import FLUSH, READ, Sender, calls
-from reput_testing.survivors import Survivors, records_of
+from reput_testing.crashes.killing import KillLoop, kill_count
+from reput_testing.crashes.killplan import Ack, Death, Life, Moment, PluginSource
+from reput_testing.crashes.survivors import Survivors, records_of
+from reput_testing.logs.producers import FLUSH, READ, Sender, calls
 
 SEED = 7
 
@@ -162,7 +162,7 @@ def test_the_same_seed_gives_the_same_deaths():
 def test_the_disk_kills_its_process_in_front_of_the_operation(tmp_path):
     script = (
         "import os, sys\n"
-        "from reput_testing.mortaldisk import MortalDisk\n"
+        "from reput_testing.disks.mortaldisk import MortalDisk\n"
         "disk = MortalDisk()\n"
         "disk.die_at(3)\n"
         "for name in 'abcd':\n"

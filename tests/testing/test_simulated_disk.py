@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from reput_testing import FaultySimulatedDisk, SimulatedDisk, snapshot
-from reput_testing.crashstates import PAGE_SIZE, SECTOR_SIZE
+from reput_testing.disks.crashstates import PAGE_SIZE, SECTOR_SIZE
 
 A, B, C = (bytes([letter]) * PAGE_SIZE for letter in b"ABC")
 

@@ -9,7 +9,7 @@ import pytest
 
 import reput
 from reput.dispatch.records.manifest import Manifest
-from reput_testing.damage import traces
+from reput_testing.disks.damage import traces
 
 testing = pytest.importorskip("click.testing")
 pytest.importorskip("rich")

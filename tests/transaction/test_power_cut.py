@@ -12,7 +12,7 @@ import attrs
 
 import reput
 from reput_testing import ManualClock, PowerCuts, QuickDisk
-from reput_testing.clock import NOON
+from reput_testing.logs.clock import NOON
 from reput_transaction import HalfMessage
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"

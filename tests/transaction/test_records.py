@@ -10,7 +10,7 @@ import pytest
 import reput
 from reput.errors import MessageIllegalError
 from reput_testing import ManualClock
-from reput_testing.clock import NOON
+from reput_testing.logs.clock import NOON
 from reput_transaction import TransactionConfig, TransactionPlugin
 from reput_transaction._ops import op_messages, parse_op_body
 

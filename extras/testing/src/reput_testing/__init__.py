@@ -17,30 +17,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from reput_testing.killing import KillLoop
-    from reput_testing.killrules import KillContract
+    from reput_testing.crashes.killing import KillLoop
+    from reput_testing.crashes.killrules import KillContract
 
 # Before the modules are imported, so that their assertions tell what was compared.
-pytest.register_assert_rewrite(
-    "reput_testing.crashrules",
-    "reput_testing.damagerules",
-    "reput_testing.dispatchrules",
-    "reput_testing.faults",
-    "reput_testing.killing",
-    "reput_testing.killrules",
-    "reput_testing.recoveryrules",
-    "reput_testing.rules",
-    "reput_testing.shaperules",
-    "reput_testing.storerules",
-    "reput_testing.witness",
-)
+pytest.register_assert_rewrite("reput_testing.contract", "reput_testing.crashes")
 
-from reput_testing import fuzzing, strategies  # noqa: E402
-from reput_testing.clock import ManualClock  # noqa: E402
-from reput_testing.contract import PluginContract  # noqa: E402
-from reput_testing.crashrules import CrashContract  # noqa: E402
-from reput_testing.crashstates import CrashPoint, CrashState  # noqa: E402
-from reput_testing.damage import (  # noqa: E402
+from reput_testing.contract.contract import PluginContract  # noqa: E402
+from reput_testing.contract.driver import Driver  # noqa: E402
+from reput_testing.contract.rules import ContractRules, Outcome  # noqa: E402
+from reput_testing.crashes.crashrules import CrashContract  # noqa: E402
+from reput_testing.crashes.faults import Fault, Faults  # noqa: E402
+from reput_testing.crashes.killpoints import KillPoint, KillPoints, copy_store  # noqa: E402
+from reput_testing.crashes.powercuts import PowerCuts  # noqa: E402
+from reput_testing.crashes.witness import Witness  # noqa: E402
+from reput_testing.disks.crashstates import CrashPoint, CrashState  # noqa: E402
+from reput_testing.disks.damage import (  # noqa: E402
     Damage,
     damages_of,
     emptied,
@@ -54,15 +46,11 @@ from reput_testing.damage import (  # noqa: E402
     traces,
     zeroed_from,
 )
-from reput_testing.disks import FaultyDisk, QuickDisk, ReadOnlyDisk  # noqa: E402
-from reput_testing.driver import Driver  # noqa: E402
-from reput_testing.faults import Fault, Faults  # noqa: E402
-from reput_testing.killpoints import KillPoint, KillPoints, copy_store  # noqa: E402
-from reput_testing.logs import SmallLog, sample_log  # noqa: E402
-from reput_testing.powercuts import PowerCuts  # noqa: E402
-from reput_testing.rules import ContractRules, Outcome  # noqa: E402
-from reput_testing.simulateddisk import FaultySimulatedDisk, SimulatedDisk  # noqa: E402
-from reput_testing.witness import Witness  # noqa: E402
+from reput_testing.disks.failing import FaultyDisk, QuickDisk, ReadOnlyDisk  # noqa: E402
+from reput_testing.disks.simulateddisk import FaultySimulatedDisk, SimulatedDisk  # noqa: E402
+from reput_testing.logs import fuzzing, strategies  # noqa: E402
+from reput_testing.logs.clock import ManualClock  # noqa: E402
+from reput_testing.logs.smalllog import SmallLog, sample_log  # noqa: E402
 
 __all__ = [
     "ContractRules",
@@ -109,11 +97,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Late: who kills no processes need not import what that takes.
     if name == "KillContract":
-        from reput_testing.killrules import KillContract
+        from reput_testing.crashes.killrules import KillContract
 
         return KillContract
     if name == "KillLoop":
-        from reput_testing.killing import KillLoop
+        from reput_testing.crashes.killing import KillLoop
 
         return KillLoop
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

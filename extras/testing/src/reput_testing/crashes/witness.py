@@ -21,13 +21,13 @@ from reput.record.layout import (
     TRANSACTION_MASK,
     TRANSACTION_ROLLBACK,
 )
-from reput_testing import damage
-from reput_testing.clock import NOON
-from reput_testing.disks import QuickDisk
+from reput_testing.disks import damage
+from reput_testing.disks.failing import QuickDisk
+from reput_testing.logs.clock import NOON
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput_testing.crashstates import CrashPoint
+    from reput_testing.disks.crashstates import CrashPoint
 
 __all__ = ["Sent", "Witness", "has_holes", "is_filler", "messages_of"]
 

@@ -25,13 +25,13 @@ from typing import Any, ClassVar
 import reput
 from reput.errors import NoReaderError, StoreNotFoundError
 from reput.record import Message
-from reput_testing.clock import ManualClock
-from reput_testing.disks import QuickDisk
-from reput_testing.killing import KillLoop, Sections, kill_count
-from reput_testing.killplan import PluginSource
-from reput_testing.killpoints import KillPoint, KillPoints, copy_store
-from reput_testing.powercuts import is_soak
-from reput_testing.rules import ContractRules, Outcome
+from reput_testing.contract.rules import ContractRules, Outcome
+from reput_testing.crashes.killing import KillLoop, Sections, kill_count
+from reput_testing.crashes.killplan import PluginSource
+from reput_testing.crashes.killpoints import KillPoint, KillPoints, copy_store
+from reput_testing.crashes.powercuts import is_soak
+from reput_testing.disks.failing import QuickDisk
+from reput_testing.logs.clock import ManualClock
 
 __all__ = ["KillContract"]
 
@@ -42,7 +42,7 @@ class KillContract(ContractRules):
     """A test of one plugin; subclass it and say how the plugin's state is read."""
 
     kills: ClassVar[int] = 12
-    """Writers to kill in an ordinary run; see `reput_testing.killing.kill_count`."""
+    """Writers to kill in an ordinary run; see `reput_testing.crashes.killing.kill_count`."""
     rebuild_every: ClassVar[int] = 1
     """After how many deaths the plugin is compared with one that was built anew."""
     kill_points: ClassVar[int] = 2

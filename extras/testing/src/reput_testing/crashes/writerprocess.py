@@ -1,4 +1,4 @@
-"""The other side of `reput_testing.killedwriter`: starts writers, hears them, kills them."""
+"""The other side of `reput_testing.crashes.killedwriter`: starts, hears and kills writers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Self
 
 import attrs
 
-from reput_testing.killplan import (
+from reput_testing.crashes.killplan import (
     ACK,
     ACKS,
     CLOSED,
@@ -116,7 +116,7 @@ class WriterTemplate:
     def __enter__(self) -> Self:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "reput_testing.killedwriter", str(theirs.fileno())]
+        command = [sys.executable, "-m", "reput_testing.crashes.killedwriter", str(theirs.fileno())]
         # What the tests can import the writer can, and no library starts threads before it forks.
         path = os.pathsep.join(filter(None, sys.path))
         environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}

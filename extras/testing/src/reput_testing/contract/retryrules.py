@@ -6,10 +6,10 @@ import copy
 import errno
 from pathlib import Path
 
-from reput_testing.clock import ManualClock
-from reput_testing.disks import FaultyDisk
-from reput_testing.rules import spread
-from reput_testing.storerules import StoreRules
+from reput_testing.contract.rules import spread
+from reput_testing.contract.storerules import StoreRules
+from reput_testing.disks.failing import FaultyDisk
+from reput_testing.logs.clock import ManualClock
 
 __all__ = ["RetryRules"]
 

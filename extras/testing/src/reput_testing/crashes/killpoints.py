@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.files import Disk
-from reput_testing.disks import QuickDisk
-from reput_testing.powercuts import command_for, is_soak
-from reput_testing.rules import spread
+from reput_testing.contract.rules import spread
+from reput_testing.crashes.powercuts import command_for, is_soak
+from reput_testing.disks.failing import QuickDisk
 
 if TYPE_CHECKING:
     from reput.files.disk import Buffer

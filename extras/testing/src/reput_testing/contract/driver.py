@@ -17,9 +17,9 @@ import attrs
 from reput.files import Disk
 from reput.plugin import Plugin, PluginHooks, StoreContext
 from reput.record import DispatchBatch
-from reput_testing.clock import ManualClock
-from reput_testing.disks import QuickDisk, ReadOnlyDisk
-from reput_testing.logs import SmallLog
+from reput_testing.disks.failing import QuickDisk, ReadOnlyDisk
+from reput_testing.logs.clock import ManualClock
+from reput_testing.logs.smalllog import SmallLog
 
 __all__ = ["Driver"]
 

@@ -14,7 +14,7 @@ import time
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
-from reput_testing.powercuts import command_for
+from reput_testing.crashes.powercuts import command_for
 
 __all__ = ["KILLS_VARIABLE", "SEED_VARIABLE", "Lives"]
 

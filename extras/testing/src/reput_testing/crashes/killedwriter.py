@@ -1,4 +1,4 @@
-"""The process that is killed: ``python -m reput_testing.killedwriter SOCKET``.
+"""The process that is killed: ``python -m reput_testing.crashes.killedwriter SOCKET``.
 
 It imports everything once and then forks a writer for each death that it is told of, so that a
 death costs no interpreter's start. It has one thread; the writers have many.
@@ -25,8 +25,7 @@ import reput
 from reput.log import BatchReceipt
 from reput.plugin import installed
 from reput.status import Durability
-from reput_testing import producers
-from reput_testing.killplan import (
+from reput_testing.crashes.killplan import (
     ACK,
     CLOSED,
     CLOSING,
@@ -39,7 +38,8 @@ from reput_testing.killplan import (
     Ack,
     Start,
 )
-from reput_testing.mortaldisk import MortalDisk
+from reput_testing.disks.mortaldisk import MortalDisk
+from reput_testing.logs import producers
 
 __all__ = ["main"]
 

@@ -16,8 +16,8 @@ from reput.errors import NoReaderError
 from reput.record import MessageView
 from reput.record.layout import TRANSACTION_COMMIT
 from reput.status import ReadStatus
-from reput_testing.killplan import Ack, Death
-from reput_testing.producers import Call, Sender, calls
+from reput_testing.crashes.killplan import Ack, Death
+from reput_testing.logs.producers import Call, Sender, calls
 
 __all__ = ["Survivors", "records_of"]
 

@@ -27,7 +27,7 @@ from reput.record.layout import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
-from reput_testing.clock import NOON
+from reput_testing.logs.clock import NOON
 
 __all__ = ["FILE_SIZE", "SmallLog", "sample_log"]
 

@@ -9,9 +9,9 @@ import threading
 from pathlib import Path
 
 from reput.record import Message
-from reput_testing import damage
-from reput_testing.logs import SmallLog
-from reput_testing.rules import ContractRules, spread
+from reput_testing.contract.rules import ContractRules, spread
+from reput_testing.disks import damage
+from reput_testing.logs.smalllog import SmallLog
 
 __all__ = ["RecoveryRules"]
 

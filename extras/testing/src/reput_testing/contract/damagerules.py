@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from reput.errors import CorruptFileError, ReputError
-from reput_testing import damage
-from reput_testing.damage import Damage
-from reput_testing.disks import CHANGING, FaultyDisk
-from reput_testing.driver import Driver
-from reput_testing.rules import ContractRules, Outcome, spread
+from reput_testing.contract.driver import Driver
+from reput_testing.contract.rules import ContractRules, Outcome, spread
+from reput_testing.disks import damage
+from reput_testing.disks.damage import Damage
+from reput_testing.disks.failing import CHANGING, FaultyDisk
 
 __all__ = ["DamageRules"]
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from reput.errors import ReputError
 from reput.record import Message
-from reput_testing import strategies
-from reput_testing.logs import SmallLog
-from reput_testing.rules import ContractRules
+from reput_testing.contract.rules import ContractRules
+from reput_testing.logs import strategies
+from reput_testing.logs.smalllog import SmallLog
 
 __all__ = ["DispatchRules"]
 

@@ -15,7 +15,7 @@ import pytest
 
 from reput.errors import ConfigError
 from reput.plugin import Plugin, hookspecs, installed
-from reput_testing.rules import ContractRules
+from reput_testing.contract.rules import ContractRules
 
 __all__ = ["ShapeRules"]
 

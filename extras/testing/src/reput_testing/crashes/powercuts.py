@@ -25,9 +25,9 @@ from typing import TypeVar
 import attrs
 
 from reput.record import Message
-from reput_testing.crashstates import CrashPoint, CrashState
-from reput_testing.simulateddisk import SimulatedDisk
-from reput_testing.witness import Witness
+from reput_testing.crashes.witness import Witness
+from reput_testing.disks.crashstates import CrashPoint, CrashState
+from reput_testing.disks.simulateddisk import SimulatedDisk
 
 __all__ = ["PowerCuts", "Start", "command_for", "is_soak", "second_life"]
 

@@ -26,7 +26,7 @@ from reput.record.layout import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
-from reput_testing.logs import FILE_SIZE, SmallLog
+from reput_testing.logs.smalllog import FILE_SIZE, SmallLog
 
 __all__ = [
     "bodies",

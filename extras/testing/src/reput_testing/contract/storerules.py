@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import reput
-from reput_testing import damage
-from reput_testing.clock import ManualClock
-from reput_testing.disks import QuickDisk
-from reput_testing.logs import SmallLog
-from reput_testing.rules import ContractRules
+from reput_testing.contract.rules import ContractRules
+from reput_testing.disks import damage
+from reput_testing.disks.failing import QuickDisk
+from reput_testing.logs.clock import ManualClock
+from reput_testing.logs.smalllog import SmallLog
 
 __all__ = ["StoreRules"]
 

@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from reput.files import Disk
-from reput_testing.disks import QuickDisk
+from reput_testing.disks.failing import QuickDisk
 
 if TYPE_CHECKING:
     from reput.files.disk import Buffer

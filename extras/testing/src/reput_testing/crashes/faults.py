@@ -21,9 +21,9 @@ import attrs
 
 import reput
 from reput.errors import ReputError
-from reput_testing.disks import CHANGING, FaultyDisk, QuickDisk
-from reput_testing.powercuts import command_for, is_soak
-from reput_testing.witness import Witness, messages_of
+from reput_testing.crashes.powercuts import command_for, is_soak
+from reput_testing.crashes.witness import Witness, messages_of
+from reput_testing.disks.failing import CHANGING, FaultyDisk, QuickDisk
 
 __all__ = ["QUICK_RETRIES", "Fault", "Faults", "Step"]
 

@@ -15,9 +15,10 @@ from hypothesis.strategies import SearchStrategy
 
 from reput.plugin import Plugin, installed, plugin_name
 from reput.record import Message
-from reput_testing import damage, strategies
-from reput_testing.driver import Driver
-from reput_testing.logs import SmallLog, sample_log
+from reput_testing.contract.driver import Driver
+from reput_testing.disks import damage
+from reput_testing.logs import strategies
+from reput_testing.logs.smalllog import SmallLog, sample_log
 
 __all__ = ["ContractRules", "Outcome"]
 

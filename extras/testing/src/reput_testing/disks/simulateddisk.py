@@ -2,7 +2,8 @@
 
 Files are real ones, in a real directory, so that maps, locks and descriptors are the system's own.
 Beside them the disk keeps what is *durable*: of a file what it held when it was flushed, of a
-directory the names when that was. See `reput_testing.crashstates` for what may become of the rest.
+directory the names when that was. See `reput_testing.disks.crashstates` for what may become of the
+rest.
 
 Stricter than most file systems, on purpose: a flush of a file does not make its name durable, one
 of a directory says nothing about the sizes of the files in it, and nothing is ordered by itself.
@@ -18,8 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from reput_testing.crashstates import PAGE_SIZE, CrashPoint, CrashState, FileState, NameChange
-from reput_testing.disks import FaultyDisk, QuickDisk
+from reput_testing.disks.crashstates import PAGE_SIZE, CrashPoint, CrashState, FileState, NameChange
+from reput_testing.disks.failing import FaultyDisk, QuickDisk
 
 if TYPE_CHECKING:
     from reput.files.disk import Buffer

@@ -28,13 +28,13 @@ from typing import Any, ClassVar
 import reput
 from reput.files import OWN_DIRECTORY
 from reput.record import Message
-from reput_testing import damage
-from reput_testing.crashstates import CrashPoint
-from reput_testing.disks import QuickDisk
-from reput_testing.faults import QUICK_RETRIES, Faults, Step
-from reput_testing.powercuts import PowerCuts, is_soak
-from reput_testing.rules import ContractRules, Outcome
-from reput_testing.witness import Witness
+from reput_testing.contract.rules import ContractRules, Outcome
+from reput_testing.crashes.faults import QUICK_RETRIES, Faults, Step
+from reput_testing.crashes.powercuts import PowerCuts, is_soak
+from reput_testing.crashes.witness import Witness
+from reput_testing.disks import damage
+from reput_testing.disks.crashstates import CrashPoint
+from reput_testing.disks.failing import QuickDisk
 
 __all__ = ["CrashContract"]
 

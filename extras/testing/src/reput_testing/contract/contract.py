@@ -14,11 +14,11 @@ subclass may set or override stand in `ContractRules`.
 
 from __future__ import annotations
 
-from reput_testing.damagerules import DamageRules
-from reput_testing.dispatchrules import DispatchRules
-from reput_testing.recoveryrules import RecoveryRules
-from reput_testing.retryrules import RetryRules
-from reput_testing.shaperules import ShapeRules
+from reput_testing.contract.damagerules import DamageRules
+from reput_testing.contract.dispatchrules import DispatchRules
+from reput_testing.contract.recoveryrules import RecoveryRules
+from reput_testing.contract.retryrules import RetryRules
+from reput_testing.contract.shaperules import ShapeRules
 
 __all__ = ["PluginContract"]
 

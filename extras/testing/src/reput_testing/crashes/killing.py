@@ -5,8 +5,8 @@
 A writer puts messages from up to 16 threads and acknowledges each through a pipe. It dies by
 SIGKILL while it opens, writes or closes the store: by a kill from outside at some moment, or by its
 own disk in the middle of an operation. Then the store is opened, for reading and for writing, and
-compared with what was acknowledged (`reput_testing.survivors`). The next writer begins with the
-files as they were left, so that one crash comes upon another.
+compared with what was acknowledged (`reput_testing.crashes.survivors`). The next writer begins with
+the files as they were left, so that one crash comes upon another.
 
 A failure says where those files are, and prints the command that goes through the same life of the
 store again: ``REPUT_KILL_SEED`` is the seed, and behind a slash the number of the life.
@@ -24,13 +24,13 @@ from typing import Any, Literal
 
 import reput
 from reput.errors import StoreNotFoundError
-from reput_testing import damage
-from reput_testing.disks import QuickDisk
-from reput_testing.killplan import CLOSED_PHASE, Death, Life, PluginSource, Start
-from reput_testing.lives import KILLS_VARIABLE, Lives
-from reput_testing.powercuts import is_soak
-from reput_testing.survivors import Survivors, records_of
-from reput_testing.writerprocess import HANG_SECONDS, Outcome, WriterTemplate
+from reput_testing.crashes.killplan import CLOSED_PHASE, Death, Life, PluginSource, Start
+from reput_testing.crashes.lives import KILLS_VARIABLE, Lives
+from reput_testing.crashes.powercuts import is_soak
+from reput_testing.crashes.survivors import Survivors, records_of
+from reput_testing.crashes.writerprocess import HANG_SECONDS, Outcome, WriterTemplate
+from reput_testing.disks import damage
+from reput_testing.disks.failing import QuickDisk
 
 __all__ = ["KillLoop", "kill_count"]
 

@@ -1,0 +1,1 @@
+"""Power cuts, failing operations and killed processes, under a plugin or a whole store."""
