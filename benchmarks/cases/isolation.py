@@ -127,7 +127,7 @@ def latency_beside_backfill(trial: Trial) -> None:
             times = [_until_readable(store, message) for message in work.messages(count)]
         measured.latencies = Latencies.of("put until readable", times)
         store.add_plugin(_neighbour("indexing"))
-        behind = store._loop.dispatcher("neighbour")  # a look that costs nothing
+        behind = store._loop.board.runners["neighbour"]  # a look that costs nothing
         with trial.timed("beside a backfill", 0) as measured:
             times, began = [], time.perf_counter()
             for message in work.messages(count):
@@ -137,8 +137,10 @@ def latency_beside_backfill(trial: Trial) -> None:
             seconds = time.perf_counter() - began
         measured.count = len(times)
         measured.latencies = Latencies.of("put until readable", times)
-        rate = behind.message_count / seconds
-        measured.facts["backfill"] = f"{behind.message_count:,} messages, {rate:,.0f} per second"
+        rate = behind.figures.message_count / seconds
+        measured.facts["backfill"] = (
+            f"{behind.figures.message_count:,} messages, {rate:,.0f} per second"
+        )
 
 
 def _until_readable(store: reput.Store, message: reput.Message) -> int:

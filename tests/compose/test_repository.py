@@ -198,7 +198,7 @@ BEHIND_THE_DOORS = {
     "reput.dispatch.records.deadletters",
     "reput.dispatch.records.manifest",
     "reput.dispatch.records.states",
-    "reput.dispatch.runner",
+    "reput.dispatch.phase",
     "reput.files.disk",
     "reput.retention.config",
     "reput.retention.planner",

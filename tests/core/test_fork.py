@@ -171,7 +171,7 @@ def test_a_child_refuses_at_once_though_another_thread_holds_every_lock(tmp_path
         held, done = threading.Event(), threading.Event()
 
         def hold():
-            with store.log._lock, store.log.files._lock, store._loop.lock:
+            with store.log._lock, store.log.files._lock, store._loop.board.lock:
                 held.set()
                 done.wait()
 

@@ -113,16 +113,16 @@ def test_pauses_between_retries_double_up_to_the_longest(tmp_path):
     pauses, now = [], 1_000.0
     with open_with(tmp_path, bad, rules=rules, threads=False) as store:
         loop = store._loop
-        loop._now = lambda: now
+        loop.board.now = lambda: now
         put(store, 1)
-        each = loop.dispatcher("bad")
-        while loop.step() and each.state == "retrying":
+        each = loop.board.runners["bad"]
+        while loop.step() and each.phase == "retrying":
             pauses.append(round(each.retry_at - now, 6))
             assert not loop.step()  # not before its time
             now = each.retry_at
 
     assert pauses == [0.1, 0.2, 0.4, 0.5, 0.5]
-    assert each.state == "suspended"
+    assert each.phase == "suspended"
 
 
 @pytest.mark.parametrize("hook", ["reput_enrich", "reput_arrive", "reput_flush"])
@@ -397,7 +397,7 @@ def test_a_plugin_that_sleeps_in_every_batch_gets_a_lane_of_its_own(tmp_path):
 
         def is_set_aside():
             offsets.extend(put(store, 1, len(offsets)))
-            return loop.dispatcher("slow").lane is not loop.dispatcher("witness").lane
+            return len(loop.lanes.side) == 1
 
         until(is_set_aside)
         offsets += put(store, 10)

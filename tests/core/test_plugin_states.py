@@ -10,6 +10,7 @@ import pytest
 from openstores import plugin, put, state_of, until
 
 import reput
+from reput.dispatch.runner import Stopped
 from reput.files.disk import Disk
 from reput.log.progress import ProgressFile
 
@@ -62,7 +63,7 @@ def test_a_dispatch_that_fails_late_does_not_undo_a_suspension(tmp_path):
         assert state_of(store, "late").state == "suspended"
         assert "too late" in state_of(store, "late").last_error
         assert late.calls == 1
-        assert store._loop.dispatcher("late").asked
+        assert store._loop.board.runners["late"].stopped is Stopped.BY_USER
 
 
 def test_a_dispatch_that_fails_late_has_no_failed_flush_believed(tmp_path):

@@ -287,7 +287,7 @@ def test_a_plugin_that_raises_is_suspended_and_the_others_go_on(tmp_path, error,
         raise error
 
     counter = CounterPlugin()
-    with caplog.at_level(logging.CRITICAL, "reput.dispatch.loop"):
+    with caplog.at_level(logging.CRITICAL, "reput.dispatch"):
         with open_with(tmp_path, other("bad", reput_dispatch=fail), counter) as store:
             for n in range(20):
                 store.put(reput.Message("T", b"%d" % n))
@@ -315,7 +315,7 @@ def test_a_failure_in_any_hook_stops_that_plugin_only(tmp_path, hook, caplog):
     }
     bad = other("bad", reput_dispatch=lambda self, batch: None, **{hook: functions[hook]})
     counter = CounterPlugin()
-    with caplog.at_level(logging.CRITICAL, "reput.dispatch.loop"):
+    with caplog.at_level(logging.CRITICAL, "reput.dispatch"):
         with open_with(tmp_path, bad, counter) as store:
             store.put_many([reput.Message("T")] * 10)
             assert store.wait_dispatched(10)
@@ -437,7 +437,7 @@ def test_damage_in_the_middle_of_the_log_costs_what_it_hit_and_not_what_follows(
     file.write_bytes(data)
 
     plugin = CounterPlugin()
-    with caplog.at_level(logging.CRITICAL, "reput.dispatch.loop"):
+    with caplog.at_level(logging.CRITICAL, "reput.dispatch"):
         with open_with(tmp_path, plugin, config=config) as store:
             assert store.wait_dispatched(10)
 

@@ -54,6 +54,8 @@ class Call:
     """The thread that entered it, for `PluginCalls.make`."""
     thread: int = 0
     """The thread that makes it; 0 as long as none does."""
+    after: Callable[[Call], None] | None = None
+    """Called when it has ended."""
     outer_heart: Callable[[], None] | None = None
     """What `reput.files.heartbeat.beat` called on its thread before it began."""
 
@@ -121,10 +123,10 @@ class PluginCalls:
 
     # ------------------------------------------------------------------ on this thread
 
-    def ready(self, plugin: str, hook: str) -> Call:
+    def ready(self, plugin: str, hook: str, after: Callable[[Call], None] | None = None) -> Call:
         """A call that may be made; nobody knows of it yet."""
         started = self.now()
-        return Call(plugin, hook, self, started, started)
+        return Call(plugin, hook, self, started, started, after=after)
 
     def begin(self, call: Call) -> bool:
         """Enter a call that this thread makes from here on.
@@ -143,9 +145,13 @@ class PluginCalls:
     def end(self, call: Call) -> None:
         """Clear up after a call that was begun on this thread, or perhaps was not."""
         call.is_done = True
-        if call.thread:
-            set_heart(call.outer_heart)
-        self._clear(call)
+        try:
+            if call.thread:
+                set_heart(call.outer_heart)
+                if call.after is not None:
+                    call.after(call)  # before those are woken who wait for it
+        finally:
+            self._clear(call)
 
     def _clear(self, call: Call) -> None:
         self._entered.pop(call, None)
@@ -170,7 +176,13 @@ class PluginCalls:
     # ------------------------------------------------------------------ on a thread of its own
 
     def start(
-        self, plugin: str, hook: str, function: Callable[[], Any], *, is_last: bool = False
+        self,
+        plugin: str,
+        hook: str,
+        function: Callable[[], Any],
+        *,
+        is_last: bool = False,
+        after: Callable[[Call], None] | None = None,
     ) -> Call:
         """Begin a call that may not return, and go on.
 
@@ -179,11 +191,12 @@ class PluginCalls:
             hook: its name.
             function: makes the call.
             is_last: make it also after `refuse`.
+            after: called when it has ended.
 
         Raises:
             StoreClosedError: no call is made any more.
         """
-        call = self.ready(plugin, hook)
+        call = self.ready(plugin, hook, after)
         call.asker = threading.get_ident()
         try:
             if not self.enter(call, is_last=is_last):

@@ -51,6 +51,11 @@ class DispatchConfig:
     close_timeout_ms: int = attrs.field(default=10_000, validator=_positive)
     """How long closing a store waits for plugins that are behind; they catch up next time."""
 
+    def pause_seconds(self, attempts: int) -> float:
+        """How long to wait after so many failures in a row."""
+        pause_ms = self.retry_pause_ms << min(attempts - 1, 30)
+        return min(pause_ms, self.retry_max_pause_ms) / 1_000
+
     def policy_of(self, plugin: str) -> str:
         """The policy for one plugin."""
         return self.on_error_of.get(plugin, self.on_error)

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.dispatch.runner import RETRYING, RUNNING, STALLED, PluginRunner
+from reput.dispatch.phase import Phase
 from reput.errors import ReputError, StoreClosedError
 from reput.files.names import OWN_DIRECTORY
 from reput.flags import Flag
 from reput.log.progress import FLUSHED, Progress, ProgressFile, fingerprint_of
 
 if TYPE_CHECKING:
-    from reput.dispatch.calls import Call, PluginCalls
-    from reput.dispatch.loop import ReputLoop
+    from reput.dispatch.calls import Call
+    from reput.dispatch.runner import Board, Place, PluginRunner
     from reput.files.disk import Disk
     from reput.log.recovery.checkpoint import Checkpoint
     from reput.log.writing.commitlog import CommitLog
@@ -44,9 +44,7 @@ class _Target:
     """What is to be on disk of one plugin: all that it had when somebody asked."""
 
     plugin: PluginRunner
-    position: int
-    record_offset: int
-    store_timestamp: int
+    place: Place
     number: int
     """How many flushes had begun by then, of any plugin."""
     life: int
@@ -69,17 +67,15 @@ class PluginFlusher:
     def __init__(
         self,
         log: CommitLog,
-        loop: ReputLoop,
-        calls: PluginCalls,
+        board: Board,
         progress_files: dict[str, ProgressFile],
         checkpoint: Checkpoint,
         checkpoint_path: str,
         disk: Disk,
     ) -> None:
         self._log = log
-        self._loop = loop
-        self._calls = calls
-        self._hooks: Mapping[str, PluginHooks] = {}
+        self._board = board
+        self._calls = board.calls
         self._progress_files = progress_files
         self.checkpoint = checkpoint
         self._checkpoint_path = checkpoint_path
@@ -88,7 +84,6 @@ class PluginFlusher:
         own = os.path.join(self._root, OWN_DIRECTORY)
         self._log_flushed = ProgressFile(os.path.join(own, FLUSHED), disk)
         self._keepers: frozenset[str] = frozenset()
-        self._workers: frozenset[str] = frozenset()
         self.each_round: Callable[[], None] | None = None
         """Called on the thread that flushes plugins, now and then."""
         # Held while places are read and files of ours are written, never while a plugin is waited
@@ -111,11 +106,8 @@ class PluginFlusher:
         self._threads: list[threading.Thread] = []
 
     def use(self, hooks: Mapping[str, PluginHooks]) -> None:
-        """Flush these plugins from now on."""
-        self._hooks = dict(hooks)
+        """Vouch in the checkpoint for those of these plugins that keep queues."""
         self._keepers = frozenset(name for name, each in hooks.items() if each.queue_offsets)
-        # They may have something to save though they were given no message.
-        self._workers = frozenset(name for name, each in hooks.items() if each.work)
 
     @property
     def keeps_queues(self) -> bool:
@@ -152,8 +144,8 @@ class PluginFlusher:
             self._check_open()
             # What is sampled here is what the flushes below cover; more may come meanwhile.
             self._last_record = last_record = self._log.last_record_offset
-            with self._loop.lock:
-                deriving = [each for each in self._loop.dispatchers if self._is_flushable(each)]
+            with self._board.lock:
+                deriving = [each for each in self._board.runners.values() if _is_flushable(each)]
                 targets = {each.name: self._target_of(each) for each in deriving}
             self._log.flusher.flush()
             self._log_flushed.save_end_of(self._log, last_record)
@@ -188,8 +180,8 @@ class PluginFlusher:
             if each.name in self._begun:
                 return False
             done = self._flushed.get(each.name)
-            return each.dispatch is None or (
-                done is not None and done.target.position == each.position
+            return each.hooks.dispatch is None or (
+                done is not None and done.target.place.position == each.position
             )
 
     def forget(self, name: str) -> None:
@@ -205,24 +197,15 @@ class PluginFlusher:
         if self._is_over:
             raise StoreClosedError(self._root)
 
-    def _is_flushable(self, each: PluginRunner) -> bool:
-        has_something = each.dispatch is not None or each.name in self._workers
-        return has_something and each.state in (RUNNING, RETRYING, STALLED)
-
     def _target_of(self, each: PluginRunner, *, again: bool = False) -> _Target:
         return _Target(
             each,
-            each.position,
-            each.last_record_offset,
-            each.store_timestamp,
+            each.place,
             self._begun_count,
             self._lives.get(each.name, 0),
-            again or each.name in self._workers,
+            # What works may have something to save though it was given no message.
+            again or each.hooks.work is not None,
         )
-
-    @property
-    def _stall_seconds(self) -> float:
-        return self._loop.config.stall_ms / 1_000
 
     # ------------------------------------------------------------------ plugins
 
@@ -275,20 +258,20 @@ class PluginFlusher:
                 # Those entered above, or by the flush that this one, of a signal handler, has
                 # interrupted. Not under the lock: without threads the plugin runs in here.
                 if call.asker == me and not (call.is_given or call.thread or call.is_done):
-                    hooks = self._hooks.get(name)
-                    self._calls.make(call, (hooks and hooks.flush) or _nothing)
+                    self._calls.make(call, targets[name].plugin.hooks.flush or _nothing)
             for name, call in waiting.items():
                 if call.is_made_here:
                     missed[name] = f"this very thread is inside of {call.hook}"
                     del left[name]
-                elif not call.is_done and call.idle_seconds >= self._stall_seconds:
-                    self._loop.stalled(targets[name].plugin, call)
+                elif targets[name].plugin.is_stuck(call):
                     missed[name] = self._hangs(call)
                     del left[name]
             waiting = {name: call for name, call in waiting.items() if name in left}
             if not waiting:
                 break
-            pauses = [max(self._stall_seconds - call.idle_seconds, 0) for call in waiting.values()]
+            pauses = [
+                max(self._board.stall_seconds - call.idle_seconds, 0) for call in waiting.values()
+            ]
             if deadline is not None:
                 pauses.append(deadline - time.monotonic())
                 if pauses[-1] <= 0:
@@ -305,7 +288,7 @@ class PluginFlusher:
             return False
         if target.is_fresh:
             return done.number > target.number
-        return done.target.position >= target.position
+        return done.target.place.position >= target.place.position
 
     def _is_alive(self, target: _Target, missed: dict[str, str], in_any_state: bool) -> bool:
         """Whether a flush for the target makes sense; where it hangs, that goes to ``missed``."""
@@ -314,11 +297,11 @@ class PluginFlusher:
             return False  # taken away, or opened anew: what it had then is derived again
         if in_any_state:
             return True
-        if each.state == STALLED:
+        if each.phase is Phase.STALLED:
             call = self._begun.get(each.name)
             missed[each.name] = each.last_error or "it hangs" if call is None else self._hangs(call)
             return False
-        return each.state in (RUNNING, RETRYING)
+        return each.is_active
 
     def _hangs(self, call: Call) -> str:
         return (
@@ -328,7 +311,7 @@ class PluginFlusher:
 
     def _enter(self, target: _Target, asked: list[Call]) -> None:
         name = target.plugin.name
-        call = self._calls.ready(name, "reput_flush")
+        call = target.plugin.ready("reput_flush")
         call.asker = threading.get_ident()
         call.facts = _Flush(target, self._begun_count + 1)
         asked.append(call)  # from here on it is left in any case
@@ -349,7 +332,7 @@ class PluginFlusher:
             self._begun.pop(name, None)
             if not call.thread:
                 continue  # given up before it was made
-            self._loop.returned(name, call.hook)
+            each.came_back(call)
             if call.error is not None:
                 self._flush_failed(each, call.error)
                 continue
@@ -362,11 +345,11 @@ class PluginFlusher:
     def _save_progress(self, flush: _Flush) -> None:
         target, name = flush.target, flush.target.plugin.name
         before = self._flushed.get(name)
-        is_news = before is None or before.target.position != target.position
+        is_news = before is None or before.target.place.position != target.place.position
         if name in self._progress_files and is_news:
-            record = target.record_offset
+            record = target.place.record_offset
             fingerprint = fingerprint_of(self._log, record) if record >= 0 else 0
-            place = Progress(target.position, record, fingerprint)
+            place = Progress(target.place.position, record, fingerprint)
             self._progress_files[name].save(place)
         self._flushed[name] = flush
         self._unsaved.pop(name, None)
@@ -380,11 +363,11 @@ class PluginFlusher:
         # second flush would report success without them. The files count as far as the progress
         # that was recorded, and are written anew from there.
         file = self._progress_files.get(each.name)
+        cut_to = None
         if file is not None:  # else it derives nothing, and has no place to go back to
             progress = file.load()
-            with self._loop.lock:
-                each.cut_to = progress.physical_offset if progress is not None else 0
-        self._loop.failed_outside(each, error)
+            cut_to = progress.physical_offset if progress is not None else 0
+        each.flush_failed(error, cut_to)
 
     def _kept_timestamp(self, log_timestamp: int) -> int:
         """Store time below which all messages are in the queues, as far as is known; else 0."""
@@ -393,7 +376,7 @@ class PluginFlusher:
             done = self._flushed.get(name)
             if done is None:
                 return 0
-            times.append(done.target.store_timestamp)
+            times.append(done.target.place.store_timestamp)
         return min(times, default=0)
 
     def _save_checkpoint(self, log_timestamp: int, queues_timestamp: int) -> None:
@@ -462,6 +445,11 @@ class PluginFlusher:
                     self.each_round()
             except Exception:
                 logger.exception("requests not heard, tried again")
+
+
+def _is_flushable(each: PluginRunner) -> bool:
+    has_something = each.hooks.dispatch is not None or each.hooks.work is not None
+    return has_something and (each.is_active or each.phase is Phase.STALLED)
 
 
 def _times(answer: Any) -> dict[str, int]:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from reput.dispatch.calls import is_users_interrupt
 from reput.dispatch.forking import end_forked_thread
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from reput.dispatch.calls import Call
     from reput.dispatch.loop import ReputLoop
     from reput.dispatch.runner import PluginRunner
+    from reput.plugin.host.hooktable import BatchHook, EnrichHook
     from reput.record.batch import DispatchBatch
     from reput.record.decode import DecodeResult
 
@@ -42,11 +43,11 @@ _LONGEST_PAUSE = 1.0
 
 
 class Lane:
-    """Drives some dispatchers, on a thread of its own or step by step."""
+    """Drives some plugins, on a thread of its own or step by step."""
 
-    def __init__(self, loop: ReputLoop, dispatchers: list[PluginRunner], *, is_main: bool) -> None:
+    def __init__(self, loop: ReputLoop, runners: list[PluginRunner], *, is_main: bool) -> None:
         self.loop = loop
-        self.dispatchers = dispatchers
+        self.runners = runners
         """Replaced whole, under the loop's lock."""
         self.is_main = is_main
         self.call: Call | None = None
@@ -65,8 +66,6 @@ class Lane:
         self._slice_readers: dict[int, BatchReader] = {}
         self._is_catching_up = False
         """Whether somebody was behind the others in the last round."""
-        for each in dispatchers:
-            each.lane = self
 
     # ------------------------------------------------------------------ one round
 
@@ -81,7 +80,7 @@ class Lane:
             finally:
                 self._is_stepping = False
         if behind:
-            self.loop.notify_moved()
+            self.loop.board.notify_moved()
         return behind
 
     @property
@@ -122,7 +121,7 @@ class Lane:
         return [place for place in places if place not in joined]
 
     def _ready(self) -> list[PluginRunner]:
-        return [each for each in self.dispatchers if self.loop.is_ready(each)]
+        return [each for each in self.runners if each.may_dispatch]
 
     def _advance(self, start: int, stop: int, *, is_last: bool, is_alone: bool) -> None:
         result = self._read(start, stop, is_last=is_last, is_alone=is_alone)
@@ -132,11 +131,11 @@ class Lane:
             end = batch.end_offset
             if result.end != End.BLANK:
                 end = self.loop.skip_damage(batch, stop)
-            with self.loop.lock:
+            with self.loop.board.lock:
                 # Looking for the next record took a while: who was resumed meanwhile, at an older
                 # place, is not moved.
                 for each in cohort:
-                    if each.lane is self:
+                    if each in self.runners:
                         each.advance(start, end)
             return
         enriched = self._enriched(batch)
@@ -165,11 +164,13 @@ class Lane:
             # Two lanes may read at once, and a hook is never called twice at once. A plugin that
             # hangs in there is marked as such by the watch, and then nobody waits for it.
             while (call := self._make(each, "reput_enrich", enrich, batch)) is None:
-                if each.enriching is None or not self.loop.is_usable(each):
+                other = each.inside("reput_enrich")
+                if not each.is_usable:
                     break
                 if self.loop.stopping:
                     return None
-                each.enriching.wait(0.1)
+                if other is not None:
+                    other.wait(0.1)
             if call is None:
                 continue
             error = call.error
@@ -179,14 +180,14 @@ class Lane:
                 except Exception as not_columns:
                     error = not_columns
             if error is not None:
-                self.loop.failed_outside(each, error)
-            if self.loop.halted:
+                each.fail(error)
+            if self.loop.board.halted:
                 return None
         return batch
 
     def _dispatch(self, each: PluginRunner, batch: DispatchBatch, start: int) -> None:
-        call = self._make(each, "reput_dispatch", each.dispatch, batch, start)
-        if call is not None and call.error is not None and self.loop.failed(each, call.error):
+        call = self._make(each, "reput_dispatch", each.hooks.dispatch, batch, start)
+        if call is not None and call.error is not None and each.failed(call.error):
             self._skip(each, batch, call.error)
 
     def _size_slices(self, seconds: float) -> None:
@@ -206,7 +207,9 @@ class Lane:
             if len(part) == 1 and len(batch) == 1:
                 found: BaseException | None = error
             else:
-                call = self._make(each, "reput_dispatch", each.dispatch, part, part.start_offset)
+                call = self._make(
+                    each, "reput_dispatch", each.hooks.dispatch, part, part.start_offset
+                )
                 if call is None:
                     return
                 found = call.error
@@ -221,7 +224,7 @@ class Lane:
         for each, arrive in self.loop.arrivers:
             call = self._make(each, "reput_arrive", arrive, batch)
             if call is not None and call.error is not None:
-                self.loop.failed_outside(each, call.error)
+                each.fail(call.error)
 
     # ------------------------------------------------------------------ inside of plugins
 
@@ -229,7 +232,7 @@ class Lane:
         self,
         each: PluginRunner,
         name: str,
-        hook: Callable[..., Any] | None,
+        hook: BatchHook | EnrichHook | None,
         batch: DispatchBatch,
         start: int | None = None,
     ) -> Call | None:
@@ -246,15 +249,14 @@ class Lane:
             The call that was made, with its result or error; None where it must not be made.
         """
         assert hook is not None
-        calls, passed = self.loop.calls, False
-        call = calls.ready(each.name, name)
+        call = each.ready(name)
         try:
-            with self.loop.lock:
-                if not self._may_make(each, name, start) or not calls.begin(call):
+            with self.loop.board.lock:
+                if start is not None and each not in self.runners:
+                    return None
+                if not each.begin(call, at=start):
                     return None
                 self.call = call
-                if name == "reput_enrich":
-                    each.enriching = call
             started, used = time.perf_counter(), time.thread_time()
             try:
                 call.result = hook(batch=batch)
@@ -266,38 +268,28 @@ class Lane:
                 end_forked_thread(self.loop.process)
             if start is not None and call.error is None:
                 seconds, used = time.perf_counter() - started, time.thread_time() - used
-                with self.loop.lock:
-                    # Before the call ends: who waits for the plugin to be outside takes it for
-                    # granted that the new place is known.
-                    self.call = None
-                    each.passed(batch, seconds, used)
-                    passed = True
+                # Before the call ends: who waits for the plugin to be outside takes it for granted
+                # that the new place is known.
+                self.call = None
+                each.passed(batch, seconds, used)
         finally:
             call.is_done = True
             self.call = None
-            calls.end(call)
-            if call.thread and not passed:
-                self.loop.returned(each.name, name)
+            self.loop.board.calls.end(call)
         return call
-
-    def _may_make(self, each: PluginRunner, name: str, start: int | None) -> bool:
-        if start is not None:
-            return each.lane is self and each.position == start and self.loop.is_ready(each)
-        other = each.enriching if name == "reput_enrich" else None
-        return self.loop.is_usable(each) and (other is None or other.is_done)
 
     # ------------------------------------------------------------------ running
 
     def start(self) -> None:
         """Run on a thread of its own until the loop stops."""
-        name = "reput-loop" if self.is_main else f"reput-loop-{self.dispatchers[0].name}"
+        name = "reput-loop" if self.is_main else f"reput-loop-{self.runners[0].name}"
         thread = threading.Thread(target=self._run, name=name, daemon=True)
         thread.start()  # may find that there can be none
         self.thread = thread
 
-    def sort(self, order: Mapping[str, int]) -> None:
+    def sort(self, names: Sequence[str]) -> None:
         """Call the plugins in this order."""
-        self.dispatchers = sorted(self.dispatchers, key=lambda each: order[each.name])
+        self.runners = sorted(self.runners, key=lambda each: names.index(each.name))
 
     def sleep_to_retry(self) -> None:
         """Wait until the next plugin is to be tried again, if one is."""
@@ -310,7 +302,7 @@ class Lane:
         self._reader.close()
 
     def _run(self) -> None:
-        while not self.loop.stopping and (self.is_main or self.dispatchers):
+        while not self.loop.stopping and (self.is_main or self.runners):
             before, used = self._reached(), time.thread_time()
             if self._step_safely():
                 self._pause(self._reached() - before, time.thread_time() - used)
@@ -351,7 +343,7 @@ class Lane:
     def _pause(self, size: int, used: float) -> None:
         if not self.is_main:
             self.released.clear()
-            if any(self.loop.is_throttled(each) for each in self.dispatchers):
+            if any(self.loop.is_throttled(each) for each in self.runners):
                 # Processor time is the one thing that this lane shares with the others.
                 self.released.wait(min(_SHARE * used, _LONGEST_PAUSE))
         elif 0 <= size < _SMALL_ROUND and not self._is_catching_up:

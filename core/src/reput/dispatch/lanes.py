@@ -12,11 +12,10 @@ import time
 from typing import TYPE_CHECKING
 
 from reput.dispatch.lane import Lane
-from reput.dispatch.runner import RUNNING, STALLED
+from reput.dispatch.phase import Phase
 from reput.flags import Flag
 
 if TYPE_CHECKING:
-    from reput.dispatch.calls import Call
     from reput.dispatch.loop import ReputLoop
     from reput.dispatch.runner import PluginRunner
 
@@ -30,9 +29,10 @@ _WATCH_SECONDS = 1.0
 class Lanes:
     """The lanes of one reput loop; who is in which changes under the loop's lock."""
 
-    def __init__(self, loop: ReputLoop, dispatchers: list[PluginRunner]) -> None:
+    def __init__(self, loop: ReputLoop, runners: list[PluginRunner]) -> None:
         self._loop = loop
-        self.main = Lane(loop, dispatchers, is_main=True)
+        self._board = loop.board
+        self.main = Lane(loop, runners, is_main=True)
         self.side: list[Lane] = []
         self._stop = Flag()
         self._watcher: threading.Thread | None = None
@@ -41,32 +41,35 @@ class Lanes:
 
     def move_to_main(self, each: PluginRunner) -> None:
         """Drive a plugin on the main lane, wherever it was before."""
-        if each.lane is self.main and each in self.main.dispatchers:
+        if each in self.main.runners:
             return
         self.remove(each)
-        self.main.dispatchers = [*self.main.dispatchers, each]
-        self.main.sort({other.name: place for place, other in enumerate(self._loop.dispatchers)})
-        each.lane = self.main
+        self.main.runners = [*self.main.runners, each]
+        self.main.sort(list(self._board.runners))
         self.main.work.set()
+
+    def lane_of(self, each: PluginRunner) -> Lane | None:
+        """The lane that drives a plugin; None where it was taken away."""
+        return next((lane for lane in [self.main, *self.side] if each in lane.runners), None)
 
     def remove(self, each: PluginRunner) -> None:
         """Drive a plugin no more."""
-        lane, each.lane = each.lane, None
+        lane = self.lane_of(each)
         if lane is None:
             return
-        lane.dispatchers = [other for other in lane.dispatchers if other is not each]
+        lane.runners = [other for other in lane.runners if other is not each]
         lane.work.set()
-        self.side = [other for other in self.side if other.dispatchers]
+        self.side = [other for other in self.side if other.runners]
 
     def take_home(self, lane: Lane) -> bool:
         """Take the plugin of a side lane back, when it is quick again; whether it was taken."""
-        with self._loop.lock:
-            if not lane.dispatchers:
+        with self._board.lock:
+            if not lane.runners:
                 return True
-            (each,) = lane.dispatchers
-            if not each.is_quick:
+            (each,) = lane.runners
+            if not each.figures.is_quick:
                 return False
-            if each.state != RUNNING or each.position < self._loop.limit():
+            if each.phase is not Phase.RUNNING or each.position < self._loop.limit():
                 return False
             self.move_to_main(each)
             return True
@@ -74,13 +77,12 @@ class Lanes:
     # ------------------------------------------------------------------ the watch
 
     def _watch(self) -> None:
-        limit = self._loop.config.stall_ms / 1_000
-        while not self._stop.wait(min(limit / 4, _WATCH_SECONDS)):
-            with self._loop.lock:
-                for lane in [self.main, *self.side]:
-                    call = lane.call
-                    if call is not None and call.idle_seconds > limit:
-                        self._leave(lane, call)
+        while not self._stop.wait(min(self._board.stall_seconds / 4, _WATCH_SECONDS)):
+            with self._board.lock:
+                self._board.look_for_stalls()
+                each = self._stuck_in(self.main)
+                if each is not None:
+                    self._leave(self.main, each)
                 self._set_aside_slow()
                 if self.main.thread is None and not self._loop.stopping:
                     self._start_again()
@@ -92,19 +94,17 @@ class Lanes:
         except RuntimeError as error:  # still none; whoever waits for the loop steps it meanwhile
             logger.warning("no thread to dispatch on, tried again error=%s", error)
 
-    def _leave(self, lane: Lane, call: Call) -> None:
-        """Leave a call that lasts too long to itself."""
-        each = self._loop.known(call.plugin)
-        if each is None:
-            return  # taken away meanwhile
-        self._loop.stalled(each, call)
-        if lane is not self.main:
-            return
-        # The thread stays with the plugin that it is in. The others get a new one.
-        others = [other for other in lane.dispatchers if other is not each]
+    def _stuck_in(self, lane: Lane) -> PluginRunner | None:
+        """The plugin that a lane does not come back from, perhaps taken away since."""
+        call = lane.call
+        each = None if call is None else self._board.runners.get(call.plugin)
+        return each if each is not None and call is not None and each.is_stuck(call) else None
+
+    def _leave(self, lane: Lane, each: PluginRunner) -> None:
+        """Leave the main lane's thread with the plugin that it is in; the others get a new one."""
+        others = [other for other in lane.runners if other is not each]
         lane.is_main = False
-        lane.dispatchers = [each]
-        each.lane = lane
+        lane.runners = [each]
         self.side.append(lane)
         self.main = Lane(self._loop, others, is_main=True)
         if not self._loop.stopping:
@@ -112,23 +112,20 @@ class Lanes:
 
     def _set_aside_slow(self) -> None:
         """Give plugins that hold up the others a lane of their own."""
-        if len([each for each in self.main.dispatchers if each.wants_messages]) < 2:
+        if len([each for each in self.main.runners if each.wants_messages]) < 2:
             return
         call = self.main.call
-        for each in self.main.dispatchers:
+        for each in self.main.runners:
             inside = call is not None and call.plugin == each.name
-            if each.state == RUNNING and not inside and (each.blocks or each.works_long):
-                each.forget_times()
+            if each.phase is Phase.RUNNING and not inside and each.figures.is_slow:
+                each.figures.forget_times()
                 lane = Lane(self._loop, [each], is_main=False)
                 try:
                     lane.start()
                 except RuntimeError as error:  # it stays where it is
-                    each.lane = self.main
                     logger.warning("no thread for a slow plugin=%s error=%s", each.name, error)
                     continue
-                self.main.dispatchers = [
-                    other for other in self.main.dispatchers if other is not each
-                ]
+                self.main.runners = [other for other in self.main.runners if other is not each]
                 self.side.append(lane)
                 logger.info("slow plugin set aside plugin=%s", each.name)
 
@@ -145,13 +142,13 @@ class Lanes:
         """Wait for the threads; one that is stuck in a plugin is left."""
         self.wake()
         self.release()
-        limit = time.monotonic() + self._loop.config.stall_ms / 1_000 + 2 * _WATCH_SECONDS
-        with self._loop.lock:
+        limit = time.monotonic() + self._board.stall_seconds + 2 * _WATCH_SECONDS
+        with self._board.lock:
             lanes = [self.main, *self.side]
         for lane in lanes:
             while lane.thread is not None and lane.thread.is_alive():
                 lane.thread.join(0.05)
-                if self._is_stuck(lane) or time.monotonic() > limit:
+                if self._stuck_in(lane) is not None or time.monotonic() > limit:
                     break
             else:
                 lane.close()
@@ -160,11 +157,6 @@ class Lanes:
         if self._watcher is not None:
             self._watcher.join()
             self._watcher = None
-
-    def _is_stuck(self, lane: Lane) -> bool:
-        call = lane.call
-        each = None if call is None else self._loop.known(call.plugin)
-        return each is not None and each.state == STALLED
 
     def release(self) -> None:
         """Somebody waits: whoever is waited for makes no pauses."""

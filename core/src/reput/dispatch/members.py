@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from reput.dispatch.phase import Phase
 from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import RESUME, SUSPEND, PluginRecord
-from reput.dispatch.runner import HALTED, RETRYING, RUNNING, STALLED, SUSPENDED, PluginRunner
+from reput.dispatch.runner import Stopped
 from reput.errors import PluginError, PluginOrderError
 from reput.files.names import OWN_DIRECTORY
 from reput.log.progress import ProgressFile
@@ -26,11 +27,11 @@ from reput.plugin.host.discovery import load_plugin, plugin_name
 from reput.plugin.host.pluginset import CORE_SECTIONS
 
 if TYPE_CHECKING:
-    from reput.dispatch.calls import PluginCalls
     from reput.dispatch.flusher import PluginFlusher
     from reput.dispatch.loop import ReputLoop
     from reput.dispatch.opener import PluginOpener
     from reput.dispatch.records.states import PluginRecords
+    from reput.dispatch.runner import Board, PluginRunner
     from reput.dispatch.workers import Workers
     from reput.files.disk import Disk
     from reput.plugin.base import Plugin
@@ -53,7 +54,7 @@ class Members:
     sections: Mapping[str, Mapping[str, Any]]
     """Configuration of the store as the manifest remembers it."""
     opener: PluginOpener
-    calls: PluginCalls
+    board: Board
     records: PluginRecords
     loop: ReputLoop
     workers: Workers
@@ -97,7 +98,7 @@ class Members:
             if file is not None:
                 self.progress_files[name] = file
             self.plugin_flusher.forget(name)
-            self.loop.add(self.opener.dispatcher(wider, name, opened, record))
+            self.loop.add(self.opener.runner(wider, name, opened, record))
             self._use(wider)
             logger.info("plugin added plugin=%s from=%d", name, opened.position)
             return name
@@ -110,21 +111,21 @@ class Members:
                 return from a call.
         """
         with self._lock:
-            each = self._dispatcher(name)
+            each = self._runner(name)
             needing = sorted(
                 other for other, plugin in self.plugins.plugins.items() if name in plugin.requires
             )
             if needing:
                 raise PluginOrderError(name, f"it is required by {', '.join(needing)}")
-            was_running = each.state not in (SUSPENDED, STALLED, HALTED)
+            was_running = each.is_active
             if was_running:
                 # Whoever names it again has it running, also where a crash comes in between.
-                each.is_leaving = True
-                self.loop.suspend(name, "", asked=True)
+                each.suspend(Stopped.FOR_REMOVAL)
             try:
                 self._wait_outside(each)
             except PluginError:
-                each.is_leaving = False  # it stays, suspended
+                if was_running:
+                    each.suspend(Stopped.BY_USER)  # it stays
                 raise
             if was_running:
                 self.plugin_flusher.flush_plugin(each)
@@ -146,10 +147,10 @@ class Members:
             PluginError: the store does not use it.
         """
         with self._lock:
-            each = self._dispatcher(name)
-            was_running = each.state not in (SUSPENDED, STALLED, HALTED)
-            self.loop.suspend(name, each.last_error or "", asked=True)
-            if was_running and self.calls.wait_outside(name, self._patience):
+            each = self._runner(name)
+            was_running = each.is_active
+            each.suspend(Stopped.BY_USER)
+            if was_running and each.wait_outside():
                 self.plugin_flusher.flush_plugin(each)
             self._save_record(each)
 
@@ -161,8 +162,8 @@ class Members:
                 opened; then it stays as it is.
         """
         with self._lock:
-            each = self._dispatcher(name)
-            if each.state in (RUNNING, RETRYING) and not each.is_broken:
+            each = self._runner(name)
+            if each.is_active:
                 return
             self._wait_outside(each)
             record = self._record(each)
@@ -175,10 +176,10 @@ class Members:
                 self.plugins, name, file, position, clean=False, record=record
             )
             if opened.error is not None:
-                each.is_broken = True
-                self.loop.suspend(name, f"it cannot be opened: {opened.error}")
+                text = f"it cannot be opened: {opened.error}"
+                each.not_opened(text, each.cut_to)
                 self._save_record(each)
-                raise PluginError(name, each.last_error or "it cannot be opened")
+                raise PluginError(name, text)
             self.plugin_flusher.forget(name)
             self.loop.resume(name, opened.position)
             self._save_record(each)
@@ -193,8 +194,8 @@ class Members:
             self.workers.look_after()
             self.hear()
             due = time.monotonic() - self._figures_at >= _FIGURES_SECONDS
-            if due or self.loop.changed.is_set():
-                self.loop.changed.clear()
+            if due or self.board.changed.is_set():
+                self.board.changed.clear()
                 self._figures_at = time.monotonic()
                 self.save_records()
         except OSError as error:
@@ -218,24 +219,21 @@ class Members:
 
     def save_records(self) -> None:
         """Write the record of every plugin that has changed."""
-        for each in self.loop.dispatchers:
+        for each in self.board.runners.values():
             self._save_record(each)
 
     def close_records(self) -> None:
         """Write the last records: who is flushed as far as it came was closed in good order."""
-        for each in self.loop.dispatchers:
-            flushed = each.dispatch is None or self.plugin_flusher.is_flushed(each)
-            sound = flushed and not each.is_broken and (each.asked or each.state == RUNNING)
+        for each in self.board.runners.values():
+            flushed = each.hooks.dispatch is None or self.plugin_flusher.is_flushed(each)
+            stopped = _is_asked(each) or each.phase is Phase.RUNNING
+            sound = flushed and stopped and not each.is_broken
             self.records.save(each.name, attrs.evolve(self._record(each), is_clean=sound))
 
     def queues_reach(self, physical_offset: int) -> bool:
         """Whether every plugin that keeps queues has everything below an offset on disk."""
         with self._lock:  # nobody comes or goes meanwhile
-            keepers = [
-                self.loop.dispatcher(name)
-                for name, hooks in self.plugins.hooks.items()
-                if hooks.queue_offsets is not None
-            ]
+            keepers = [each for each in self.board.runners.values() if each.hooks.queue_offsets]
             return all(
                 each.position >= physical_offset
                 and self.plugin_flusher.is_flushed(each)
@@ -247,15 +245,16 @@ class Members:
         self.records.save(each.name, self._record(each))
 
     def _record(self, each: PluginRunner) -> PluginRecord:
+        is_leaving = each.stopped is Stopped.FOR_REMOVAL
         return PluginRecord(
-            state=RUNNING if each.is_leaving and each.state == SUSPENDED else each.state,
-            asked=each.asked and not each.is_leaving,
-            is_clean=each.asked or each.state in (RUNNING, RETRYING),
+            state=(Phase.RUNNING if is_leaving else each.phase).shown,
+            asked=each.stopped is Stopped.BY_USER,
+            is_clean=_is_asked(each) or each.is_active,
             cut_to=each.cut_to,
             last_error=each.last_error,
             timestamp=self.clock(),
             dispatched_to=each.position,
-            **each.figures(),
+            **each.figures.shown.figures(),
         )
 
     # ------------------------------------------------------------------ parts
@@ -264,36 +263,32 @@ class Members:
         """While it is held no plugin is added, removed, suspended or resumed."""
         return self._lock
 
-    def _dispatcher(self, name: str) -> PluginRunner:
+    def _runner(self, name: str) -> PluginRunner:
         if name not in self.plugins.plugins:
             known = ", ".join(self.plugins.plugins) or "none"
             raise PluginError(name, f"the store does not use it; it uses {known}")
-        return self.loop.dispatcher(name)
-
-    @property
-    def _patience(self) -> float:
-        return self.loop.config.stall_ms / 1_000
+        return self.board.runners[name]
 
     def _wait_outside(self, each: PluginRunner) -> None:
-        if not self.calls.wait_outside(each.name, self._patience):
+        if not each.wait_outside():
             raise PluginError(each.name, "it has not returned from a call yet")
 
     def _close(self, plugins: PluginSet, name: str) -> None:
         hook = plugins.hooks[name].close
         if hook is None:
             return
-        call = self.calls.start(name, "reput_close", hook)
-        if not call.wait_while_advancing(self._patience):
+        call = self.board.calls.start(name, "reput_close", hook)
+        if not call.wait_while_advancing(self.board.stall_seconds):
             logger.error("plugin does not return from closing plugin=%s", name)
         elif call.error is not None:
             logger.warning("could not close plugin=%s error=%s", name, call.error)
 
     def _use(self, plugins: PluginSet) -> None:
         self.plugins = plugins
-        self.loop.use(plugins)
+        self.loop.use(list(plugins.plugins))
         self.plugin_flusher.use(plugins.hooks)
         self.after_change(plugins)
-        self.workers.use(plugins.hooks)
+        self.workers.use()
 
     def _save_manifest(self, plugins: PluginSet) -> None:
         sections = {
@@ -305,6 +300,11 @@ class Members:
 
     def _progress_path(self, name: str) -> str:
         return os.path.join(self.root, OWN_DIRECTORY, "progress", name)
+
+
+def _is_asked(each: PluginRunner) -> bool:
+    """Whether a plugin was stopped in good order, for whatever reason."""
+    return each.stopped in (Stopped.BY_USER, Stopped.FOR_REMOVAL)
 
 
 def _name_of(item: str | Plugin) -> str:

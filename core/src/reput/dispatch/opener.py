@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.dispatch.runner import RUNNING, SUSPENDED, PluginRunner
+from reput.dispatch.runner import Board, PluginRunner, Stopped
 from reput.files.clock import system_clock
 from reput.files.names import OWN_DIRECTORY
 from reput.log.progress import Progress, ProgressFile
@@ -20,7 +20,6 @@ from reput.log.writing.queuereaches import QueueReaches
 from reput.plugin.context import StoreContext
 
 if TYPE_CHECKING:
-    from reput.dispatch.calls import PluginCalls
     from reput.dispatch.records.states import PluginRecord, PluginRecords
     from reput.files.disk import Disk
     from reput.log.losses import Loss
@@ -57,7 +56,7 @@ class PluginOpener:
     log: CommitLog
     disk: Disk
     clock: Callable[[], int] | None
-    calls: PluginCalls
+    board: Board
     records: PluginRecords
     access: Callable[[str], StoreAccess]
     """The store as the plugin of that name may use it."""
@@ -94,7 +93,7 @@ class PluginOpener:
             # until the next start. For the plugin the log ends where its files are sound.
             progress = max(min(progress, record.cut_to), self.log.min_physical_offset)
             end = min(end, progress)
-        call = self.calls.start(
+        call = self.board.calls.start(
             name, "reput_open", lambda: _open(plugins.hooks[name], context, end, progress)
         )
         if not call.wait(OPEN_SECONDS):
@@ -113,26 +112,23 @@ class PluginOpener:
             file.save(Progress(position))
         return Opened(position)
 
-    def dispatcher(
+    def runner(
         self, plugins: PluginSet, name: str, opened: Opened, record: PluginRecord
     ) -> PluginRunner:
-        """The plugin as the reput loop drives it."""
-        dispatch = plugins.hooks[name].dispatch
-        each = PluginRunner(
-            name, opened.position, dispatch, frozenset(plugins.plugins[name].requires)
+        """The plugin as the loop drives it."""
+        runner = PluginRunner(
+            self.board,
+            name,
+            plugins.hooks[name],
+            opened.position,
+            frozenset(plugins.plugins[name].requires),
+            record.skipped_count,
         )
-        each.skipped_count = record.skipped_count
-        each.state = RUNNING
         if opened.error is not None:
-            text = opened.error
-            if isinstance(text, BaseException):
-                text = f"{type(text).__name__}: {text}"
-            logger.error("plugin not usable plugin=%s error=%s", name, text)
-            each.state, each.last_error, each.is_broken = SUSPENDED, text, True
-            each.cut_to = record.cut_to
+            runner.not_opened(opened.error, record.cut_to)
         elif record.asked:
-            each.state, each.asked = SUSPENDED, True
-        return each
+            runner.suspend(Stopped.BY_USER)
+        return runner
 
     def _progress_file(self, name: str) -> ProgressFile:
         path = os.path.join(self.root, OWN_DIRECTORY, "progress", name)

@@ -1,210 +1,537 @@
-"""`PluginRunner`: one plugin in the reput loop: its place in the log, its state, its figures."""
+"""`PluginRunner`: one plugin of an open store: its place in the log, its phase, its calls.
+
+It is the one owner of these: whoever reads, flushes, works or cleans up asks it whether the plugin
+may run, enters calls by way of it, and tells it what came of them. Nothing else sets an attribute
+of it. `Board` is what the plugins of one store have in common.
+
+What a plugin's phase becomes, by what is told and what the phase was (``-``: stays as it was, also
+where `last_error` changes):
+
+=============== ========= ========= ========= ========= ========= =========
+told            running   retrying  stalled   suspended halted    broken
+=============== ========= ========= ========= ========= ========= =========
+passed          running   running   running   -         -         -
+failed          retrying  retrying  retrying  -         -         -
+fail, suspend   suspended suspended suspended -         -         -
+fail, halt      halted    halted    halted    -         -         -
+flush_failed    suspended suspended suspended -         -         -
+is_stuck        stalled   stalled   -         -         -         -
+came_back       -         -         running   -         -         -
+suspend         suspended suspended suspended suspended suspended -
+not_opened      broken    broken    broken    broken    broken    broken
+resume          running   running   running   running   running   running
+=============== ========= ========= ========= ========= ========= =========
+
+So what its user or a failure has stopped only `resume` sets going, however late a call ends that
+began before; and what is stalled goes on when that same call comes back, or passes its batch.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+import enum
+import errno
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from reput.dispatch.config import HALT, SKIP, DispatchConfig
+from reput.dispatch.phase import Figures, Phase
+from reput.errors import StoreClosedError
+from reput.flags import Flag
+
 if TYPE_CHECKING:
-    from reput.dispatch.calls import Call
-    from reput.dispatch.lane import Lane
+    from reput.dispatch.calls import Call, PluginCalls
+    from reput.plugin.host.hooktable import PluginHooks
     from reput.record.batch import DispatchBatch
 
-__all__ = [
-    "HALTED",
-    "READING",
-    "RETRYING",
-    "RUNNING",
-    "STALLED",
-    "SUSPENDED",
-    "WAITING",
-    "PluginFigures",
-    "PluginRunner",
-    "PluginState",
-]
+logger = logging.getLogger(__name__)
 
-RUNNING: Final = "running"
-"""Gets messages, or has seen all of them."""
-RETRYING: Final = "retrying"
-"""Failed, and is tried again after a pause."""
-STALLED: Final = "stalled"
-"""Has not returned from a call for longer than ``dispatch.stall_ms``."""
-WAITING: Final = "waiting"
-"""A plugin that it requires is not running."""
-SUSPENDED: Final = "suspended"
-"""Gets nothing until it is resumed; keeps its place."""
-HALTED: Final = "halted"
-"""It failed, or another one did, whose policy is to stop all dispatching."""
-READING: Final = "reading"
-"""Part of a read-only store, where nothing is dispatched."""
+__all__ = ["Board", "Place", "PluginRunner", "Stopped", "text_of"]
 
-_RECENT_COUNT = 5
-_LONG_BATCH = 0.05  # seconds
-_SHORT_BATCH = 0.005  # seconds; what is done by then holds up nobody
-_LONG_MESSAGE = 2e-6  # seconds; batches worked on by columns take a quarter of it
+_ACTIVE: Final = (Phase.RUNNING, Phase.RETRYING)
+_STOPPED: Final = (Phase.SUSPENDED, Phase.HALTED, Phase.BROKEN)
+_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
-@attrs.frozen(kw_only=True)
-class PluginFigures:
-    """What a plugin was given since the store was opened, and how long it took."""
+class Stopped(enum.Enum):
+    """Who stopped a plugin."""
 
-    batch_count: int = 0
-    """Batches that it was given since the store was opened, or in a read-only store by the last
-    writer."""
-    message_count: int = 0
-    """Messages in them."""
-    mean_batch_ms: float = 0.0
-    """Mean time that it took for a batch."""
-    max_batch_ms: float = 0.0
-    """Longest time."""
-    skipped_count: int = 0
-    """Messages in its dead-letter file."""
-
-    def figures(self) -> dict[str, Any]:
-        """These values by name, for another one that has them."""
-        return {field.name: getattr(self, field.name) for field in attrs.fields(PluginFigures)}
+    BY_USER = enum.auto()
+    """Asked for, and so remembered when the store is closed."""
+    FOR_REMOVAL = enum.auto()
+    """To be taken away only, which is not remembered."""
+    BY_FAILURE = enum.auto()
+    """It failed, or could not be opened."""
 
 
 @attrs.frozen
-class PluginState(PluginFigures):
-    """One active plugin as ``reput plugins PATH`` shows it."""
+class Place:
+    """How far in the log a plugin is."""
 
-    name: str
-    version: str
-    state: str
-    """``"running"``, ``"retrying"``, ``"stalled"``, ``"waiting"``, ``"suspended"``, ``"halted"``;
-    ``"reading"`` in a read-only store."""
-    dispatched_to: int
-    """Physical offset below which the plugin has seen everything."""
-    lag_size: int
-    """Bytes of the log that it has not seen."""
-    last_error: str | None = None
-    lag_count: int = 0
-    """Messages that it has not seen."""
-    lag_is_exact: bool = True
-    """Whether they were counted; a long way behind they are estimated from their mean size."""
-    policy: str = "suspend"
-    """What happens when it fails: ``"suspend"``, ``"skip"`` or ``"halt"``."""
-
-
-@attrs.define(eq=False)
-class PluginRunner:
-    """One plugin in the loop. What changes is changed by its lane, or under the loop's lock."""
-
-    name: str
     position: int
     """Physical offset of the next message that it needs."""
-    dispatch: Callable[..., Any] | None
-    """Its hook; None for a plugin that derives nothing."""
-    requires: frozenset[str] = frozenset()
-    enriching: Call | None = None
-    """The last call of its `reput_enrich`; while it is not done, no other is made."""
-    lane: Lane | None = None
-    """The thread that drives it."""
-    last_record_offset: int = -1
+    record_offset: int = -1
     """Where the last record begins that it was given; -1 when not known."""
     store_timestamp: int = 0
     """Store time of that record, ms."""
-    state: str = RUNNING
-    stalled_in: str | None = None
-    """The hook that has not returned, while the state is `STALLED`."""
-    asked: bool = False
-    """Whether somebody asked for the suspension."""
-    is_leaving: bool = False
-    """Whether it is suspended to be taken away only, which is not remembered."""
-    is_broken: bool = False
-    """Whether it could not be opened, so that no hook of it may be called."""
-    cut_to: int | None = None
-    """After a failed flush: its files are what was written only up to this progress."""
-    last_error: str | None = None
-    attempts: int = 0
-    """Failures since the last batch that went well."""
-    retry_at: float = 0.0
-    """When to try again, in seconds of the loop's clock."""
-    skipped_count: int = 0
-    skipped_in_a_row: int = 0
-    batch_count: int = 0
-    message_count: int = 0
-    total_seconds: float = 0.0
-    max_seconds: float = 0.0
-    recent_slow: deque[bool] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
-    """Whether the last batches took it long."""
-    recent_blocked: deque[float] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
-    """Seconds of them in which the processor did something else: the plugin slept or waited."""
+
+
+@attrs.define(eq=False)
+class Board:
+    """What the plugins of one store have in common."""
+
+    config: DispatchConfig
+    calls: PluginCalls
+    """All calls of plugins that are under way."""
+    now: Callable[[], float] = time.monotonic
+    """Seconds that pass, for pauses between retries."""
+    lock: threading.RLock = attrs.field(factory=threading.RLock)
+    """Guards the plugins' states, and in which lane each is."""
+    runners: dict[str, PluginRunner] = attrs.field(factory=dict, init=False)
+    """The active plugins by name, in dispatch order; replaced whole."""
+    halted: str | None = attrs.field(default=None, init=False)
+    """The plugin that stopped all dispatching."""
+    is_stopping: bool = attrs.field(default=False, init=False)
+    """Whether the store closes, so that what is refused to a plugin is not its fault."""
+    is_finishing: bool = attrs.field(default=False, init=False)
+    """Whether nothing is tried again any more."""
+    changed: Flag = attrs.field(factory=Flag, init=False)
+    """Set when the state of a plugin has changed; whoever keeps notes of it clears it."""
+    _moved: Flag = attrs.field(factory=Flag, init=False)
+    _listeners: list[Callable[[], None]] = attrs.field(factory=list, init=False)
+
+    # ------------------------------------------------------------------ who there is
+
+    def add(self, runner: PluginRunner) -> None:
+        """Have one plugin more; call `sort` when the order is known."""
+        with self.lock:
+            self.runners = {**self.runners, runner.name: runner}
+
+    def remove(self, name: str) -> PluginRunner:
+        """Have one plugin less."""
+        with self.lock:
+            runners = dict(self.runners)
+            runner = runners.pop(name)
+            self.runners = runners
+            return runner
+
+    def sort(self, names: Iterable[str]) -> None:
+        """Keep the plugins in this order."""
+        with self.lock:
+            self.runners = {name: self.runners[name] for name in names if name in self.runners}
+
+    # ------------------------------------------------------------------ what happens to all
+
+    @property
+    def stall_seconds(self) -> float:
+        """How long a call may go without advancing."""
+        return self.config.stall_ms / 1_000
+
+    def halt(self, name: str) -> None:
+        """Stop all dispatching, for a plugin that must not be left behind."""
+        with self.lock:
+            self.halted = name
+
+    def go_on(self, name: str) -> None:
+        """Take back what `halt` did for a plugin."""
+        with self.lock:
+            if self.halted == name:
+                self.halted = None
+
+    def finish(self) -> None:
+        """Try everything once more at once, and nothing after that: the store closes."""
+        with self.lock:
+            self.is_finishing = True
+            for runner in self.runners.values():
+                runner.retry_now()
+
+    def stop(self) -> None:
+        """Take note that the store closes under its plugins."""
+        self.is_stopping = True
+
+    def look_for_stalls(self) -> None:
+        """Take note of every plugin that does not return from a call."""
+        for call in self.calls.running():
+            runner = self.runners.get(call.plugin)
+            if runner is not None:
+                runner.is_stuck(call)
+
+    # ------------------------------------------------------------------ telling
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever the state of a plugin has changed."""
+        self._listeners.append(listener)
+
+    def tell(self) -> None:
+        """The state of a plugin has changed."""
+        self.changed.set()
+        self.notify_moved()
+        for listener in self._listeners:
+            listener()
+
+    @property
+    def moved(self) -> Flag:
+        """Set when the place or the state of a plugin changes from now on."""
+        return self._moved
+
+    def notify_moved(self) -> None:
+        """The place or the state of a plugin has changed."""
+        moved, self._moved = self._moved, Flag()
+        moved.set()
+
+
+class PluginRunner:
+    """One plugin of an open store. Its attributes are for others to read; it alone sets them."""
+
+    def __init__(
+        self,
+        board: Board,
+        name: str,
+        hooks: PluginHooks,
+        position: int,
+        requires: frozenset[str] = frozenset(),
+        skipped_count: int = 0,
+    ) -> None:
+        """Make the runner of a plugin that runs.
+
+        Args:
+            board: what it has in common with the others; `Board.add` makes it one of them.
+            name: the plugin's.
+            hooks: what it implements.
+            position: physical offset from which on it needs messages.
+            requires: plugins without which it does not run.
+            skipped_count: messages in its dead-letter file.
+        """
+        self._board = board
+        self.name = name
+        self.hooks = hooks
+        self.requires = requires
+        self.place = Place(position)
+        """Replaced whole."""
+        self.phase = Phase.RUNNING
+        self.stopped: Stopped | None = None
+        """Who stopped it; None where its phase does not say that it is stopped."""
+        self.last_error: str | None = None
+        self.cut_to: int | None = None
+        """After a failed flush: its files are what was written only up to this progress."""
+        self.retry_at = 0.0
+        """When to try again, in seconds of the board's clock."""
+        self.figures = Figures(skipped_count)
+        self._attempts = 0
+        """Failures since the last batch that went well."""
+        self._skipped_in_a_row = 0
+        self._stalled_in: Call | None = None
+        self._last_calls: dict[str, Call] = {}
+        """By hook, the last call that `begin` has entered."""
+
+    # ------------------------------------------------------------------ asking
+
+    @property
+    def position(self) -> int:
+        """Physical offset of the next message that it needs."""
+        return self.place.position
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is given messages, now or after a pause, as far as it is up to itself."""
+        return self.phase in _ACTIVE
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it could not be opened, so that no hook of it may be called."""
+        return self.phase is Phase.BROKEN
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether hooks of it may be called: it is active, and no other has halted everything."""
+        return self.phase in _ACTIVE and self._board.halted is None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a plugin that it requires does not run."""
+        if not self.requires:
+            return False
+        others = [self._board.runners.get(name) for name in self.requires]
+        return any(other is not None and not other.is_usable for other in others)
+
+    @property
+    def may_run(self) -> bool:
+        """Whether it runs: it is usable, and so are those that it requires."""
+        return self.is_usable and not self.is_waiting
 
     @property
     def wants_messages(self) -> bool:
-        """Whether it is given messages, now or after a pause."""
-        return self.dispatch is not None and self.state in (RUNNING, RETRYING)
+        """Whether it makes sense to wait until it has seen messages."""
+        return self.hooks.dispatch is not None and self.may_run
 
     @property
-    def is_stopped(self) -> bool:
-        """Whether only resuming it gives it messages again."""
-        return self.state in (SUSPENDED, HALTED)
+    def may_dispatch(self) -> bool:
+        """Whether it may be given messages now."""
+        is_due = self.phase is Phase.RUNNING or self.retry_at <= self._board.now()
+        return is_due and self.wants_messages
 
-    def advance(self, start: int, end: int) -> None:
+    @property
+    def may_skip(self) -> bool:
+        """Whether another message may be passed over."""
+        return self._skipped_in_a_row < self._board.config.skip_limit
+
+    # ------------------------------------------------------------------ calling
+
+    # A signal handler may raise wherever a call has returned (`reput.dispatch.calls`), so that
+    # beginning a call takes two steps: `ready` makes it and enters nothing; then a ``try`` begins,
+    # whose ``finally`` says that it is done; `begin` enters it.
+
+    def ready(self, hook: str) -> Call:
+        """A call that may be made; nobody knows of it yet."""
+        return self._board.calls.ready(self.name, hook, self._ended)
+
+    def begin(self, call: Call, *, at: int | None = None) -> bool:
+        """Enter a call that this thread makes from here on; `PluginCalls.end` ends it.
+
+        Args:
+            call: a ready one.
+            at: where the plugin must stand, for a call that gives it messages.
+
+        Returns:
+            False where it must not be made: the plugin does not run, stands elsewhere, or is inside
+            of the same hook; or the store is closed.
+        """
+        with self._board.lock:
+            may = self.is_usable if at is None else self.position == at and self.may_dispatch
+            if not may or self.inside(call.hook) or not self._board.calls.begin(call):
+                return False
+            self._last_calls[call.hook] = call
+            return True
+
+    def start(self, hook: str, function: Callable[[], Any]) -> Call:
+        """Begin a call that may not return, on a thread that can be left behind, and go on.
+
+        Raises:
+            StoreClosedError: no call is made any more.
+        """
+        return self._board.calls.start(self.name, hook, function, after=self._ended)
+
+    def inside(self, hook: str) -> Call | None:
+        """The call of a hook, entered by `begin`, that is under way; None without."""
+        call = self._last_calls.get(hook)
+        return None if call is None or call.is_done else call
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls that are under way, the oldest first."""
+        return self._board.calls.running(self.name)
+
+    def wait_outside(self) -> bool:
+        """Wait until no call of it is under way.
+
+        Returns:
+            False when one is that has not advanced for as long as a call may take.
+        """
+        return self._board.calls.wait_outside(self.name, self._board.stall_seconds)
+
+    def is_stuck(self, call: Call) -> bool:
+        """Whether a call of it has not advanced for too long; then it is stalled in it."""
+        with self._board.lock:  # in here: a call that is done later finds the plugin stalled in it
+            if call.is_done or call.idle_seconds < self._board.stall_seconds:
+                return False
+            if self.phase not in _ACTIVE:
+                return True
+            self.phase, self._stalled_in = Phase.STALLED, call
+            seconds = self._board.stall_seconds
+            self.last_error = f"{call.hook} has not returned after {seconds:g} s"
+        logger.error("plugin stalled plugin=%s hook=%s", self.name, call.hook)
+        self._board.tell()
+        return True
+
+    def came_back(self, call: Call) -> None:
+        """Take note that a call has returned, perhaps after it was given up."""
+        with self._board.lock:
+            if self.phase is not Phase.STALLED or self._stalled_in is not call:
+                return
+            self.phase, self._stalled_in, self.last_error = Phase.RUNNING, None, None
+        logger.warning("plugin came back plugin=%s", self.name)
+        self._board.tell()
+
+    def _ended(self, call: Call) -> None:
+        # What raised is told by its caller, as a failure: until then a plugin whose flush failed
+        # must not go on.
+        if call.error is None:
+            self.came_back(call)
+
+    # ------------------------------------------------------------------ moving
+
+    def advance(self, start: int, end: int) -> bool:
         """Pass over the log from ``start`` to ``end``, where no record is.
 
-        Nothing happens where somebody has moved it meanwhile. Call it under the loop's lock.
+        Returns:
+            False where somebody has moved it meanwhile, so that it stays where it is.
         """
-        if self.position == start:
-            self.position = end
+        with self._board.lock:
+            if self.position != start:
+                return False
+            self.place = attrs.evolve(self.place, position=end)
+            return True
 
     def passed(self, batch: DispatchBatch, seconds: float, processor_seconds: float) -> None:
         """Take note of a batch that it has dispatched."""
-        if len(batch):
-            self.last_record_offset = batch.base_offset + int(batch.start[-1])
-            self.store_timestamp = int(batch.store_timestamp[-1])
-        self.batch_count += 1
-        self.message_count += len(batch)
-        self.total_seconds += seconds
-        if seconds > self.max_seconds:
-            self.max_seconds = seconds
-        self.recent_slow.append(
-            seconds > _LONG_BATCH
-            or (seconds > _SHORT_BATCH and seconds > len(batch) * _LONG_MESSAGE)
-        )
-        self.recent_blocked.append(max(seconds - processor_seconds, 0.0))
-        self.attempts = 0
-        self.skipped_in_a_row = 0
-        # Behind everything else: whoever sees the new place may take the rest for granted.
-        self.position = batch.end_offset
-        if self.state == RETRYING or (
-            self.state == STALLED and self.stalled_in == "reput_dispatch"
-        ):
-            self.state, self.stalled_in = RUNNING, None
+        with self._board.lock:
+            self.figures.count(batch, seconds, processor_seconds)
+            self._attempts = self._skipped_in_a_row = 0
+            place = Place(batch.end_offset, self.place.record_offset, self.place.store_timestamp)
+            if len(batch):
+                last_offset = batch.base_offset + int(batch.start[-1])
+                place = Place(batch.end_offset, last_offset, int(batch.store_timestamp[-1]))
+            # After everything else: who sees the new place may take the rest for granted.
+            self.place = place
+            stalled_in = self._stalled_in
+            if self.phase is Phase.RETRYING or (
+                self.phase is Phase.STALLED
+                and stalled_in is not None
+                and stalled_in.hook == "reput_dispatch"
+            ):
+                self.phase, self._stalled_in = Phase.RUNNING, None
+                self._board.changed.set()
 
-    def figures(self) -> dict[str, Any]:
-        """The values of `PluginFigures` by name, times to the microsecond."""
-        mean = self.total_seconds / self.batch_count if self.batch_count else 0.0
-        return PluginFigures(
-            batch_count=self.batch_count,
-            message_count=self.message_count,
-            mean_batch_ms=round(mean * 1_000, 3),
-            max_batch_ms=round(self.max_seconds * 1_000, 3),
-            skipped_count=self.skipped_count,
-        ).figures()
+    def skipped(self, batch: DispatchBatch) -> None:
+        """Take note of the one message of a batch that was passed over, and noted down."""
+        with self._board.lock:
+            in_a_row = self._skipped_in_a_row + 1
+            self.passed(batch, 0.0, 0.0)
+            self._skipped_in_a_row = in_a_row
+            self.figures.skipped_count += 1
+        self._board.changed.set()
 
-    @property
-    def blocks(self) -> bool:
-        """Whether it waits for something in every batch, so that it should not hold up others."""
-        return len(self.recent_blocked) == _RECENT_COUNT and min(self.recent_blocked) > 0.002
+    def drop(self, min_physical_offset: int) -> None:
+        """Pass over what the log is going to lose."""
+        with self._board.lock:
+            if self.hooks.dispatch is None or self.position >= min_physical_offset:
+                return
+            logger.warning(
+                "messages dropped that a plugin has not seen plugin=%s from=%d to=%d",
+                self.name,
+                self.position,
+                min_physical_offset,
+            )
+            self.place = attrs.evolve(self.place, position=min_physical_offset)
 
-    @property
-    def works_long(self) -> bool:
-        """Whether every batch takes it so long that others would be late."""
-        return len(self.recent_slow) == _RECENT_COUNT and all(self.recent_slow)
+    # ------------------------------------------------------------------ failing
 
-    @property
-    def is_quick(self) -> bool:
-        """Whether no batch of the last ones would have made others late."""
-        quick = len(self.recent_slow) == _RECENT_COUNT and not any(self.recent_slow)
-        return quick and not self.blocks
+    def failed(self, error: BaseException) -> bool:
+        """Take note that the plugin failed on a batch.
 
-    def forget_times(self) -> None:
-        """Judge its speed anew, by the batches to come."""
-        self.recent_slow.clear()
-        self.recent_blocked.clear()
+        Returns:
+            Whether the batch is to be skipped.
+        """
+        config, no_space = self._board.config, _is_no_space(error)
+        with self._board.lock:
+            self.last_error = text_of(error)
+            if self.phase in _STOPPED:
+                # Its user stopped it, or a flush of its files failed, while the call was under way.
+                # Tried again it would go on as if nothing had been.
+                return False
+            self._attempts += 1
+            again = no_space or self._attempts <= config.retry_count
+            if again and not self._board.is_finishing:
+                pause = config.pause_seconds(self._attempts)
+                if no_space:
+                    pause = config.retry_max_pause_ms / 1_000
+                self.phase, self.retry_at = Phase.RETRYING, self._board.now() + pause
+                logger.warning(
+                    "plugin failed, tried again plugin=%s attempt=%d pause_s=%g error=%s",
+                    self.name,
+                    self._attempts,
+                    pause,
+                    self.last_error,
+                )
+                self._board.changed.set()
+                return False
+        if config.policy_of(self.name) == SKIP and not no_space:
+            return True
+        self.fail(error)
+        return False
+
+    def fail(self, error: BaseException) -> None:
+        """Take note that the plugin failed where nothing can be tried again."""
+        if isinstance(error, StoreClosedError) and self._board.is_stopping:
+            return  # the store closes under it
+        is_halting = self._board.config.policy_of(self.name) == HALT
+        with self._board.lock:
+            self.last_error = text_of(error)
+            if self.phase in _STOPPED:  # by its user, or by what failed first: that stays as it is
+                return
+            self.stopped = Stopped.BY_FAILURE
+            self.phase = Phase.HALTED if is_halting else Phase.SUSPENDED
+            if is_halting:
+                self._board.halt(self.name)
+        happened = "dispatching halted" if is_halting else "plugin suspended"
+        logger.error("%s plugin=%s", happened, self.name, exc_info=error)
+        self._board.tell()
+
+    def flush_failed(self, error: BaseException, cut_to: int | None) -> None:
+        """Take note that a flush failed.
+
+        Args:
+            error: what it raised.
+            cut_to: progress up to which its files are known to be on disk; None for a plugin that
+                derives nothing.
+        """
+        with self._board.lock:
+            if cut_to is not None:
+                self.cut_to = cut_to
+            self.fail(error)
+
+    def not_opened(self, why: BaseException | str, cut_to: int | None) -> None:
+        """Take note that it could not be opened.
+
+        Args:
+            why: what it raised, or what is wrong.
+            cut_to: see `cut_to`; it still holds when the plugin is opened the next time.
+        """
+        text = f"{type(why).__name__}: {why}" if isinstance(why, BaseException) else why
+        with self._board.lock:
+            self.phase, self.stopped = Phase.BROKEN, Stopped.BY_FAILURE
+            self.last_error, self.cut_to = text, cut_to
+        logger.error("plugin not usable plugin=%s error=%s", self.name, text)
+        self._board.tell()
+
+    # ------------------------------------------------------------------ stopping and going on
+
+    def suspend(self, by: Stopped) -> None:
+        """Give it no messages any more; its place and its files stay as they are."""
+        with self._board.lock:
+            self.stopped = by
+            if by is Stopped.FOR_REMOVAL:
+                self.last_error = None
+            if self.phase is not Phase.BROKEN:
+                self.phase = Phase.SUSPENDED
+        logger.info("plugin suspended plugin=%s reason=asked for", self.name)
+        self._board.tell()
+
+    def resume(self, position: int) -> None:
+        """Give it messages again, from ``position`` on; it was opened once more."""
+        with self._board.lock:
+            self.place = Place(position)
+            self._attempts = self._skipped_in_a_row = 0
+            self.last_error = self.cut_to = self._stalled_in = self.stopped = None
+            self.figures.forget_times()
+            self._board.go_on(self.name)
+            self.phase = Phase.RUNNING
+        self._board.tell()
+
+    def retry_now(self) -> None:
+        """Make no pause before the next retry."""
+        self.retry_at = 0.0
+
+
+def text_of(error: BaseException) -> str:
+    """An error in one line, or some."""
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _is_no_space(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in _NO_SPACE

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.dispatch.runner import (
-    HALTED,
-    READING,
-    RETRYING,
-    RUNNING,
-    STALLED,
-    SUSPENDED,
-    WAITING,
-    PluginRunner,
-    PluginState,
-)
+from reput.dispatch.phase import READING, WAITING, Phase, PluginState
 from reput.errors import CorruptFileError
 
 if TYPE_CHECKING:
     from reput.dispatch.config import DispatchConfig
     from reput.dispatch.loop import ReputLoop
     from reput.dispatch.records.states import PluginRecord
+    from reput.dispatch.runner import PluginRunner
     from reput.log.writing.commitlog import CommitLog
 
 __all__ = ["live_state", "recorded_state"]
@@ -33,13 +24,13 @@ def live_state(
 ) -> PluginState:
     """The state of a plugin of a store that is open for writing."""
     end = log.max_physical_offset
-    position = end if each.dispatch is None else each.position
-    state, error = each.state, each.last_error
-    if state == RUNNING:
+    position = end if each.hooks.dispatch is None else each.position
+    state, error, halted = each.phase.shown, each.last_error, loop.board.halted
+    if state == Phase.RUNNING:
         error = loop.unread(each)
-    if state in (RUNNING, RETRYING) and loop.halted is not None:
-        state, error = HALTED, f"plugin {loop.halted!r} halted all dispatching"
-    elif state == RUNNING and loop.is_waiting(each):
+    if each.is_active and halted is not None:
+        state, error = Phase.HALTED.value, f"plugin {halted!r} halted all dispatching"
+    elif state == Phase.RUNNING and each.is_waiting:
         state, error = WAITING, f"it requires {', '.join(sorted(each.requires))}"
     count, exact = _lag(log, position, end)
     return PluginState(
@@ -52,7 +43,7 @@ def live_state(
         lag_count=count,
         lag_is_exact=exact,
         policy=config.policy_of(each.name),
-        **each.figures(),
+        **each.figures.shown.figures(),
     )
 
 
@@ -68,11 +59,11 @@ def recorded_state(
     """The state of a plugin of a store that is open for reading: as the last writer wrote it."""
     end = log.max_physical_offset
     count, exact = _lag(log, position, end)
-    stopped = record.state in (SUSPENDED, STALLED, RETRYING, HALTED)
+    stopped = record.state in (Phase.SUSPENDED, Phase.STALLED, Phase.RETRYING, Phase.HALTED)
     return PluginState(
         name=name,
         version=version,
-        state=SUSPENDED if error is not None else record.state if stopped else READING,
+        state=Phase.SUSPENDED.value if error else record.state if stopped else READING,
         dispatched_to=position,
         lag_size=max(end - position, 0),
         last_error=error or (record.last_error if stopped else None),

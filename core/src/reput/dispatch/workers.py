@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -25,15 +26,14 @@ from reput.errors import CreateMappedFileError
 from reput.flags import Flag
 
 if TYPE_CHECKING:
-    from reput.dispatch.calls import Call
-    from reput.dispatch.loop import ReputLoop
-    from reput.dispatch.runner import PluginRunner
-    from reput.plugin.host.hooktable import PluginHooks, WorkHook
+    from reput.dispatch.runner import Board, PluginRunner
+    from reput.plugin.host.hooktable import WorkHook
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["Worker", "Workers"]
 
+_HOOK: Final = "reput_work"
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _LONGEST_SLEEP: Final = 1.0  # seconds until a jump of the clock is noticed
 _UNHEARD_OF: Final = -1  # a time that lies before any clock's: at once
@@ -46,7 +46,7 @@ class Worker:
     name: str
     function: WorkHook
     """Takes ``now``, returns when to be called again, ms, or None."""
-    dispatcher: PluginRunner | None
+    runner: PluginRunner | None
     """The plugin whose work it is; None for work of the store's own, which nothing suspends."""
     due: int | None = _UNHEARD_OF
     awake: Flag = attrs.field(factory=Flag)
@@ -54,8 +54,6 @@ class Worker:
     """Failures since the last call that went well."""
     retry_at: float = 0.0
     """When to try again, in seconds of `time.monotonic`."""
-    call: Call | None = None
-    """The one that it is in."""
     is_leaving: bool = False
     thread: threading.Thread | None = None
 
@@ -63,31 +61,32 @@ class Worker:
 class Workers:
     """Everything in one store that works by the clock."""
 
-    def __init__(self, loop: ReputLoop, clock: Callable[[], int], *, threads: bool = True) -> None:
+    def __init__(self, board: Board, clock: Callable[[], int], *, threads: bool = True) -> None:
         """Make them; nothing runs before `start`.
 
         Args:
-            loop: knows which plugins run, and what becomes of one that fails.
+            board: knows the plugins.
             clock: the store's, in ms.
             threads: whether `start` starts any.
         """
-        self._loop = loop
+        self._board = board
+        self._process = os.getpid()
         self._clock = clock
         self._threads = threads
         self._workers: dict[str, Worker] = {}
         self._is_running = False
         self._starting = threading.RLock()
-        loop.after_tell = self.wake_all
+        board.listen(self.wake_all)
 
     # ------------------------------------------------------------------ who there is
 
-    def use(self, hooks: Mapping[str, PluginHooks]) -> None:
-        """Have these plugins work from now on, and no others."""
+    def use(self) -> None:
+        """Have the plugins that there are work from now on, and no others."""
         known = {worker.name: worker for worker in self._plugin_workers()}
-        working = {name: each.work for name, each in hooks.items() if each.work is not None}
-        for name, function in working.items():
-            if name not in known:
-                self._add(Worker(name, function, self._loop.dispatcher(name)))
+        working = {name: each for name, each in self._board.runners.items() if each.hooks.work}
+        for name, runner in working.items():
+            if name not in known and runner.hooks.work is not None:
+                self._add(Worker(name, runner.hooks.work, runner))
         for name in known.keys() - working.keys():
             self._leave(self._workers.pop(name))
 
@@ -101,7 +100,7 @@ class Workers:
             self._start(worker)
 
     def _plugin_workers(self) -> list[Worker]:
-        return [worker for worker in list(self._workers.values()) if worker.dispatcher is not None]
+        return [worker for worker in list(self._workers.values()) if worker.runner is not None]
 
     @property
     def names(self) -> frozenset[str]:
@@ -141,23 +140,19 @@ class Workers:
         return min((due for due in times if due is not None), default=None)
 
     def _may_run(self, worker: Worker) -> bool:
-        if worker.dispatcher is None:
-            return True
-        each = worker.dispatcher
-        return self._loop.is_usable(each) and not self._loop.is_waiting(each)
+        return worker.runner is None or worker.runner.may_run
 
     def _call(self, worker: Worker) -> None:
-        calls = self._loop.calls
-        call = calls.ready(worker.name, "reput_work")
+        calls, runner = self._board.calls, worker.runner
+        call = runner.ready(_HOOK) if runner else calls.ready(worker.name, _HOOK)
         try:
-            if not calls.begin(call):
-                return  # the store is closed
-            worker.call = call
+            if not (runner.begin(call) if runner else calls.begin(call)):
+                return  # it was stopped just now, or the store is closed
             try:
                 answer = worker.function(now=self._clock())
             finally:
                 if worker.thread is not None:
-                    end_forked_thread(self._loop.process)
+                    end_forked_thread(self._process)
             if answer is not None and (not isinstance(answer, int) or isinstance(answer, bool)):
                 raise TypeError(f"reput_work returned {answer!r}; a time in ms or None expected")
         except BaseException as error:  # whatever a plugin raises
@@ -168,22 +163,18 @@ class Workers:
             worker.due, worker.attempts, worker.retry_at = answer, 0, 0.0
         finally:
             call.is_done = True
-            worker.call = None
             calls.end(call)
-        if worker.dispatcher is not None:
-            self._loop.returned(worker.name, call.hook)
 
     def _failed(self, worker: Worker, error: BaseException) -> None:
         if worker.is_leaving:
             return  # the store closes under it
-        config = self._loop.config
+        config = self._board.config
         worker.attempts += 1
         worker.due = _UNHEARD_OF
         number = error.errno if isinstance(error, OSError) else None
         no_space = number in _NO_SPACE or isinstance(error, CreateMappedFileError)
-        if worker.dispatcher is None or no_space or worker.attempts <= config.retry_count:
-            pause_ms = config.retry_pause_ms << min(worker.attempts - 1, 30)
-            pause = min(pause_ms, config.retry_max_pause_ms) / 1_000
+        if worker.runner is None or no_space or worker.attempts <= config.retry_count:
+            pause = config.pause_seconds(worker.attempts)
             worker.retry_at = time.monotonic() + pause
             logger.warning(
                 "work failed, tried again name=%s attempt=%d pause_s=%g error=%r",
@@ -194,7 +185,7 @@ class Workers:
             )
             return
         worker.attempts = 0
-        self._loop.failed_outside(worker.dispatcher, error)
+        worker.runner.fail(error)
 
     # ------------------------------------------------------------------ threads
 
@@ -246,14 +237,10 @@ class Workers:
         return min(max((worker.due - self._clock()) / 1_000, 0.0), _LONGEST_SLEEP)
 
     def look_after(self) -> None:
-        """Start workers that have no thread yet, and show plugins whose work does not return."""
-        limit = self._loop.config.stall_ms / 1_000
+        """Start workers that have no thread yet."""
         for worker in list(self._workers.values()):
             if self._is_running and worker.thread is None:
                 self._start(worker)
-            call = worker.call
-            if worker.dispatcher is not None and call is not None and call.idle_seconds >= limit:
-                self._loop.stalled(worker.dispatcher, call)
 
     def stop(self) -> None:
         """End the threads when their slices are done; one that does not come back is left."""
@@ -262,7 +249,7 @@ class Workers:
         for worker in workers:
             worker.is_leaving = True
             worker.awake.set()
-        deadline = time.monotonic() + self._loop.config.stall_ms / 1_000
+        deadline = time.monotonic() + self._board.stall_seconds
         for worker in workers:
             if worker.thread is not None and worker.thread is not threading.current_thread():
                 worker.thread.join(max(deadline - time.monotonic(), 0))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from reput.dispatch.runner import RETRYING, RUNNING, STALLED
+from reput.dispatch.phase import Phase
 from reput.log.progress import ProgressFile
 from reput.retention.config import DROP, WAIT
 from reput.retention.plan import Hold
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from reput.dispatch.runner import PluginRunner
     from reput.log.writing.commitlog import CommitLog
     from reput.plugin.host.hooktable import PluginHooks
-    from reput.plugin.host.pluginset import PluginSet
     from reput.retention.config import RetentionConfig
 
 logger = logging.getLogger(__name__)
@@ -62,10 +61,10 @@ class LiveHolds:
         if config.held != WAIT:
             return
         for each, hook in self._members(lambda hooks: hooks.hold):
-            if not self._runs(each):
+            if not each.may_run:
                 continue  # what it said last still holds
             # Before it is asked: what it is given from here on it may need, whatever it says.
-            reached = self.log.max_physical_offset if each.dispatch is None else each.position
+            reached = self.log.max_physical_offset if each.hooks.dispatch is None else each.position
             call = self._call(each, "reput_hold", hook)
             needed = None if call is None or not call.is_done else self._answer(each, call)
             self._answers[each.name] = 0 if needed is None else min(needed, reached)
@@ -80,7 +79,7 @@ class LiveHolds:
         if isinstance(result, int) and not isinstance(result, bool):
             return result
         error = TypeError(f"reput_hold returned {result!r}; a physical offset or None expected")
-        self.live.loop.failed_outside(each, error)
+        each.fail(error)
         return None
 
     def holds(self, config: RetentionConfig, *, flushed: bool = True) -> list[Hold]:
@@ -93,33 +92,23 @@ class LiveHolds:
         found = []
         if flushed:
             found.append(Hold(self.log.flushed_offset, "", "what is not on disk yet"))
-        hooks = self.live.plugins.hooks
-        for each in self.live.loop.dispatchers:
-            runs = self._runs(each)
+        for each in self.live.board.runners.values():
+            runs = each.may_run
             if config.unseen == DROP and not runs and not self._is_inside(each):
                 continue
-            if each.dispatch is not None:
+            if each.hooks.dispatch is not None:
                 state = _UNSEEN if runs else _STOPPED
                 seen = self._seen(each) if flushed else each.position
                 found.append(Hold(seen, each.name, state))
-            if hooks[each.name].hold is not None and config.held == WAIT:
+            if each.hooks.hold is not None and config.held == WAIT:
                 reason = _NEEDED if each.name in self._answers else _UNKNOWN
                 found.append(Hold(self._answers.get(each.name, 0), each.name, reason))
         return found
 
     def drop(self, min_physical_offset: int) -> None:
         """Plugins that do not run have seen, for all that follows, what is going to be removed."""
-        loop = self.live.loop
-        with loop.lock:
-            for each in loop.dispatchers:
-                if each.dispatch is not None and each.position < min_physical_offset:
-                    logger.warning(
-                        "messages dropped that a plugin has not seen plugin=%s from=%d to=%d",
-                        each.name,
-                        each.position,
-                        min_physical_offset,
-                    )
-                    each.position = min_physical_offset
+        for each in self.live.board.runners.values():
+            each.drop(min_physical_offset)
 
     def _seen(self, each: PluginRunner) -> int:
         """Below which offset a plugin will never be given anything again."""
@@ -130,14 +119,9 @@ class LiveHolds:
         progress = ProgressFile(file.path, file.disk).load()
         return min(each.position, 0 if progress is None else progress.physical_offset)
 
-    def _runs(self, each: PluginRunner) -> bool:
-        loop = self.live.loop
-        usable = loop.halted is None and each.state in (RUNNING, RETRYING) and not each.is_broken
-        return usable and not loop.is_waiting(each)
-
     def _is_inside(self, each: PluginRunner) -> bool:
         """Whether a plugin is in a call from which it may come back as if nothing had been."""
-        return each.state == STALLED or bool(self.live.calls.running(each.name))
+        return each.phase is Phase.STALLED or bool(each.calls)
 
     # ------------------------------------------------------------------ telling
 
@@ -147,7 +131,7 @@ class LiveHolds:
         not_notified = []
         for each, hook in self._members(lambda hooks: hooks.trim):
             name = each.name
-            if not self._runs(each):
+            if not each.may_run:
                 self._told.pop(name, None)  # it is opened anew before it goes on
                 not_notified.append(name)
             elif self._told.get(name, -1) < low:
@@ -176,33 +160,33 @@ class LiveHolds:
         """
         with self.live.still():
             return [
-                (self.live.loop.dispatcher(name), hook)
-                for name, hook in self.live.plugins.having(pick)
+                (each, hook)
+                for each in self.live.board.runners.values()
+                if (hook := pick(each.hooks)) is not None
             ]
 
     def _is_member(self, each: PluginRunner) -> bool:
         """Whether the store still uses a plugin; with the lock."""
-        return self.live.loop.find(each.name) is each
+        return self.live.board.runners.get(each.name) is each
 
     def settle(self) -> bool:
         """Take note of calls that came back after they were given up; whether any is still out."""
         for name, call in list(self._pending.items()):
             if call.is_done:
                 del self._pending[name]
-                each = self.live.loop.find(name)
+                each = self.live.board.runners.get(name)
                 if each is not None:
                     self._came_back(each, call)
         return bool(self._pending)
 
     def _came_back(self, each: PluginRunner, call: Call) -> None:
-        self.live.loop.returned(each.name, call.hook)
         if call.error is not None:
-            self.live.loop.failed_outside(each, call.error)
+            each.fail(call.error)
 
     def _call(self, each: PluginRunner, hook_name: str, hook: Callable[[], Any]) -> Call | None:
         """Call a hook; None where the plugin is still in an earlier call, or was taken away."""
-        calls, patience = self.live.calls, self.live.loop.config.stall_ms / 1_000
-        before = [call for call in calls.running(each.name) if call.hook in _NOT_AT_ONCE]
+        patience = self.live.board.stall_seconds
+        before = [call for call in each.calls if call.hook in _NOT_AT_ONCE]
         if not all(call.wait_while_advancing(patience) for call in before):
             return None
         self.settle()
@@ -210,14 +194,14 @@ class LiveHolds:
             # Who takes it away waits, from here on, until it has returned.
             if not self._is_member(each):
                 return None
-            call = calls.start(each.name, hook_name, hook)
+            call = each.start(hook_name, hook)
         if not call.wait_while_advancing(patience):
             self._pending[each.name] = call
-            self.live.loop.stalled(each, call)
+            each.is_stuck(call)
             self.wake()
         elif call.error is not None:
             # For good, as its files may be half of what they were: it is opened anew if resumed.
-            self.live.loop.failed_outside(each, call.error)
+            each.fail(call.error)
         return call
 
 
@@ -226,29 +210,20 @@ class RecordedHolds:
     """What is known of the plugins of a store that is open for reading."""
 
     log: CommitLog
-    plugins: PluginSet
-    dispatchers: Mapping[str, PluginRunner]
+    runners: Mapping[str, PluginRunner]
 
     def holds(self, config: RetentionConfig) -> list[Hold]:
         """Who needs what, by what the last writer has recorded and plugins can tell from files."""
         found = []
-        for name, each in self.dispatchers.items():
-            runs = self._will_run(each)
+        for name, each in self.runners.items():
+            runs = each.may_run  # in the hands of the next writer: nobody asked that it should not
             if config.unseen == DROP and not runs:
                 continue
-            if each.dispatch is not None:
+            if each.hooks.dispatch is not None:
                 found.append(Hold(each.position, name, _UNSEEN if runs else _STOPPED))
-            hold = self.plugins.hooks[name].hold
-            if hold is not None and config.held == WAIT:
-                found += _asked(name, each, hold)
+            if each.hooks.hold is not None and config.held == WAIT:
+                found += _asked(name, each, each.hooks.hold)
         return found
-
-    def _will_run(self, each: PluginRunner) -> bool:
-        """Whether the next writer gives it messages: nobody asked that it should not."""
-        needed = [self.dispatchers.get(name) for name in each.requires]
-        return each.state == RUNNING and all(
-            other is None or other.state == RUNNING for other in needed
-        )
 
 
 def _asked(name: str, each: PluginRunner, hook: Callable[[], Any]) -> list[Hold]:

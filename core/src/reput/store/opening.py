@@ -31,7 +31,7 @@ from reput.dispatch.opener import PluginOpener
 from reput.dispatch.records.deadletters import DeadLetterFile
 from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import PluginRecords
-from reput.dispatch.runner import PluginRunner
+from reput.dispatch.runner import Board
 from reput.dispatch.startplaces import checked_offsets, dispatch_limit, known_progress
 from reput.dispatch.workers import Workers
 from reput.errors import EXPECTED, StoreNotFoundError
@@ -291,24 +291,25 @@ class _Opening:
             CloseRecord.remove(self.root, self.disk)
         self.calls.threads = self.threads
         binding = StoreBinding()
+        board = Board(rules, self.calls)
         opener = PluginOpener(
             self.root,
             self.writable,
             log,
             self.disk,
             self.clock,
-            self.calls,
+            board,
             self.records,
             lambda name: PluginStore(name, binding),
             self.floors,
         )
         if not self.writable:
             opener.note_problem = self.problems.tell
-        dispatchers = self._open_plugins(opener, plugins, files, clean, recovery, manifest)
+        self._open_plugins(opener, plugins, files, clean, recovery, manifest)
         live = None
         planner = Planner(self.root, log, self.disk, opener.clock or system_clock, kept)
         cleaner: RetentionService | RetentionReader = RetentionReader(
-            planner, RecordedHolds(log, plugins, dispatchers)
+            planner, RecordedHolds(log, board.runners)
         )
         if self.writable:
             log.config = config
@@ -318,23 +319,21 @@ class _Opening:
                 rewrite(log, recovery.start_offset, recovery.end_offset, self.disk)
             loop = self.loop = ReputLoop(
                 log,
-                dispatchers,
+                board,
                 dispatch_limit(log, config),
-                rules,
                 self._write_dead_letter,
                 threads=self.threads,
-                calls=self.calls,
             )
-            loop.use(plugins)
+            loop.use(list(plugins.plugins))
             log.flusher.after_flush = loop.wake
             loop.start()
-            workers = Workers(loop, self.clock or system_clock, threads=self.threads)
+            workers = Workers(board, self.clock or system_clock, threads=self.threads)
             opener.wake = workers.wake
             plugin_flusher = PluginFlusher(
-                log, loop, self.calls, files, checkpoint, checkpoint_path, self.disk
+                log, board, files, checkpoint, checkpoint_path, self.disk
             )
             plugin_flusher.use(plugins.hooks)
-            workers.use(plugins.hooks)
+            workers.use()
             self._queue_offsets(log, loop, plugins, plugin_flusher, progress)
             log.start_writing(recovery.end_offset)
             live = Members(
@@ -342,7 +341,7 @@ class _Opening:
                 plugins,
                 sections,
                 opener,
-                self.calls,
+                board,
                 self.records,
                 loop,
                 workers,
@@ -378,7 +377,7 @@ class _Opening:
             config=config,
             plugins=plugins,
             rules=rules,
-            dispatchers=dispatchers,
+            dispatchers=board.runners,
             versions={found.name: found.version for found in installed()},
             calls=self.calls,
             records=self.records,
@@ -483,9 +482,8 @@ class _Opening:
         clean: bool,
         recovery: RecoveryReport,
         manifest: Manifest | None,
-    ) -> dict[str, PluginRunner]:
-        """Open and recover every plugin; how the loop will drive each."""
-        dispatchers = {}
+    ) -> None:
+        """Open and recover every plugin."""
         for name in plugins.plugins:
             record = self.records.load(name)
             file = files.get(name)
@@ -493,12 +491,10 @@ class _Opening:
             if file is not None:
                 progress = known_progress(opener.log, file, clean, recovery, manifest)
             opened = opener.open(plugins, name, file, progress, clean=clean, record=record)
-            dispatchers[name] = opener.dispatcher(plugins, name, opened, record)
+            runner = opener.runner(plugins, name, opened, record)
+            opener.board.add(runner)
             if opened.error is not None and not self.writable:
-                self.problems.tell(
-                    f"the plugin {name!r} cannot be used: {dispatchers[name].last_error}"
-                )
-        return dispatchers
+                self.problems.tell(f"the plugin {name!r} cannot be used: {runner.last_error}")
 
     def _write_dead_letter(self, plugin: str, batch: DispatchBatch, error: BaseException) -> None:
         now = (self.clock or system_clock)()

@@ -22,9 +22,10 @@ from reput.store.arguments import names_argument, plugin_argument, table_argumen
 if TYPE_CHECKING:
     from reput.dispatch.config import DispatchConfig
     from reput.dispatch.members import Members
+    from reput.dispatch.phase import PluginState
     from reput.dispatch.records.deadletters import DeadLetter
     from reput.dispatch.records.states import PluginRecords
-    from reput.dispatch.runner import PluginRunner, PluginState
+    from reput.dispatch.runner import PluginRunner
     from reput.log.writing.commitlog import CommitLog
     from reput.plugin.base import Plugin
     from reput.plugin.host.hooktable import PluginHooks
@@ -125,7 +126,7 @@ class StorePlugins:
 
     def _dispatcher(self, name: str) -> PluginRunner | None:
         """How a plugin is driven; None where it was taken away a moment ago."""
-        return self._dispatchers[name] if self._loop is None else self._loop.find(name)
+        return self._dispatchers[name] if self._loop is None else self._loop.board.runners.get(name)
 
     @property
     def plugin_objects(self) -> Mapping[str, Any]:
@@ -147,7 +148,7 @@ class StorePlugins:
                 states.append(live_state(each, self._loop, self.log, self._rules, version))
                 continue
             record = self._records.load(name)
-            position = each.position if each.dispatch else self.log.max_physical_offset
+            position = each.position if each.hooks.dispatch else self.log.max_physical_offset
             states.append(
                 recorded_state(
                     name, position, each.last_error, record, self.log, self._rules, version

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.dispatch.runner import PluginFigures
+from reput.dispatch.phase import PluginFigures
 from reput.files.names import OWN_DIRECTORY, is_safe_name
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class PluginRecord(PluginFigures):
     is_clean: bool = True
     """Whether it was closed with everything flushed, or never failed."""
     cut_to: int | None = None
-    """See `reput.dispatch.runner.PluginRunner.cut_to`."""
+    """After a failed flush: the plugin's files are what was written only up to this progress."""
     last_error: str | None = None
     timestamp: int = 0
     """When this was written, ms."""

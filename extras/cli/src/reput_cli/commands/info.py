@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from reput import Store
-    from reput.dispatch.runner import PluginState
+    from reput.dispatch.phase import PluginState
     from reput.log import Damage
     from reput.plugin import QueueInfo
     from reput_cli.kit.traces import Traces

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from reput.dispatch.phase import Phase
 from reput.dispatch.records.states import SUSPEND, PluginRecord, PluginRecords
-from reput.dispatch.runner import RETRYING, RUNNING, SUSPENDED
 from reput.errors import StoreLockedError
 from reput.files import OWN_DIRECTORY, Disk, system_clock
 from reput.log import ProgressFile
@@ -100,7 +100,7 @@ class _Change:
             is_suspension = self.request == SUSPEND
             record = attrs.evolve(
                 record,
-                state=SUSPENDED if is_suspension else RUNNING,
+                state=Phase.SUSPENDED if is_suspension else Phase.RUNNING,
                 asked=is_suspension,
                 last_error=record.last_error if is_suspension else None,
                 timestamp=system_clock(),
@@ -133,14 +133,14 @@ class _Change:
             is_over = time.monotonic() > deadline
             if not is_over and not self._is_written():
                 return None
-            if is_over or (changed and self.request != SUSPEND and record.state == SUSPENDED):
+            if is_over or (changed and self.request != SUSPEND and record.state == Phase.SUSPENDED):
                 raise Failure(self._not_done(record), ExitCode.UNAVAILABLE)
             time.sleep(_POLL_S)
 
     def _is_done(self, record: PluginRecord) -> bool:
         if self.request == SUSPEND:
             return record.asked
-        return not record.asked and record.state in (RUNNING, RETRYING)
+        return not record.asked and record.state in (Phase.RUNNING, Phase.RETRYING)
 
     def _is_written(self) -> bool:
         return StoreLock(os.path.join(self.root, "lock"), self.root, self.disk).is_taken()

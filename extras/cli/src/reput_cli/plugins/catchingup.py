@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
+from reput.dispatch.phase import Phase
 from reput.dispatch.records.states import PluginRecords
-from reput.dispatch.runner import HALTED, SUSPENDED
 from reput.errors import PluginNotFoundError, StoreLockedError
 from reput.files import OWN_DIRECTORY, Disk, is_safe_name
 from reput.log import Progress, ProgressFile
@@ -28,7 +28,7 @@ from reput_cli.kit.storeplugins import check_store, used_plugins
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput.dispatch.runner import PluginState
+    from reput.dispatch.phase import PluginState
 
 __all__ = ["CaughtUp", "catch_up"]
 
@@ -164,7 +164,7 @@ class _Work:
     def _start(self, store: Store, recorded: int | None) -> int:
         """Where the plugin begins: where it was before opening, or where that has put it."""
         state = self._state(store)
-        if state.state in (SUSPENDED, HALTED):
+        if state.state in (Phase.SUSPENDED, Phase.HALTED):
             raise _stopped(self.root, self.plugin, state.state, state.last_error)
         if recorded is None or not _derives(store, self.plugin):
             return state.dispatched_to
@@ -258,7 +258,7 @@ class _Work:
 
     def _check_record(self) -> None:
         record = PluginRecords(self.root, self.disk).load(self.plugin)
-        if record.state in (SUSPENDED, HALTED):
+        if record.state in (Phase.SUSPENDED, Phase.HALTED):
             raise _stopped(self.root, self.plugin, record.state, record.last_error)
 
     def _is_written(self) -> bool:
@@ -272,7 +272,7 @@ def _derives(store: Store, plugin: str) -> bool:
 def _stopped(root: str, plugin: str, state: str, error: str | None) -> Failure:
     why = f": {error}" if error else ", as it was asked to be"
     step = f"`reput resume {root} {plugin}` lets it go on"
-    if state not in (SUSPENDED, HALTED):
+    if state not in (Phase.SUSPENDED, Phase.HALTED):
         step = f"`reput plugins {root}` shows how the others are"
     text = f"plugin {plugin!r} is {state}{why}; {step}"
     return Failure(text, ExitCode.UNAVAILABLE)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from reput import Store
-    from reput.dispatch.runner import PluginState
+    from reput.dispatch.phase import PluginState
     from reput.plugin import PlanStep
 
 __all__ = [
@@ -59,7 +59,7 @@ _FIELDS = (
 
 def states_of(store: Store) -> list[PluginState]:
     """The plugins' states; of a store that is only read, those in the process that writes it."""
-    from reput.dispatch.runner import READING, RUNNING
+    from reput.dispatch.phase import READING, Phase
     from reput.store.lock import StoreLock
 
     states = store.plugins()
@@ -67,7 +67,8 @@ def states_of(store: Store) -> list[PluginState]:
     if store.writable or not lock.is_taken():
         return states
     return [
-        attrs.evolve(state, state=RUNNING) if state.state == READING else state for state in states
+        attrs.evolve(state, state=Phase.RUNNING) if state.state == READING else state
+        for state in states
     ]
 
 
@@ -90,7 +91,7 @@ def plan_documents(store: Store) -> list[dict[str, Any]]:
 
 def plugin_facts(store: Store) -> dict[str, dict[str, Any]]:
     """What plugins report of themselves (hook ``reput_report``), by name."""
-    from reput.dispatch.runner import PluginState
+    from reput.dispatch.phase import PluginState
 
     reports = store.report()["plugins"]
     known = {field.name for field in attrs.fields(PluginState)}
@@ -171,19 +172,19 @@ def _digits(milliseconds: float) -> str:
 
 def _notes(root: str, states: Sequence[PluginState]) -> Iterator[str]:
     """What needs somebody's attention, each with the next step."""
-    from reput.dispatch import runner as dispatcher
+    from reput.dispatch.phase import Phase
 
     place = shlex.quote(root)
     for state in states:
         name, error = state.name, state.last_error
         resume = f"go on with: reput resume {place} {name}"
-        if state.state == dispatcher.SUSPENDED:
+        if state.state == Phase.SUSPENDED:
             yield f"plugin {name!r} is suspended{f': {error}' if error else ''}; {resume}"
-        elif state.state == dispatcher.HALTED:
+        elif state.state == Phase.HALTED:
             yield f"plugin {name!r} is halted, and all others with it: {error}; {resume}"
-        elif state.state == dispatcher.RETRYING:
+        elif state.state == Phase.RETRYING:
             yield f"plugin {name!r} fails and is tried again by itself: {error}"
-        elif state.state == dispatcher.STALLED:
+        elif state.state == Phase.STALLED:
             yield f"plugin {name!r} is stalled, and goes on if its call returns: {error}"
         elif error:
             yield f"plugin {name!r}: {error}"

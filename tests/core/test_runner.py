@@ -1,0 +1,225 @@
+"""What a plugin's phase becomes, row by row of the table in `reput.dispatch.runner`."""
+
+from __future__ import annotations
+
+import ast
+import errno
+from pathlib import Path
+
+import pytest
+
+import reput
+from reput.dispatch import runner as module
+from reput.dispatch.calls import PluginCalls
+from reput.dispatch.config import DispatchConfig
+from reput.dispatch.phase import Phase
+from reput.dispatch.runner import Board, PluginRunner, Stopped
+from reput.plugin import PluginHooks
+
+SOURCES = Path(reput.__file__).parent
+BATCH = type("Batch", (), {"__len__": lambda self: 0, "end_offset": 100})()
+ERROR = OSError(errno.EIO, "Input/output error")
+
+
+def rows():
+    """What is told, the phase before, and the phase after it, by the table of the docstring."""
+    lines = [line for line in module.__doc__.split("\n") if line.strip()]
+    start, _, stop = [place for place, line in enumerate(lines) if line.startswith("===")]
+    header, *table = lines[start + 1 : start + 2] + lines[start + 3 : stop]
+    before = header.split()[1:]
+    for line in table:
+        told, after = line[:16].strip(), line[16:].split()
+        for phase, then in zip(before, after, strict=True):
+            yield told, Phase(phase), Phase(phase if then == "-" else then)
+
+
+class Driven:
+    """One plugin on a board whose clock the test moves, brought into a phase by what is told."""
+
+    def __init__(self, policy="suspend", retry_count=1):
+        self.now = 0.0
+        config = DispatchConfig(on_error=policy, retry_count=retry_count, stall_ms=1_000)
+        calls = PluginCalls(threads=False, now=lambda: self.now)
+        self.board = Board(config, calls, now=lambda: self.now)
+        hooks = PluginHooks(dispatch=lambda batch: None, flush=lambda: None)
+        self.runner = PluginRunner(self.board, "one", hooks, 0)
+        self.board.add(self.runner)
+        self.call = None
+
+    def enter(self, hook="reput_dispatch"):
+        """Begin a call; the phase is what it was."""
+        self.call = self.runner.ready(hook)
+        assert self.runner.begin(self.call)
+
+    def hang(self):
+        self.now += 2
+        assert self.runner.is_stuck(self.call)
+
+    def leave(self):
+        self.call.is_done = True
+        self.board.calls.end(self.call)
+
+    def bring_into(self, phase):
+        """Bring the plugin, which is inside of a dispatch, into a phase."""
+        self.enter()
+        match phase:
+            case Phase.RETRYING:
+                self.runner.failed(ERROR)
+            case Phase.STALLED:
+                self.hang()
+            case Phase.SUSPENDED:
+                self.runner.suspend(Stopped.BY_USER)
+            case Phase.HALTED:
+                self.board.config = DispatchConfig(on_error="halt")
+                self.runner.fail(ERROR)
+                self.board.config = DispatchConfig(stall_ms=1_000)
+            case Phase.BROKEN:
+                self.runner.not_opened("no such file", None)
+        assert self.runner.phase is phase
+
+    def tell(self, told):
+        match told:
+            case "passed":
+                self.runner.passed(BATCH, 0.0, 0.0)
+            case "failed":
+                self.runner.failed(OSError(errno.ENOSPC, "No space left on device"))
+            case "fail, suspend":
+                self.runner.fail(ERROR)
+            case "fail, halt":
+                self.board.config = DispatchConfig(on_error="halt")
+                self.runner.fail(ERROR)
+            case "flush_failed":
+                self.runner.flush_failed(ERROR, 7)
+            case "is_stuck":
+                self.hang()
+            case "came_back":
+                self.leave()
+            case "suspend":
+                self.runner.suspend(Stopped.BY_USER)
+            case "not_opened":
+                self.runner.not_opened("no such file", None)
+            case "resume":
+                self.runner.resume(0)
+            case _:
+                raise AssertionError(told)
+
+
+@pytest.mark.parametrize(("told", "before", "after"), [*rows()])
+def test_the_phase_becomes_what_the_table_says(told, before, after):
+    driven = Driven()
+    driven.bring_into(before)
+
+    driven.tell(told)
+
+    assert driven.runner.phase is after
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_only_a_plugin_that_runs_is_called(phase):
+    driven = Driven()
+    driven.bring_into(phase)
+    driven.leave()
+    if phase is Phase.STALLED:
+        driven.enter("reput_work")
+        driven.hang()
+    driven.now += 60
+
+    call = driven.runner.ready("reput_dispatch")
+
+    assert driven.runner.begin(call, at=0) == (phase in (Phase.RUNNING, Phase.RETRYING))
+
+
+def test_a_hook_is_not_entered_twice_at_once_and_another_one_is():
+    driven = Driven()
+    driven.enter("reput_enrich")
+    first = driven.call
+
+    assert not driven.runner.begin(driven.runner.ready("reput_enrich"))
+    driven.enter("reput_dispatch")
+    assert driven.runner.calls == [first, driven.call]
+    assert driven.runner.inside("reput_enrich") is first
+
+
+def test_messages_are_given_where_the_plugin_stands_and_nowhere_else():
+    driven = Driven()
+
+    assert not driven.runner.begin(driven.runner.ready("reput_dispatch"), at=50)
+    assert driven.runner.begin(driven.runner.ready("reput_dispatch"), at=0)
+
+
+def test_a_place_is_moved_only_from_where_it_was_expected():
+    driven = Driven()
+    driven.runner.resume(40)
+
+    assert not driven.runner.advance(0, 100)
+    assert driven.runner.position == 40
+    assert driven.runner.advance(40, 100)
+    assert driven.runner.position == 100
+
+
+def test_what_is_stalled_in_one_call_does_not_go_on_when_another_comes_back():
+    driven = Driven()
+    driven.enter("reput_flush")
+    flush = driven.call
+    driven.enter("reput_dispatch")
+    driven.hang()
+
+    flush.is_done = True
+    driven.board.calls.end(flush)
+    assert driven.runner.phase is Phase.STALLED
+    driven.leave()
+    assert driven.runner.phase is Phase.RUNNING
+
+
+def test_a_plugin_whose_flush_raised_after_it_was_stalled_does_not_go_on_in_between():
+    driven = Driven()
+    driven.enter("reput_flush")
+    driven.hang()
+    driven.call.error = ERROR
+
+    driven.leave()
+
+    assert driven.runner.phase is Phase.STALLED
+    driven.runner.flush_failed(ERROR, 7)
+    assert (driven.runner.phase, driven.runner.cut_to) == (Phase.SUSPENDED, 7)
+
+
+def test_what_a_user_stopped_keeps_its_reason_when_a_call_fails_later():
+    driven = Driven()
+    driven.enter()
+    driven.runner.suspend(Stopped.BY_USER)
+
+    driven.runner.failed(ERROR)
+    driven.runner.fail(ERROR)
+
+    assert driven.runner.stopped is Stopped.BY_USER
+    assert "Input/output" in driven.runner.last_error
+
+
+def test_a_plugin_waits_for_those_that_it_requires_and_for_all_when_one_halts():
+    driven = Driven()
+    needing = PluginRunner(driven.board, "two", PluginHooks(), 0, frozenset({"one"}))
+    driven.board.add(needing)
+    assert needing.may_run
+
+    driven.runner.suspend(Stopped.BY_USER)
+    assert (needing.is_usable, needing.may_run) == (True, False)
+    driven.runner.resume(0)
+    assert needing.may_run
+    driven.board.halt("three")
+    assert not needing.is_usable
+
+
+STATE = {"phase", "place", "position", "stopped", "last_error", "cut_to", "halted"}
+
+
+def set_from_outside(path):
+    """Lines of a module that set an attribute of another object that is state of a plugin."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        is_set = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if is_set and node.attr in STATE and ast.unparse(node.value) != "self":
+            yield f"{path.relative_to(SOURCES)}:{node.lineno}"
+
+
+def test_nothing_but_its_runner_sets_the_state_of_a_plugin():
+    assert [line for path in SOURCES.rglob("*.py") for line in set_from_outside(path)] == []
