@@ -247,7 +247,17 @@ def test_commands_of_others_are_made_of_the_kit(directory: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["reput", "reput.files", "reput.log", "reput.plugin", "reput.record", "reput_cli.kit"],
+    [
+        "reput",
+        "reput.files",
+        "reput.log",
+        "reput.plugin",
+        "reput.record",
+        "reput_cli.kit",
+        "reput_compaction",
+        "reput_schedule",
+        "reput_transaction",
+    ],
 )
 def test_a_door_offers_what_it_says(name: str) -> None:
     door = importlib.import_module(name)

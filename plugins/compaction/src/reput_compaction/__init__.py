@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from reput_compaction._compaction import Compacted
-from reput_compaction.plugin import CompactionConfig, CompactionPlugin
+from typing import TYPE_CHECKING
 
-__all__ = ["Compacted", "CompactionConfig", "CompactionPlugin"]
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput_compaction._compaction import Compacted as Compacted
+    from reput_compaction.plugin import CompactionConfig as CompactionConfig
+    from reput_compaction.plugin import CompactionPlugin as CompactionPlugin
+
+_HOMES = {
+    "Compacted": "_compaction",
+    "CompactionConfig": "plugin",
+    "CompactionPlugin": "plugin",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

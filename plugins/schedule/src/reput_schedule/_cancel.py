@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from reput.log import Receipt
 from reput.record.layout import PROPERTY_UNIQ_KEY
-from reput_schedule.delayed import timestamp_of
+from reput_schedule.delaying import timestamp_of
 from reput_schedule.recall import cancel_message, decode_handle, recall_message
 from reput_schedule.timerlayout import PROPERTY_OUT_MS, PROPERTY_REAL_TOPIC, TIMER_TOPIC
 

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from reput_transaction.config import TransactionConfig
-from reput_transaction.errors import (
-    OpenTransactionsError,
-    TransactionEndedError,
-    TransactionError,
-    UnknownTransactionError,
-)
-from reput_transaction.half import HalfMessage
-from reput_transaction.plugin import TransactionPlugin
-from reput_transaction.transaction import Transaction
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "HalfMessage",
-    "OpenTransactionsError",
-    "Transaction",
-    "TransactionConfig",
-    "TransactionEndedError",
-    "TransactionError",
-    "TransactionPlugin",
-    "UnknownTransactionError",
-]
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput_transaction.config import TransactionConfig as TransactionConfig
+    from reput_transaction.errors import OpenTransactionsError as OpenTransactionsError
+    from reput_transaction.errors import TransactionEndedError as TransactionEndedError
+    from reput_transaction.errors import TransactionError as TransactionError
+    from reput_transaction.errors import UnknownTransactionError as UnknownTransactionError
+    from reput_transaction.half import HalfMessage as HalfMessage
+    from reput_transaction.plugin import TransactionPlugin as TransactionPlugin
+    from reput_transaction.transaction import Transaction as Transaction
+
+_HOMES = {
+    "HalfMessage": "half",
+    "OpenTransactionsError": "errors",
+    "Transaction": "transaction",
+    "TransactionConfig": "config",
+    "TransactionEndedError": "errors",
+    "TransactionError": "errors",
+    "TransactionPlugin": "plugin",
+    "UnknownTransactionError": "errors",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)
