@@ -10,7 +10,7 @@ import pytest
 from openstores import plugin, put, state_of, until
 
 import reput
-from reput.dispatch.runner import Stopped
+from reput.dispatch.phase import Stopped
 from reput.files.disk import Disk
 from reput.log.progress import ProgressFile
 

@@ -12,8 +12,8 @@ import reput
 from reput.dispatch import runner as module
 from reput.dispatch.calls import PluginCalls
 from reput.dispatch.config import DispatchConfig
-from reput.dispatch.phase import Phase
-from reput.dispatch.runner import Board, PluginRunner, Stopped
+from reput.dispatch.phase import Phase, Stopped
+from reput.dispatch.runner import Board, PluginRunner
 from reput.plugin import PluginHooks
 
 SOURCES = Path(reput.__file__).parent

@@ -26,7 +26,8 @@ from reput.log.progress import FLUSHED, Progress, ProgressFile, fingerprint_of
 
 if TYPE_CHECKING:
     from reput.dispatch.calls import Call
-    from reput.dispatch.runner import Board, Place, PluginRunner
+    from reput.dispatch.phase import Place
+    from reput.dispatch.runner import Board, PluginRunner
     from reput.files.disk import Disk
     from reput.log.recovery.checkpoint import Checkpoint
     from reput.log.writing.commitlog import CommitLog

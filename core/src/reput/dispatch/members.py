@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.dispatch.phase import Phase
+from reput.dispatch.phase import Phase, Stopped
 from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import RESUME, SUSPEND, PluginRecord
-from reput.dispatch.runner import Stopped
 from reput.errors import PluginError, PluginOrderError
 from reput.files.names import OWN_DIRECTORY
 from reput.log.progress import ProgressFile

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.dispatch.runner import Board, PluginRunner, Stopped
+from reput.dispatch.phase import Stopped
+from reput.dispatch.runner import Board, PluginRunner
 from reput.files.clock import system_clock
 from reput.files.names import OWN_DIRECTORY
 from reput.log.progress import Progress, ProgressFile

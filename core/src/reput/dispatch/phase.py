@@ -1,4 +1,4 @@
-"""What a plugin is doing, in a word and in figures, as others are shown it and notes keep it."""
+"""What a plugin is doing: in a word, in figures, and as others are shown it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ import attrs
 if TYPE_CHECKING:
     from reput.record.batch import DispatchBatch
 
-__all__ = ["READING", "WAITING", "Figures", "Phase", "PluginFigures", "PluginState"]
+__all__ = [
+    "READING",
+    "WAITING",
+    "Figures",
+    "Phase",
+    "Place",
+    "PluginFigures",
+    "PluginState",
+    "Stopped",
+]
 
 
 class Phase(enum.StrEnum):
@@ -34,6 +43,29 @@ class Phase(enum.StrEnum):
     def shown(self) -> str:
         """The word for users and for notes, which know a broken plugin as a suspended one."""
         return (Phase.SUSPENDED if self is Phase.BROKEN else self).value
+
+
+class Stopped(enum.Enum):
+    """Who stopped a plugin."""
+
+    BY_USER = enum.auto()
+    """Asked for, and so remembered when the store is closed."""
+    FOR_REMOVAL = enum.auto()
+    """To be taken away only, which is not remembered."""
+    BY_FAILURE = enum.auto()
+    """It failed, or could not be opened."""
+
+
+@attrs.frozen
+class Place:
+    """How far in the log a plugin is."""
+
+    position: int
+    """Physical offset of the next message that it needs."""
+    record_offset: int = -1
+    """Where the last record begins that it was given; -1 when not known."""
+    store_timestamp: int = 0
+    """Store time of that record, ms."""
 
 
 WAITING: Final = "waiting"

@@ -28,7 +28,6 @@ began before; and what is stalled goes on when that same call comes back, or pas
 
 from __future__ import annotations
 
-import enum
 import errno
 import logging
 import threading
@@ -40,7 +39,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.dispatch.config import HALT, SKIP, DispatchConfig
-from reput.dispatch.phase import Figures, Phase
+from reput.dispatch.phase import Figures, Phase, Place, Stopped
 from reput.errors import StoreClosedError
 from reput.flags import Flag
 
@@ -51,34 +50,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Board", "Place", "PluginRunner", "Stopped", "text_of"]
+__all__ = ["Board", "PluginRunner", "text_of"]
 
 _ACTIVE: Final = (Phase.RUNNING, Phase.RETRYING)
 _STOPPED: Final = (Phase.SUSPENDED, Phase.HALTED, Phase.BROKEN)
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
-
-
-class Stopped(enum.Enum):
-    """Who stopped a plugin."""
-
-    BY_USER = enum.auto()
-    """Asked for, and so remembered when the store is closed."""
-    FOR_REMOVAL = enum.auto()
-    """To be taken away only, which is not remembered."""
-    BY_FAILURE = enum.auto()
-    """It failed, or could not be opened."""
-
-
-@attrs.frozen
-class Place:
-    """How far in the log a plugin is."""
-
-    position: int
-    """Physical offset of the next message that it needs."""
-    record_offset: int = -1
-    """Where the last record begins that it was given; -1 when not known."""
-    store_timestamp: int = 0
-    """Store time of that record, ms."""
 
 
 @attrs.define(eq=False)
@@ -311,10 +287,13 @@ class PluginRunner:
     def start(self, hook: str, function: Callable[[], Any]) -> Call:
         """Begin a call that may not return, on a thread that can be left behind, and go on.
 
+        What it raises, however late, is a failure of the plugin, and nothing is tried again: its
+        files may be half of what they were, and are looked at when it is opened again.
+
         Raises:
             StoreClosedError: no call is made any more.
         """
-        return self._board.calls.start(self.name, hook, function, after=self._ended)
+        return self._board.calls.start(self.name, hook, function, after=self._ended_alone)
 
     def inside(self, hook: str) -> Call | None:
         """The call of a hook, entered by `begin`, that is under way; None without."""
@@ -362,6 +341,11 @@ class PluginRunner:
         # must not go on.
         if call.error is None:
             self.came_back(call)
+
+    def _ended_alone(self, call: Call) -> None:
+        if call.error is not None:
+            self.fail(call.error)
+        self._ended(call)
 
     # ------------------------------------------------------------------ moving
 

@@ -45,12 +45,8 @@ class LiveHolds:
 
     log: CommitLog
     live: Members
-    wake: Callable[[], None] = lambda: None
-    """Has `settle` called soon."""
     _answers: dict[str, int] = attrs.field(factory=dict)
     """From where on each plugin needs the log, by what it said when it was asked last."""
-    _pending: dict[str, Call] = attrs.field(factory=dict)
-    """Calls that did not return."""
     _told: dict[str, int] = attrs.field(factory=dict)
     """Where the log began when a plugin was told so."""
 
@@ -169,39 +165,21 @@ class LiveHolds:
         """Whether the store still uses a plugin; with the lock."""
         return self.live.board.runners.get(each.name) is each
 
-    def settle(self) -> bool:
-        """Take note of calls that came back after they were given up; whether any is still out."""
-        for name, call in list(self._pending.items()):
-            if call.is_done:
-                del self._pending[name]
-                each = self.live.board.runners.get(name)
-                if each is not None:
-                    self._came_back(each, call)
-        return bool(self._pending)
-
-    def _came_back(self, each: PluginRunner, call: Call) -> None:
-        if call.error is not None:
-            each.fail(call.error)
-
     def _call(self, each: PluginRunner, hook_name: str, hook: Callable[[], Any]) -> Call | None:
         """Call a hook; None where the plugin is still in an earlier call, or was taken away."""
         patience = self.live.board.stall_seconds
         before = [call for call in each.calls if call.hook in _NOT_AT_ONCE]
         if not all(call.wait_while_advancing(patience) for call in before):
             return None
-        self.settle()
         with self.live.still():
             # Who takes it away waits, from here on, until it has returned.
             if not self._is_member(each):
                 return None
             call = each.start(hook_name, hook)
         if not call.wait_while_advancing(patience):
-            self._pending[each.name] = call
             each.is_stuck(call)
-            self.wake()
         elif call.error is not None:
-            # For good, as its files may be half of what they were: it is opened anew if resumed.
-            each.fail(call.error)
+            each.fail(call.error)  # as its own thread does, which may come later than this one
         return call
 
 

@@ -50,9 +50,9 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["ExpiryReport", "RetentionService"]
 
+_LOOK_AGAIN_MS: Final = 1_000  # how often a refused put may look at the disk
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _MARK: Final = "trimming"
-_LOOK_AGAIN_MS: Final = 1_000  # how often a refused put may look at the disk
 
 
 @attrs.define(eq=False)
@@ -103,11 +103,7 @@ class RetentionService:
         elif may_remove and not now < self._due <= now + interval:  # else woken for another reason
             report = self.clean(in_background=True)
             self._due = now if report.removed and not report.is_complete else now + interval
-        due = self._due if may_remove else None
-        if not self.holds.settle():
-            return due
-        # Whoever hangs in a call of ours is to be seen coming back.
-        return now + _LOOK_AGAIN_MS if due is None else min(due, now + _LOOK_AGAIN_MS)
+        return self._due if may_remove else None
 
     def stop(self) -> None:
         """Remove nothing any more: the store is being closed. Waits for a removal under way."""
@@ -134,7 +130,6 @@ class RetentionService:
         """
         config = config or self.config
         with self._lock:
-            self.holds.settle()
             plan = self.planner.plan(config, (), at_any_hour=not in_background)
             removed: tuple[Removal, ...] = ()
             if plan.removals:  # else nobody need be asked

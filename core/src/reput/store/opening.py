@@ -351,7 +351,7 @@ class _Opening:
                 opener.clock or system_clock,
             )
             plugin_flusher.each_round = live.tick
-            holds = LiveHolds(log, live, wake=lambda: workers.wake(RETENTION_SECTION))
+            holds = LiveHolds(log, live)
             cleaner = RetentionService(
                 planner, holds, plugin_flusher.flush, live.still, self.floors
             )
