@@ -78,7 +78,7 @@ def run(trial: Trial, numbers: range | list[int], note: str) -> None:
         trial.settle()
         label = f"reput, compact{note}"
         with trial.timed(label, len(numbers), appended.size) as measured, _Peak() as peak:
-            (result,) = store.compact()
+            (result,) = store.plugin("compaction").compact()
         measured.facts["memory for it"] = f"{peak.size / 1e6:,.0f} MB"
         trial.require(result.messages_before == len(numbers), "not everything was compacted")
         trial.require(result.messages_after == len(set(numbers)), "not one message for each key")

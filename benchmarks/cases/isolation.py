@@ -115,6 +115,8 @@ def _wait_for_queues(store: reput.Store) -> None:
 
 def latency_beside_backfill(trial: Trial) -> None:
     """Put one message, look until it can be read, pause; alone, then beside a plugin far behind."""
+    from reput_testing.crashes.insides import insides
+
     trial.warm_up()
     count = trial.count(1_500, least=150)
     work = Workload(_BODY)
@@ -127,7 +129,7 @@ def latency_beside_backfill(trial: Trial) -> None:
             times = [_until_readable(store, message) for message in work.messages(count)]
         measured.latencies = Latencies.of("put until readable", times)
         store.add_plugin(_neighbour("indexing"))
-        behind = store._loop.board.runners["neighbour"]  # a look that costs nothing
+        behind = insides(store).loop.board.runners["neighbour"]  # a look that costs nothing
         with trial.timed("beside a backfill", 0) as measured:
             times, began = [], time.perf_counter()
             for message in work.messages(count):

@@ -68,7 +68,10 @@ def waiting(trial: Trial) -> None:
             clock.advance(10)
         while (due := store.work()) is not None and due <= clock():
             pass
-        trial.require(store.scheduled().message_count == count, "something was delivered early")
+        trial.require(
+            store.plugin("schedule").scheduled().message_count == count,
+            "something was delivered early",
+        )
         with trial.timed(f"reput, deliver {count:,} in time", count, count * _BODY) as measured:
             while (due := store.work()) is not None:
                 clock.advance(max(due - clock(), 0))
@@ -94,7 +97,8 @@ def live(trial: Trial) -> None:
                 # A producer of an even rate: the workload, not a wait for a result.
                 time.sleep(max(seconds / count - (time.perf_counter() - began), 0))
             deadline = time.monotonic() + 30
-            while store.scheduled().message_count and time.monotonic() < deadline:
+            schedule = store.plugin("schedule")
+            while schedule.scheduled().message_count and time.monotonic() < deadline:
                 time.sleep(0.1)  # looks now and then: real deliveries take real time
             store.wait_dispatched()
         late = _lateness(store, delay_ms=1_000)

@@ -47,11 +47,11 @@ def single(trial: Trial) -> None:
 
     count = trial.count(_COUNT)
     with _store(trial) as store:
-        times = []
+        times, transactions = [], store.plugin("transaction")
         with trial.timed("prepare and commit one message", count) as measured:
             for _ in range(count):
                 begun = time.perf_counter_ns()
-                store.commit(store.prepare(reput.Message("orders", _body())))
+                transactions.commit(transactions.prepare(reput.Message("orders", _body())))
                 times.append(time.perf_counter_ns() - begun)
         measured.latencies = Latencies.of("prepare and commit", times)
         _require_visible(trial, store, count)
@@ -63,9 +63,10 @@ def block(trial: Trial) -> None:
 
     count = trial.count(_COUNT // 10) * 10
     with _store(trial) as store:
+        transactions = store.plugin("transaction")
         with trial.timed("blocks of 10 messages", count):
             for _ in range(count // 10):
-                with store.transaction() as tx:
+                with transactions.transaction() as tx:
                     tx.put_many([reput.Message("orders", _body()) for _ in range(10)])
         _require_visible(trial, store, count)
 
@@ -99,7 +100,7 @@ def follow(trial: Trial) -> None:
         with trial.timed("follow: half, commit and marker", 3 * count, size):
             store.add_plugin("transaction", {"automatic": False})
             store.wait_dispatched()
-        trial.require(store.dangling() == [], "nothing is open")
+        trial.require(store.plugin("transaction").dangling() == [], "nothing is open")
 
 
 def dangling(trial: Trial) -> None:
@@ -114,7 +115,7 @@ def dangling(trial: Trial) -> None:
         bytes_each = tracemalloc.get_traced_memory()[0] / count
         tracemalloc.stop()
         with trial.timed("list what is open", count) as measured:
-            found = len(store.dangling())
+            found = len(store.plugin("transaction").dangling())
         measured.facts["bytes of memory for each"] = round(bytes_each)
         trial.require(found == count, f"{found} open instead of {count}")
 

@@ -59,7 +59,7 @@ def test_every_question_is_answered_while_files_change_their_names(tmp_path, nam
         put(store, many(60, 10))
         before = [each.max_queue_offset for each in store.queues()]
         disk.question = lambda: QUESTIONS[name](store)
-        store.compact()
+        store.plugin("compaction").compact()
         disk.question = None
         for thread in disk.threads:
             thread.join(_LONG)

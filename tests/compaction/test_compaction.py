@@ -64,7 +64,7 @@ def test_the_latest_message_of_every_key_stays(tmp_path):
     with open_store(tmp_path) as store:
         put(store, *[(f"k{n % 5}", b"%d" % n) for n in range(23)])
 
-        (result,) = store.compact()
+        (result,) = store.plugin("compaction").compact()
 
         assert read(store) == [(n, f"k{n % 5}", b"%d" % n) for n in range(18, 23)]
         assert (result.messages_before, result.messages_after) == (23, 5)
@@ -76,7 +76,7 @@ def test_keys_are_whole_texts(tmp_path):
     with open_store(tmp_path) as store:
         put(store, ("a b", b"1"), ("b a", b"2"), ("a", b"3"), ("a b", b"4"))
 
-        store.compact()
+        store.plugin("compaction").compact()
 
         assert read(store) == [(1, "b a", b"2"), (2, "a", b"3"), (3, "a b", b"4")]
 
@@ -87,7 +87,7 @@ def test_the_worked_example_of_the_format_is_kept_in_compat(tmp_path):
         pairs = store.plugin_objects["compaction"].queues["t", 0].pairs
         assert [pair.count for pair in pairs] == [3, 3, 1]
 
-        store.compact()
+        store.plugin("compaction").compact()
 
         kept = read(store)
         assert [each for each in kept if each[1] in "ab"] == [(2, "a", b"y")]
@@ -98,30 +98,32 @@ def test_tombstones_stay_until_everybody_has_had_time_to_see_them(tmp_path):
     clock = ManualClock()
     with open_store(tmp_path, clock, tombstone_retention_ms=HOUR) as store:
         put(store, *EXAMPLE, ("c", b"z"))
-        store.compact()
+        store.plugin("compaction").compact()
         assert read(store) == [(2, "a", b"y"), (3, "b", b""), (4, "c", b"z")]
 
         clock.advance(HOUR - 1)
-        assert store.compact() == []
+        assert store.plugin("compaction").compact() == []
         clock.advance(2)
-        (result,) = store.compact()
+        (result,) = store.plugin("compaction").compact()
 
         assert (result.messages_before, result.messages_after) == (3, 2)
         assert read(store) == [(2, "a", b"y"), (4, "c", b"z")]
-        assert store.compact() == []
+        assert store.plugin("compaction").compact() == []
 
 
 def test_a_tombstone_that_is_the_newest_message_is_no_reason_for_another_run(tmp_path):
     clock = ManualClock()
     with open_store(tmp_path, clock, tombstone_retention_ms=HOUR) as store:
         put(store, ("a", b"x"), ("b", b""))
-        assert len(store.compact()) == 1
+        assert len(store.plugin("compaction").compact()) == 1
         clock.advance(HOUR)
-        assert len(store.compact()) == 1  # its time has come, but it is the newest
+        assert (
+            len(store.plugin("compaction").compact()) == 1
+        )  # its time has come, but it is the newest
 
-        assert store.compact() == []
+        assert store.plugin("compaction").compact() == []
         put(store, ("c", b"z"))
-        store.compact()
+        store.plugin("compaction").compact()
 
         assert read(store) == [(0, "a", b"x"), (2, "c", b"z")]
 
@@ -131,7 +133,7 @@ def test_tombstones_go_by_the_clock_also_after_an_opening(tmp_path):
     options = {"tombstone_retention_ms": HOUR, "interval_ms": 60_000}
     with open_store(tmp_path, clock, **options) as store:
         put(store, *EXAMPLE, ("c", b"z"))
-        store.compact()
+        store.plugin("compaction").compact()
     with open_store(tmp_path, clock, **options) as store:
         work_until(store, clock, clock() + HOUR // 2)
         assert len(read(store)) == 3
@@ -146,12 +148,12 @@ def test_the_newest_message_stays_even_as_a_tombstone(tmp_path):
     with open_store(tmp_path, clock, tombstone_retention_ms=0) as store:
         put(store, *EXAMPLE)
         clock.advance(1)
-        store.compact()
+        store.plugin("compaction").compact()
 
         assert read(store) == [(2, "a", b"y"), (3, "b", b"")]
         assert store.read("t", 0, 4).status is ReadStatus.OFFSET_OVERFLOW_ONE
         put(store, ("c", b"1"))
-        store.compact()
+        store.plugin("compaction").compact()
         assert read(store) == [(2, "a", b"y"), (4, "c", b"1")]
 
 
@@ -230,7 +232,7 @@ def test_a_read_that_has_begun_goes_on_with_the_files_it_has_opened(tmp_path):
         before = pool.read(pair.log, 1288, 0)
 
         with pool.descriptor(pair.log):
-            store.compact()
+            store.plugin("compaction").compact()
             assert pool.read(pair.log, 1288, 0) == before
 
         assert read(store) == [(8, "k", b"8")]
@@ -252,7 +254,7 @@ def test_reads_during_runs_see_every_key(tmp_path):
             thread.start()
         for number in range(12):
             put(store, *[(f"k{n % 7}", b"%d %d" % (number, n)) for n in range(10)])
-            store.compact()
+            store.plugin("compaction").compact()
         done.set()
         for thread in readers:
             thread.join()
@@ -266,18 +268,18 @@ def test_a_reader_in_another_store_object_follows_compactions(tmp_path):
         with reput.open(tmp_path, "r") as reader:
             assert len(read(reader)) == 20
 
-            store.compact()
+            store.plugin("compaction").compact()
 
             assert read(reader) == read(store)
             with pytest.raises(ReadOnlyStoreError):
-                reader.compact()
+                reader.plugin("compaction").compact()
 
 
 def test_queues_say_what_reads_find(tmp_path):
     with open_store(tmp_path) as store:
         put(store, ("a", b"1"), ("a", b"2"), ("b", b"3"))
         put(store, ("a", b"1"), queue_id=2)
-        store.compact()
+        store.plugin("compaction").compact()
 
         found = [(i.queue_id, i.min_queue_offset, i.max_queue_offset) for i in store.queues()]
 
@@ -309,7 +311,7 @@ def test_messages_without_a_key_are_refused(tmp_path, message):
 def test_a_topic_that_is_not_compacted_is_an_error_that_names_those_that_are(tmp_path):
     with open_store(tmp_path) as store:
         with pytest.raises(ValueError, match="'other' is not compacted; those that are: t"):
-            store.compact("other")
+            store.plugin("compaction").compact("other")
 
 
 def test_a_topic_that_is_named_later_gets_what_was_stored_before(tmp_path):
@@ -335,15 +337,15 @@ def test_every_operation_of_a_run_may_fail_once(tmp_path):
             put(store, *[(f"k{n % 4}", b"%d" % n) for n in range(14)])
             disk.fail_at = len(disk.calls) + number
             try:
-                store.compact()
+                store.plugin("compaction").compact()
                 failed = False
             except OSError:
                 failed = True
             assert {key: body for _, key, body in read(store)} == LATEST
             put(store, ("k9", b"behind"))
             disk.mend()
-            store.compact()
-            store.compact()
+            store.plugin("compaction").compact()
+            store.plugin("compaction").compact()
             assert read(store)[:4] == [(n, f"k{n % 4}", b"%d" % n) for n in range(10, 14)]
             assert {key: body for _, key, body in read(store)} == {**LATEST, "k9": b"behind"}
         with open_store(tmp_path / str(number)) as store:
@@ -369,7 +371,7 @@ def test_when_tombstones_may_go_survives_a_crash_in_the_exchange(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Tombstones, "save", lambda self, disk, places: crash(disk, places))
         with pytest.raises(OSError, match="the machine stops"):
-            store.compact()
+            store.plugin("compaction").compact()
     store.close()
     assert len(list(copied.rglob("replacing"))) == 1
 

@@ -115,7 +115,7 @@ def test_messages_that_the_log_has_lost_stay(tmp_path):
     with open_store(root) as store:
         store.wait_dispatched()
         assert bodies(store) == (everything(60), [])
-        store.compact()
+        store.plugin("compaction").compact()
         assert bodies(store) == (everything(60)[-4:], [])
 
 
@@ -133,7 +133,7 @@ def test_damage_that_the_log_cannot_mend_is_a_hole_and_nothing_is_compacted(tmp_
         assert [hole.queue_offset for hole in holes] == [found_gap(found)]
         assert path.name in holes[0].reason
         with pytest.raises(CorruptFileError, match="nothing of this queue is compacted"):
-            store.compact()
+            store.plugin("compaction").compact()
         assert "t/0" in store.report()["plugins"]["compaction"]["failures"]
         assert bodies(store) == (found, holes)
 
@@ -162,7 +162,7 @@ def left_by_rocketmq(root, count=60):
     """A store whose queue was compacted, and went on; closed, and without a file of ours."""
     made(root, count)
     with open_store(root) as store:
-        store.compact()
+        store.plugin("compaction").compact()
         put(store, range(count, count + 6))
     shutil.rmtree(root / "reput")
     (root / "abort").unlink(missing_ok=True)  # we leave one where there are no queues
@@ -196,7 +196,7 @@ def test_taken_over_files_follow_a_log_that_goes_on_and_are_compacted_with_it(tm
 
     with open_store(root) as store:
         put(store, range(66, 76))
-        store.compact()
+        store.plugin("compaction").compact()
 
         assert bodies(store) == ([b"body %d" % number for number in range(72, 76)], [])
 
@@ -208,7 +208,7 @@ def test_without_notes_a_store_that_was_not_closed_is_compacted_from_its_log_aga
     with open_store(root) as store:
         store.wait_dispatched()
         found, holes = bodies(store)
-        store.compact()
+        store.plugin("compaction").compact()
 
         assert (found, holes) == (everything(66), [])
         assert bodies(store)[0] == everything(66)[-4:]
@@ -255,7 +255,7 @@ def test_an_exchange_that_rocketmq_did_not_finish_is_brought_to_one_side(tmp_pat
     fresh = tmp_path / "fresh"
     shutil.copytree(root, fresh)
     with open_store(fresh) as store:
-        store.compact()
+        store.plugin("compaction").compact()
     log, queue = log_of(root), queue_of(root)
     for directory, source in ((log, log_of(fresh)), (queue, queue_of(fresh))):
         shutil.copytree(source, directory / "compacting")
@@ -375,7 +375,7 @@ def test_files_with_other_names_are_left_alone(tmp_path, names):
         (log_of(root) / name).write_bytes(b"not mine")
 
     with open_store(root) as store:
-        store.compact()
+        store.plugin("compaction").compact()
 
     assert all((log_of(root) / name).read_bytes() == b"not mine" for name in names)
 
@@ -420,14 +420,14 @@ def test_an_exchange_that_nobody_wrote_down_like_that_is_told(tmp_path, text):
 def test_a_checkpoint_that_cannot_be_read_costs_a_run(tmp_path, text):
     root = made(tmp_path / "store")
     with open_store(root) as store:
-        store.compact()
+        store.plugin("compaction").compact()
     path = root / "compaction" / "position-checkpoint"
     path.write_text(text)
     path.with_name("position-checkpoint.bak").unlink(missing_ok=True)
 
     with open_store(root) as store:
         assert bodies(store)[0] == everything()[-4:]
-        store.compact()
+        store.plugin("compaction").compact()
         assert bodies(store)[0] == everything()[-4:]
 
 
@@ -437,7 +437,7 @@ def test_a_checkpoint_from_the_future_does_not_stop_compactions(tmp_path):
     path.write_text('{"empty":false,"queueOffsetMap":{"t_0":9000}}')
 
     with open_store(root) as store:
-        store.compact()
+        store.plugin("compaction").compact()
 
         assert bodies(store)[0] == everything()[-4:]
 
@@ -449,6 +449,6 @@ def test_a_directory_of_a_topic_that_is_not_compacted_stays_as_it_is(tmp_path):
     with open_store(root, topics=["other"]) as store:
         store.put(reput.Message("t", b"no key"))
         store.wait_dispatched()
-        store.compact()
+        store.plugin("compaction").compact()
 
     assert {p: p.stat().st_mtime_ns for p in (root / "compaction").rglob("0*")} == before

@@ -110,13 +110,13 @@ def test_tombstones_go_in_the_first_job_behind_their_time(tmp_path):
     clock, options = ManualClock(), {"tombstone_retention_ms": HOUR}
     with open_store(tmp_path, clock, **options) as store:
         put(store, [("a", b"x", 0), ("a", b"", 0), ("b", b"y", 0)])
-        store.compact(engine=HERE)
+        store.plugin("compaction").compact(engine=HERE)
         assert [view.body for view in store.read("t", 0, 0)] == [b"", b"y"]
 
         clock.advance(HOUR - 1)
-        assert store.compact(engine=HERE) == []
+        assert store.plugin("compaction").compact(engine=HERE) == []
         clock.advance(1)
-        (result,) = store.compact(engine=HERE)
+        (result,) = store.plugin("compaction").compact(engine=HERE)
 
         assert (result.messages_before, result.messages_after) == (2, 1)
         assert [view.body for view in store.read("t", 0, 0)] == [b"y"]
@@ -126,12 +126,12 @@ def test_only_the_topics_that_are_named_are_compacted(tmp_path):
     with open_store(tmp_path / "store") as store:
         put(store, many(60, 9))
 
-        results = store.compact(["u"], engine=HERE)
+        results = store.plugin("compaction").compact(["u"], engine=HERE)
 
         assert {each.topic for each in results} == {"u"}
-        assert store.compact([], engine=HERE) == []
+        assert store.plugin("compaction").compact([], engine=HERE) == []
         with pytest.raises(ValueError, match="'v' is not compacted; those that are: t, u"):
-            store.compact(["t", "v"], engine=HERE)
+            store.plugin("compaction").compact(["t", "v"], engine=HERE)
 
 
 def test_what_is_told_of_the_work_never_falls_and_ends_with_all_of_it(tmp_path):
@@ -139,7 +139,7 @@ def test_what_is_told_of_the_work_never_falls_and_ends_with_all_of_it(tmp_path):
     with open_store(tmp_path / "store") as store:
         put(store, many(300, 50))
 
-        store.compact(
+        store.plugin("compaction").compact(
             engine=HERE, split_size=2_000, progress=lambda done, total: told.append((done, total))
         )
 
@@ -162,7 +162,7 @@ def test_messages_come_and_are_read_while_a_job_runs(tmp_path):
                 return super().run(work, tasks, told)
 
         rounds = []
-        store.compact(engine=Engine(1), split_size=1_000)
+        store.plugin("compaction").compact(engine=Engine(1), split_size=1_000)
 
         assert len(rounds) == 4
         expected = before | {(f"new-{number}", 0, "t"): b"new" for number in range(4)}
@@ -175,7 +175,7 @@ def test_a_job_leaves_nothing_beside_the_files(tmp_path):
         put(store, many(100, 9))
         before = set(files_of(tmp_path / "store"))
 
-        store.compact(engine=HERE)
+        store.plugin("compaction").compact(engine=HERE)
 
         after = set(files_of(tmp_path / "store"))
     assert not any("compacting" in name or "replacing" in name for name in after)
@@ -189,6 +189,6 @@ def test_a_second_copy_of_the_store_is_not_touched(tmp_path):
     before = files_of(tmp_path / "one")
 
     with open_store(tmp_path / "two") as store:
-        store.compact(engine=HERE)
+        store.plugin("compaction").compact(engine=HERE)
 
     assert files_of(tmp_path / "one") == before

@@ -33,7 +33,7 @@ def closed(tmp_path):
         put(store, many(200, 20))
     shutil.copytree(tmp_path / "store", tmp_path / "done")
     with open_store(tmp_path / "done", clock) as store:
-        store.compact()
+        store.plugin("compaction").compact()
     return tmp_path / "store", files_of(tmp_path / "done")
 
 
@@ -49,7 +49,7 @@ def test_an_attempt_that_was_given_up_leaves_no_trace(closed):
     root, expected = closed
 
     with open_store(root) as store:
-        store.compact(engine=Twice(1), split_size=2_000)
+        store.plugin("compaction").compact(engine=Twice(1), split_size=2_000)
 
     assert files_of(root) == expected
 
@@ -64,7 +64,7 @@ def test_an_attempt_that_outlives_its_job_writes_nothing_that_counts(closed):
             return super().run(work, tasks, told)
 
     with open_store(root) as store:
-        store.compact(engine=Engine(1), split_size=2_000)
+        store.plugin("compaction").compact(engine=Engine(1), split_size=2_000)
     for work, tasks in late:
         for task in tasks:
             # Its directory is gone, and with it what the round before has written.
@@ -99,10 +99,10 @@ def test_a_job_that_fails_changes_nothing_and_can_be_done_again(closed, kind):
         before = files_of(root)
 
         with pytest.raises(TaskFailedError, match=r"(split|part|layout|write task) .*no space"):
-            store.compact(engine=FailingIn(kind), split_size=2_000)
+            store.plugin("compaction").compact(engine=FailingIn(kind), split_size=2_000)
 
         assert files_of(root) == before
-        store.compact(engine=HERE)
+        store.plugin("compaction").compact(engine=HERE)
     assert files_of(root) == expected
 
 
@@ -111,7 +111,7 @@ def test_an_error_says_what_was_being_done(closed):
 
     disk = FaultyDisk(1, lasting=True, below="/scan-")
     with open_store(root, disk=disk) as store, pytest.raises(TaskFailedError) as caught:
-        store.compact(engine=HERE)
+        store.plugin("compaction").compact(engine=HERE)
 
     assert "split 0, [0, " in str(caught.value)
     assert f"{root}/compaction/compactionLog/t/0/00000000000000000000" in str(caught.value)
@@ -129,7 +129,7 @@ def test_a_record_that_is_not_its_unit_s_is_told_and_nothing_is_changed(closed):
         before = [(info.topic, info.min_queue_offset) for info in store.queues()]
 
         with pytest.raises(CorruptFileError) as caught:
-            store.compact(engine=HERE, split_size=2_000)
+            store.plugin("compaction").compact(engine=HERE, split_size=2_000)
 
         assert caught.value.path == str(path)
         assert [(info.topic, info.min_queue_offset) for info in store.queues()] == before
@@ -154,13 +154,13 @@ def test_whoever_is_killed_between_two_rounds_leaves_the_store_as_it_was(closed,
     with open_store(root) as store:
         if number == 0:
             shutil.copytree(root, killed)
-        store.compact(engine=Engine(1), split_size=2_000)
+        store.plugin("compaction").compact(engine=Engine(1), split_size=2_000)
     assert (killed / "reput/compacting").exists() == (number > 0)
 
     with open_store(killed) as store:
         assert not (killed / "reput/compacting").exists()
         assert sum(len(store.read("t", queue, 0)) for queue in range(3)) > 30
-        store.compact(engine=HERE)
+        store.plugin("compaction").compact(engine=HERE)
     found = files_of(killed)
     assert {name: found[name] for name in expected if "compaction" in name} == {
         name: data for name, data in expected.items() if "compaction" in name
@@ -181,13 +181,13 @@ def test_whoever_is_killed_between_two_queues_leaves_the_others_to_the_next_run(
     finishes = Compaction.finish
     monkeypatch.setattr(Compaction, "finish", finish)
     with open_store(root) as store:
-        store.compact(engine=HERE)
+        store.plugin("compaction").compact(engine=HERE)
     monkeypatch.undo()
     assert len(copies) == 6
 
     for number, copy in enumerate(copies):
         with open_store(copy) as store:
-            assert len(store.compact(engine=HERE)) == 5 - number
+            assert len(store.plugin("compaction").compact(engine=HERE)) == 5 - number
         found = files_of(copy)
         assert {name: found[name] for name in expected if "compaction" in name} == {
             name: data for name, data in expected.items() if "compaction" in name
@@ -215,7 +215,7 @@ def test_no_task_needs_more_memory_for_keys_than_it_may_take(tmp_path, monkeypat
     with open_store(tmp_path, **options) as store:
         put(store, [(f"{number % keys}", b"x", 0) for number in range(12_000)])
 
-        (result,) = store.compact(engine=engine)
+        (result,) = store.plugin("compaction").compact(engine=engine)
 
     assert result.messages_after == min(keys, 12_000)
     merges = [task for task in engine.tasks if isinstance(task, MergeTask)]
@@ -243,7 +243,7 @@ class Engine(LocalEngine):
 
 if __name__ == "__main__":
     with Engine(2) as engine, open_store(sys.argv[1]) as store:
-        store.compact(engine=engine, split_size=2_000)
+        store.plugin("compaction").compact(engine=engine, split_size=2_000)
 """
 
 
@@ -267,7 +267,7 @@ def test_a_driver_that_is_killed_in_a_round_costs_nothing_but_the_job(closed, tm
     assert (root / "reput/compacting").exists()
     with open_store(root) as store:
         assert not (root / "reput/compacting").exists()
-        store.compact(engine=HERE)
+        store.plugin("compaction").compact(engine=HERE)
     found = files_of(root)
     assert {name: found[name] for name in expected if "compaction" in name} == {
         name: data for name, data in expected.items() if "compaction" in name

@@ -39,7 +39,7 @@ def test_whenever_a_writer_is_killed_the_latest_value_of_every_key_is_there(tmp_
         runs.extend(queue.checkpoint for queue in plugin.queues.values())
         assert_latest(store, plugin)
         store.flush()
-        store.compact()
+        store.plugin("compaction").compact()
         assert_latest(store, plugin)
         assert plugin.worker.failures == {}
 

@@ -38,7 +38,7 @@ def a_flush(store):
 
 def a_run(store):
     store.flush()
-    store.compact()
+    store.plugin("compaction").compact()
 
 
 def a_close(store):
@@ -53,7 +53,7 @@ def test_whenever_it_is_killed_the_last_value_of_each_key_is_there(tmp_path, lif
     disk = KillPoints(tmp_path / "store", tmp_path / "killed")
     store = open_store(disk.root, clock, disk)
     put(store, entries[:14])
-    store.compact()
+    store.plugin("compaction").compact()
     put(store, entries[14:20])
     store.wait_dispatched()
     for key, body, queue_id, topic in entries[20:]:
@@ -67,10 +67,10 @@ def test_whenever_it_is_killed_the_last_value_of_each_key_is_there(tmp_path, lif
     def check(root, point):
         with open_store(root, ManualClock(clock() + _LATER)) as after:
             if works_first:
-                after.compact()
+                after.plugin("compaction").compact()
             after.wait_dispatched()
             assert values(after) == expected
-            after.compact()
+            after.plugin("compaction").compact()
             assert values(after) == expected
 
     assert disk.check_each(check, 12) > 3

@@ -126,7 +126,7 @@ def test_the_position_checkpoint_is_the_json_that_rocketmq_writes(tmp_path):
         for number in range(3):
             store.put(reput.Message("t", b"%d" % number, number % 2, keys="k"))
             store.wait_dispatched()
-            store.compact()
+            store.plugin("compaction").compact()
 
     path = tmp_path / "compaction" / "position-checkpoint"
     assert path.read_bytes() == (

@@ -73,7 +73,7 @@ class CompactedTopic(RuleBasedStateMachine):
 
     @rule()
     def compact(self):
-        self.store.compact()
+        self.store.plugin("compaction").compact()
         self.steps = None
 
     @precondition(lambda self: self.steps is None)

@@ -44,7 +44,7 @@ def compacted(witness, root):
     witness.put(*(message(number, number % 3) for number in range(12)))
     witness.dispatched()
     witness.flush()
-    witness.store.compact()
+    witness.store.plugin("compaction").compact()
     witness.put(message(20, 0), message(21, 1, b""), message(22, 5))
     witness.dispatched()
     witness.close()
@@ -54,14 +54,14 @@ def compacted_again(witness, root):
     witness.open(root)
     witness.put(*(message(number, number % 4) for number in range(9)))
     witness.dispatched()
-    witness.store.compact()
+    witness.store.plugin("compaction").compact()
     witness.put(*(message(number, number % 2) for number in range(20, 26)))
     witness.dispatched()
-    witness.store.compact()
+    witness.store.plugin("compaction").compact()
     witness.put(message(30, 7))
     witness.dispatched()
     witness.flush()
-    witness.store.compact()
+    witness.store.plugin("compaction").compact()
     witness.close()
 
 
@@ -88,7 +88,7 @@ def compacted_by_tasks(witness, root):
     witness.open(root)
     witness.put(*(message(number, number % 2) for number in range(5)), message(5, 0, b""))
     witness.dispatched()
-    witness.store.compact(engine=LocalEngine(1))
+    witness.store.plugin("compaction").compact(engine=LocalEngine(1))
     witness.close()
 
 
@@ -108,7 +108,7 @@ def check(witness, point, root):
         assert_latest(store)
         store.flush()
         before = latest_of(read_all(store))
-        store.compact()
+        store.plugin("compaction").compact()
         assert latest_of(read_all(store)) == before
         assert_latest(store)
     names = snapshot(root, [f"{root}/compaction", f"{root}/reput/compaction"])

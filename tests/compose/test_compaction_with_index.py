@@ -54,7 +54,7 @@ def test_searches_find_what_the_log_has_before_and_after_a_compaction(tmp_path):
         assert found_by_key(store, "prices", "k1") == expected
         assert bodies(store) == [b"%d" % number for number in range(40)]
 
-        store.compact()
+        store.plugin("compaction").compact()
 
         assert found_by_key(store, "prices", "k1") == expected
         assert bodies(store) == [b"36", b"37", b"38", b"39"]
@@ -66,7 +66,7 @@ def test_when_the_log_has_lost_its_head_reads_go_on_and_searches_find_the_rest(t
         put(store, range(8))
         store.put(reput.Message("prices", b"old", keys="seldom"))
         put(store, range(8, 60))
-        store.compact()
+        store.plugin("compaction").compact()
     files = sorted((tmp_path / "commitlog").iterdir())
     for path in files[:-2]:
         path.unlink()
@@ -79,7 +79,7 @@ def test_when_the_log_has_lost_its_head_reads_go_on_and_searches_find_the_rest(t
         assert store.read("orders", 0, 0).min_queue_offset > 0
 
         put(store, range(60, 63))
-        store.compact()
+        store.plugin("compaction").compact()
 
         assert bodies(store) == [b"old", b"59", b"60", b"61", b"62"]
         assert found_by_key(store, "prices", "k2")[-1] == b"62"
@@ -88,7 +88,7 @@ def test_when_the_log_has_lost_its_head_reads_go_on_and_searches_find_the_rest(t
 def test_every_queue_is_listed_once_and_offsets_go_on(tmp_path):
     with open_store(tmp_path) as store:
         put(store, range(5))
-        store.compact()
+        store.plugin("compaction").compact()
         assert [(info.topic, info.queue_id) for info in store.queues()] == [
             ("orders", 0),
             ("prices", 0),
@@ -104,7 +104,7 @@ def test_a_filter_selects_of_what_is_kept(tmp_path):
         for number, tag in enumerate(["a", "b", "a", "b"]):
             store.put(reput.Message("prices", b"%d" % number, tags=tag, keys=f"k{number % 3}"))
         store.wait_dispatched()
-        store.compact()
+        store.plugin("compaction").compact()
 
         result = store.read("prices", 0, 0, filter=TaggedA())
 

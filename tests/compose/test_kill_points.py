@@ -199,5 +199,5 @@ def test_there_is_a_bit_of_everything_under_way(shop):
     waiting = {plan.kind_of(name) for name in shop.judge.told}
 
     assert waiting == set(plan.TOPIC_OF)
-    assert shop.store.scheduled().message_count > 0
-    assert shop.store.dangling()
+    assert shop.store.plugin("schedule").scheduled().message_count > 0
+    assert shop.store.plugin("transaction").dangling()

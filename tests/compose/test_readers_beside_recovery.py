@@ -46,9 +46,9 @@ class Life:
                 store.put(delayed(reput.Message("late", b"x"), delay_ms=60_000 + 1_000 * place))
                 store.put(delayed(reput.Message("late", b"x"), level=9))
                 self.waiting += 2
-                half = store.prepare(reput.Message("half", b"x"))
+                half = store.plugin("transaction").prepare(reput.Message("half", b"x"))
                 if place % 2:
-                    store.rollback(half)
+                    store.plugin("transaction").rollback(half)
                 else:
                     self.open.add(half.record.physical_offset)
                 self.values.append(
@@ -64,8 +64,14 @@ class Life:
         assert offsets <= set(self.starts)
         assert offsets >= {each for each in self.starts if each < found.indexed_to}
         # Timed ones that the writer is just putting on the wheel may count twice.
-        assert 0 <= reader.scheduled().message_count <= self.waiting + self.waiting // 2
-        assert {half.record.physical_offset for half in reader.dangling()} == self.open
+        assert (
+            0
+            <= reader.plugin("schedule").scheduled().message_count
+            <= self.waiting + self.waiting // 2
+        )
+        assert {
+            half.record.physical_offset for half in reader.plugin("transaction").dangling()
+        } == self.open
         for info in reader.queues():
             assert info.min_queue_offset <= info.max_queue_offset
         at = 0

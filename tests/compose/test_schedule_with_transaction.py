@@ -48,27 +48,29 @@ LATER = {"level": {"level": 3}, "time": {"delay_ms": 10_000}}
 @pytest.mark.parametrize("kind", LATER)
 def test_a_delay_begins_with_the_commit(steps, kind):
     message = delayed(reput.Message("orders", b"a", tags="t"), **LATER[kind])
-    half = steps.store.prepare(message)
+    half = steps.store.plugin("transaction").prepare(message)
     assert half.record.topic == HALF
 
     steps.work_for(60_000)
     assert steps.read("orders") == []
-    steps.store.commit(half)
+    steps.store.plugin("transaction").commit(half)
     steps.work_for(5_000)
     assert steps.read("orders") == []
     steps.work_for(20_000)
 
     (found,) = steps.read("orders")
     assert (found.body, found.tags) == (b"a", "t")
-    assert steps.store.dangling() == []
+    assert steps.store.plugin("transaction").dangling() == []
     assert len(steps.read(HALF)) == 1
 
 
 @pytest.mark.parametrize("kind", LATER)
 def test_a_delayed_message_that_is_rolled_back_is_never_delivered(steps, kind):
-    half = steps.store.prepare(delayed(reput.Message("orders", b"a"), **LATER[kind]))
+    half = steps.store.plugin("transaction").prepare(
+        delayed(reput.Message("orders", b"a"), **LATER[kind])
+    )
 
-    steps.store.rollback(half)
+    steps.store.plugin("transaction").rollback(half)
     steps.work_for(120_000)
 
     assert steps.read("orders") == []
@@ -76,7 +78,7 @@ def test_a_delayed_message_that_is_rolled_back_is_never_delivered(steps, kind):
 
 
 def test_a_block_may_hold_both_and_is_committed_once_whatever_is_reopened(steps):
-    with steps.store.transaction() as transaction:
+    with steps.store.plugin("transaction").transaction() as transaction:
         transaction.put(delayed(reput.Message("orders", b"later"), level=3))
         transaction.put(reput.Message("orders", b"now"))
 
@@ -89,12 +91,12 @@ def test_a_block_may_hold_both_and_is_committed_once_whatever_is_reopened(steps)
     steps.work_for(120_000)
 
     assert [message.body for message in steps.read("orders")] == [b"now", b"later"]
-    assert steps.store.dangling() == []
+    assert steps.store.plugin("transaction").dangling() == []
 
 
 def test_a_half_message_that_is_checked_is_not_delayed(steps):
-    steps.store.prepare(delayed(reput.Message("orders", b"a"), level=1))
-    steps.store.on_check(lambda half: None)
+    steps.store.plugin("transaction").prepare(delayed(reput.Message("orders", b"a"), level=1))
+    steps.store.plugin("transaction").on_check(lambda half: None)
 
     steps.work_for(70_000)
 

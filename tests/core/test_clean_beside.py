@@ -9,6 +9,7 @@ from openstores import state_of
 from retainedstores import SIZE, fill, notes, open_with
 
 import reput
+from reput_testing.crashes.insides import insides
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -87,7 +88,7 @@ def test_questions_are_answered_while_a_plugin_goes(tmp_path, question):
     answers = []
     with open_with(tmp_path, notes("first"), notes("second"), max_bytes=SIZE) as store:
         fill(store, 2)
-        loop = store._live.loop
+        loop = insides(store).loop
         use = loop.use
         # Between the moment at which it is driven no more and that at which all have heard so.
         loop.use = lambda plugins: (answers.append(QUESTIONS[question](store)), use(plugins))

@@ -6,6 +6,7 @@ import pytest
 
 import reput
 from reput.files.disk import Disk
+from reput_testing.crashes.insides import insides
 
 WINDOW = 8_192
 RECORD = 992  # bytes, of a message of 900
@@ -143,9 +144,9 @@ def test_while_messages_arrive_nobody_is_waited_for(tmp_path, written):
     batches = written(ahead, behind)
 
     with open_with(tmp_path, [ahead, behind]) as store:
-        store._loop.limit()
+        insides(store).loop.limit()
         store.put(reput.Message("T", b"new"))
-        store._loop.step()
+        insides(store).loop.step()
 
     assert batches[:2] == [OFFSETS[20], OFFSETS[19]]
     assert (ahead.seen[:-1], behind.seen[:-1]) == (OFFSETS[20:], OFFSETS[19:])

@@ -13,6 +13,7 @@ from openstores import is_written, plugin, put, state_of, until
 import reput
 from reput.dispatch.calls import PluginCalls
 from reput.errors import StoreLockedError
+from reput_testing.crashes.insides import insides
 
 CONFIG = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
@@ -240,7 +241,7 @@ def test_the_thread_that_flushes_outlives_a_while_without_threads(tmp_path, thre
         put(store, 1, 1)
 
         end = store.log.max_physical_offset
-        file = store._live.progress_files["quiet"]
+        file = insides(store).members.progress_files["quiet"]
         until(lambda: (place := file.load()) is not None and place.physical_offset == end)
 
 

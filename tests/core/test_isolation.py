@@ -13,6 +13,7 @@ from openstores import is_written, plugin, put, state_of, until
 import reput
 from reput.errors import PluginError, PluginFlushError, ReadOnlyStoreError, StoreLockedError
 from reput.plugin.answers import QueueInfo
+from reput_testing.crashes.insides import insides
 
 QUICK = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
@@ -112,7 +113,7 @@ def test_pauses_between_retries_double_up_to_the_longest(tmp_path):
     bad = plugin("bad", reput_dispatch=fail)
     pauses, now = [], 1_000.0
     with open_with(tmp_path, bad, rules=rules, threads=False) as store:
-        loop = store._loop
+        loop = insides(store).loop
         loop.board.now = lambda: now
         put(store, 1)
         each = loop.board.runners["bad"]
@@ -392,7 +393,7 @@ def test_a_plugin_that_sleeps_in_every_batch_gets_a_lane_of_its_own(tmp_path):
     slow = plugin("slow", reput_dispatch=lambda self, batch: pause.wait(0.01))
     witness = Witness()
     with open_with(tmp_path, slow, witness, rules={"stall_ms": 400}) as store:
-        loop = store._loop
+        loop = insides(store).loop
         offsets = []
 
         def is_set_aside():

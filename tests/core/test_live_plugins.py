@@ -17,6 +17,7 @@ from reput.dispatch.records.states import PluginRecords
 from reput.errors import PluginError, PluginOrderError
 from reput.log.progress import Progress, ProgressFile
 from reput_testing import FaultyDisk, KillPoints, QuickDisk
+from reput_testing.crashes.insides import insides
 
 CONFIG = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 5},
@@ -443,7 +444,7 @@ def test_plugins_are_given_what_is_within_the_read_horizon(tmp_path, flush, hori
         second = store.put(reput.Message("T", b"appended", properties={"WAIT": "false"}))
         assert second.durability is reput.Durability.APPENDED
 
-        while store._loop.step():
+        while insides(store).loop.step():
             pass
 
         ends = [first.physical_offset] if is_durable else list(map(_start, (first, second)))

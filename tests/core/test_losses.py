@@ -23,7 +23,7 @@ import reput
 from reput.files.disk import Disk
 from reput.log.losses import Loss, LossLedger
 from reput.record.batch import Corruption, CorruptionKind
-from reput_testing import FaultyDisk, QuickDisk, snapshot
+from reput_testing import FaultyDisk, QuickDisk, kill, snapshot
 
 
 def _written(root, sizes=(150,) * 40, **options):
@@ -209,10 +209,7 @@ def _open_and_die(root, disk, **options):
     except OSError:
         return False
     # What follows the mending may fail, too; nothing may close the store.
-    store.log.refuse(reput.errors.ServiceNotAvailableError("store", None, None, "killed"))
-    store._closed = True
-    store._loop.stop()
-    store._release()
+    kill(store)
     return True
 
 
@@ -307,9 +304,7 @@ def _killed_behind_a_flush(root, count, more=5):
         store.put(reput.Message("T", b"x" * 150))
     store.flush()
     places = [store.put(reput.Message("T", b"y" * 150)) for _ in range(more)]
-    store._closed = True
-    store._loop.stop()
-    store._release()
+    kill(store)
     return places
 
 

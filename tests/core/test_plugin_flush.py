@@ -16,6 +16,7 @@ from reput.files.pool import FilePool
 from reput.files.sidebyside import side_by_side
 from reput.log.progress import ProgressFile
 from reput_testing import QuickDisk
+from reput_testing.crashes.insides import insides
 
 CONFIG = {
     "commitlog": {
@@ -192,7 +193,7 @@ def test_who_waits_for_a_flush_is_told_when_the_store_is_closed(tmp_path):
     store = open_with(tmp_path, slow, rules={"stall_ms": 300})
     put(store, 5)
     assert store.wait_dispatched(10)
-    plugin_flusher = store._live.plugin_flusher
+    plugin_flusher = insides(store).plugin_flusher
 
     store.close()
 

@@ -13,6 +13,7 @@ import reput
 from reput.dispatch.phase import Stopped
 from reput.files.disk import Disk
 from reput.log.progress import ProgressFile
+from reput_testing.crashes.insides import insides
 
 CONFIG = {
     "commitlog": {
@@ -63,7 +64,7 @@ def test_a_dispatch_that_fails_late_does_not_undo_a_suspension(tmp_path):
         assert state_of(store, "late").state == "suspended"
         assert "too late" in state_of(store, "late").last_error
         assert late.calls == 1
-        assert store._loop.board.runners["late"].stopped is Stopped.BY_USER
+        assert insides(store).loop.board.runners["late"].stopped is Stopped.BY_USER
 
 
 def test_a_dispatch_that_fails_late_has_no_failed_flush_believed(tmp_path):
@@ -92,7 +93,7 @@ def test_a_plugin_that_is_resumed_beside_damage_is_moved_past_nothing(tmp_path, 
         with open(tmp_path / "commitlog" / f"{0:020}", "r+b") as file:
             file.seek(offsets[2])
             file.write(b"\xff" * 8)
-        loop, note = store._loop, store.log.note_loss
+        loop, note = insides(store).loop, store.log.note_loss
 
         def resumed_meanwhile(*arguments):
             note(*arguments)

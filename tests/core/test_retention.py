@@ -25,7 +25,9 @@ from reput.errors import (
     OffsetOutOfRangeError,
     ReadOnlyStoreError,
 )
+from reput.files.disk import Disk
 from reput.retention.config import RetentionConfig
+from reput.retention.planner import Planner
 from reput_testing import ManualClock, QuickDisk, snapshot
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -155,7 +157,7 @@ def test_where_no_record_tells_the_age_the_file_does(tmp_path):
     first.write_bytes(bytes(SIZE))
     os.utime(first, (4_000_000, 4_000_000))
     with reput.open(tmp_path, "r", plugins=[Notes()], clock=ManualClock()) as store:
-        planner = store._cleaner.planner
+        planner = Planner(str(tmp_path), store.log, Disk(), ManualClock(), RetentionConfig())
 
         assert planner.last_timestamp(0) == 4_000_000_000
 

@@ -26,6 +26,7 @@ from reput.errors import (
 from reput.retention.config import RetentionConfig
 from reput.status import PutStatus
 from reput_testing import FaultyDisk, ManualClock, QuickDisk
+from reput_testing.crashes.insides import insides
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -201,7 +202,7 @@ def test_a_store_that_was_closed_while_a_plugin_was_asked_removes_nothing(tmp_pa
     thread = threading.Thread(target=lambda: reports.append(store.expire_log(config=config)))
     thread.start()
     assert asked.wait(10)
-    store._cleaner.stop()  # what `close` does behind the workers
+    insides(store).retention.stop()  # what `close` does behind the workers
     gate.set()
     thread.join(10)
     store.close()

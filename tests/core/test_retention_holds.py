@@ -21,6 +21,7 @@ import reput
 from reput.retention.config import RetentionConfig
 from reput.retention.holds import LiveHolds
 from reput_testing import ManualClock
+from reput_testing.crashes.insides import insides
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -51,7 +52,7 @@ def test_what_a_plugin_says_counts_only_for_what_it_had_seen_by_then(tmp_path):
     with open_with(tmp_path, Notes(needs=None)) as store:
         while store.log.file_count < 4:
             store.put(reput.Message("T", b"x" * 900))
-        holds = store._cleaner.holds
+        holds = insides(store).retention.holds
         position = state_of(store, "notes").dispatched_to
         holds.ask(config)
         store.wait_dispatched(10)

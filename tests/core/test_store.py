@@ -30,6 +30,7 @@ from reput.errors import (
 )
 from reput.files.disk import Disk
 from reput.record.encoding.wirebatch import encode_batch
+from reput_testing.crashes.insides import insides
 
 SMALL = {"commitlog": {"file_size": 4096}}
 
@@ -611,14 +612,14 @@ def test_idle_threads_burn_no_processor_time(tmp_path):
     # No clock is read here: the reput thread must be blocked on its event, not on a timer.
     with open_small(tmp_path) as store:
         waiting = threading.Event()
-        original = store._loop.lanes.main.work.wait
+        original = insides(store).loop.lanes.main.work.wait
 
         def wait(timeout=None):
             assert timeout is None
             waiting.set()
             return original(timeout)
 
-        store._loop.lanes.main.work.wait = wait
+        insides(store).loop.lanes.main.work.wait = wait
         store.put(reput.Message("T", b"x"))
         assert waiting.wait(10)
 

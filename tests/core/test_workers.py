@@ -9,10 +9,11 @@ import pytest
 from openstores import plugin, state_of, until
 
 import reput
-from reput.errors import PluginError, ServiceNotAvailableError
+from reput.errors import ServiceNotAvailableError
 from reput.plugin.answers import ReadResult
 from reput.status import ReadStatus
 from reput_testing import ManualClock
+from reput_testing.crashes.insides import insides
 
 QUICK = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
@@ -305,52 +306,9 @@ def test_a_plugin_that_works_is_flushed_in_every_round(tmp_path):
     assert flushed[:count].count(2) == 1
 
 
-# --------------------------------------------------------------------------- methods
-
-
-def test_a_plugin_adds_methods_to_the_store(tmp_path):
-    greeting = plugin("greeting", reput_methods=lambda self: {"greet": lambda name: f"hi {name}"})
-    with open_with(tmp_path, greeting, threads=False) as store:
-        written = store.greet("you")
-        store.remove_plugin("greeting")
-        with pytest.raises(AttributeError, match="greet"):
-            store.greet("you")
-    with open_with(tmp_path, greeting, mode="r") as store:
-        read = store.greet("them")
-
-    assert (written, read) == ("hi you", "hi them")
-
-
-@pytest.mark.parametrize("name", ["put", "close", "root"])
-def test_what_the_store_has_stays_its_own(tmp_path, name):
-    thief = plugin("thief", reput_methods=lambda self: {name: lambda: "stolen"})
-    with open_with(tmp_path, thief, threads=False) as store:
-        assert getattr(store, name) != "stolen"
-        assert not callable(store.root)
-
-
-def test_of_two_with_one_name_the_second_is_refused_and_told(tmp_path):
-    one = plugin("alpha", reput_methods=lambda self: {"greet": lambda: "one"})
-    two = plugin("beta", reput_methods=lambda self: {"greet": lambda: "two", "leave": 5})
-    with open_with(tmp_path, one, two, threads=False) as store:
-        assert store.greet() == "one"
-        with pytest.raises(AttributeError, match="beta"):
-            store.leave()
-
-
-def test_methods_that_cannot_be_asked_for_cost_nobody_the_store(tmp_path):
-    def broken(self):
-        raise PluginError("x", "broken")
-
-    with open_with(tmp_path, plugin("bad", reput_methods=broken), threads=False) as store:
-        store.put(reput.Message("T", b"a"))
-        with pytest.raises(AttributeError, match="neither the store"):
-            store.greet()
-
-
 def test_a_worker_that_has_a_thread_is_given_no_second_one(tmp_path):
     with open_with(tmp_path, Echo()) as store:
-        workers = store._live.workers
+        workers = insides(store).workers
         before = [thread for thread in threading.enumerate() if "reput-work" in thread.name]
 
         workers.start()  # as one that `look_after` overtook on the thread that flushes plugins

@@ -154,7 +154,7 @@ def test_what_java_delivered_is_not_delivered_again_though_its_offsets_are_lost(
         while (due := store.work()) is not None and due <= clock.now:
             pass
         assert store.log.max_physical_offset == end
-        assert store.scheduled().message_count == 0
+        assert store.plugin("schedule").scheduled().message_count == 0
 
     text = (root / "config" / "delayOffset.json").read_text()
     assert '"offsetTable":{1:33,2:30,3:75\n' in text
@@ -173,7 +173,7 @@ def test_a_store_of_rocketmq_is_left_alone_unless_asked(golden_store, mode, capl
         assert store.log.max_physical_offset == end
         assert store.report()["plugins"]["schedule"]["delivers"] is False
         # Nobody knows what was delivered of it without reading all of the log.
-        assert store.scheduled().message_count == 138
+        assert store.plugin("schedule").scheduled().message_count == 138
 
     assert not (root / "config" / "delayOffset.json").exists()
     assert ("deliver='always'" in caplog.text) == (mode == "w")

@@ -194,7 +194,7 @@ class Levels(RuleBasedStateMachine):
             assert calls < 1_000, "it asks to be called for ever"
         self.nothing_comes_twice_or_early()
         assert set(self.sent()) == set(self.parked)
-        assert self.store.scheduled().message_count == 0
+        assert self.store.plugin("schedule").scheduled().message_count == 0
 
 
 TestLevels = Levels.TestCase

@@ -267,7 +267,7 @@ def test_what_names_no_place_to_go_to_is_passed_over_and_counted(properties, ope
 
     assert bodies(store) == [b"before", b"behind"]
     assert store.report()["plugins"]["schedule"]["dropped"] == 1
-    assert store.scheduled().message_count == 0
+    assert store.plugin("schedule").scheduled().message_count == 0
 
 
 def test_nothing_is_delivered_with_never(opened, clock):
@@ -278,7 +278,7 @@ def test_nothing_is_delivered_with_never(opened, clock):
 
     assert store.work() is None
     assert bodies(store) == []
-    assert store.scheduled().message_count == 2
+    assert store.plugin("schedule").scheduled().message_count == 2
 
 
 def test_a_read_only_store_delivers_nothing_and_shows_what_waits(opened, clock):
@@ -291,7 +291,7 @@ def test_a_read_only_store_delivers_nothing_and_shows_what_waits(opened, clock):
 
     reader = opened("r")
 
-    waiting = reader.scheduled()
+    waiting = reader.plugin("schedule").scheduled()
     assert [(each.level, each.message_count) for each in waiting.levels] == [(4, 1)]
     assert waiting.levels[0].next_timestamp == clock.now - HOUR + 30_000
     assert waiting.times.tolist() == [clock.now - HOUR + 6_000]

@@ -32,7 +32,7 @@ def waiting(delayed):
 
 def told(store):
     """Times of a store with timed messages alone, each as often as messages have it."""
-    found = store.scheduled()
+    found = store.plugin("schedule").scheduled()
     return [
         time for time, count in zip(found.times, found.counts, strict=True) for _ in range(count)
     ]
@@ -64,7 +64,7 @@ def test_what_a_kill_has_left_waits(delayed, tmp_path, mode, was_dispatched):
 
 def told_of_level(store):
     """Messages of the one level that is used; when the first and the last are due."""
-    (found,) = store.scheduled().levels
+    (found,) = store.plugin("schedule").scheduled().levels
     return found.message_count, found.next_timestamp, found.last_timestamp
 
 

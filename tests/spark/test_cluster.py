@@ -289,7 +289,7 @@ def test_compact(killing, tmp_path):
         put(store, many(400, 40))
     shutil.copytree(tmp_path / "store", tmp_path / "alone")
     with reput.open(tmp_path / "alone", threads=False) as store:
-        store.compact()
+        store.plugin("compaction").compact()
 
     compact_with(killing, tmp_path / "store", None, split_size=5_000)
 

@@ -35,7 +35,7 @@ def closed(tmp_path_factory):
         put(store, many(400, 40))
     shutil.copytree(directory / "store", directory / "done")
     with reput.open(directory / "done", threads=False) as store:
-        store.compact()
+        store.plugin("compaction").compact()
     return directory / "store", compacted_files(directory / "done")
 
 

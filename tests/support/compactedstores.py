@@ -68,9 +68,9 @@ def both(root, clock, engine, split_size=1_000, **options):
     other = f"{root}-by-tasks"
     shutil.copytree(root, other)
     with open_store(root, clock, **options) as store:
-        alone = store.compact()
+        alone = store.plugin("compaction").compact()
     with open_store(other, clock, **options) as store:
-        tasks = store.compact(engine=engine, split_size=split_size)
+        tasks = store.plugin("compaction").compact(engine=engine, split_size=split_size)
     files = files_of(root), files_of(other)
     shutil.rmtree(root)
     shutil.move(other, root)

@@ -52,7 +52,7 @@ class Delayed:
         self.due[body] = self.clock() + LEVEL_MS
 
     def cancel(self, body):
-        self.store.cancel("Topic", unique_key=body, deliver_at=self.due[body])
+        self.store.plugin("schedule").cancel("Topic", unique_key=body, deliver_at=self.due[body])
         self.cancelled.add(body)
 
     def work(self, times=5):

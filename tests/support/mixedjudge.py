@@ -281,7 +281,7 @@ class Judge:
     def check_scheduled(self, store: Any, now: int) -> None:
         """Compare what is said to wait; what is due already may be on its way."""
         waiting = [name for name in self.waiting() if self._due(name) > now + LATEST_MS]
-        count = store.scheduled().message_count
+        count = store.plugin("schedule").scheduled().message_count
         if count < len(waiting):
             raise Violation(f"{count} messages are scheduled, {len(waiting)} wait: {waiting}")
 
@@ -297,7 +297,7 @@ class Judge:
         For readers: what waits at a level they know from its queue, which may end early.
         """
         waiting = [name for name in self.waiting() if self.told[name].kind == plan.TIMED]
-        if waiting and not store.scheduled().message_count:
+        if waiting and not store.plugin("schedule").scheduled().message_count:
             raise Violation(f"a reader says that nothing is scheduled; {waiting} wait")
 
     def check_queues(self, store: Any) -> None:
@@ -381,7 +381,7 @@ class Judge:
                 f"{len(waiting)} never come, the first is {name}: {self.told[name]}, parked at "
                 f"{self.parked[name]}, {self.newest[name]}"
             )
-        dangling = store.dangling()
+        dangling = store.plugin("transaction").dangling()
         if dangling:
             raise Violation(f"{len(dangling)} transactions dangle, the first is {dangling[0]}")
 

@@ -53,9 +53,9 @@ class Reader:
         for info in queues:
             self._follow(store, (info.topic, info.queue_id), info.min_queue_offset)
         if "schedule" in store.plugin_objects and self.chance.random() < 0.3:
-            store.scheduled()
+            store.plugin("schedule").scheduled()
         if "transaction" in store.plugin_objects and self.chance.random() < 0.3:
-            store.dangling()
+            store.plugin("transaction").dangling()
 
     def _follow(self, store: Any, queue: tuple[str, int], first: int) -> None:
         at = self.places.get(queue, first)

@@ -109,7 +109,7 @@ def bring_to_rest(
 
 def _pass_time(store: Any, clock: ManualClock) -> None:
     """Let time pass until nothing is due any more."""
-    store.on_check(check_back)
+    store.plugin("transaction").on_check(check_back)
     end = clock.now + REST_MS
     for _ in range(_STEPS):
         due = store.work()

@@ -101,16 +101,18 @@ class Shop:
     def cancelled(self, delay_ms: int) -> None:
         """Put a message for a time, and cancel it."""
         receipt = self.timed(delay_ms)
-        self.store.cancel(receipt)
+        self.store.plugin("schedule").cancel(receipt)
         list(self.judge.told.values())[-1].cancelling = True
 
     def half(self, kind: str, *, ends: bool) -> None:
         """Prepare a message; end its transaction, or leave that to a check."""
         name, message = self._message(kind)
-        half = self.store.prepare(message, group="shop")
+        half = self.store.plugin("transaction").prepare(message, group="shop")
         self.judge.told[name].half = half.physical_offset
         if ends:
-            self.store.commit(half) if kind == plan.COMMITTED else self.store.rollback(half)
+            self.store.plugin("transaction").commit(
+                half
+            ) if kind == plan.COMMITTED else self.store.plugin("transaction").rollback(half)
             self.judge.told[name].is_ended = True
 
     def keyed(self, key: int) -> None:
@@ -161,7 +163,7 @@ class Shop:
     def live(self) -> None:
         """A life, up to a moment at which a bit of everything is under way."""
         self.open()
-        self.store.on_check(check_back)
+        self.store.plugin("transaction").on_check(check_back)
         self.some_of_all()
         self.pass_time(700)
         self.store.flush()

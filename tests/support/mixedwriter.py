@@ -94,7 +94,7 @@ class Writer:
 
     def write(self) -> None:
         self.store = self.open()
-        self.store.on_check(check_back)
+        self.store.plugin("transaction").on_check(check_back)
         self.enter(plan.WRITING)
         threads = [
             threading.Thread(target=self.guarded, args=(self.produce, number))
@@ -202,7 +202,7 @@ class Writer:
         except (IndexError, ValueError):
             return  # another producer was quicker
         with contextlib.suppress(ValueError):  # it is due already
-            self.told(lambda: [self.store.cancel(receipt)], "cancel", [name])
+            self.told(lambda: [self.store.plugin("schedule").cancel(receipt)], "cancel", [name])
 
     def block(self, chance: random.Random, names: list[str]) -> None:
         kind = chance.choice((plan.COMMITTED, plan.ROLLED_BACK))
@@ -210,7 +210,7 @@ class Writer:
         known = [name for name, _ in made]
         self.journal.note("begin", names=known, kind=kind)
         try:
-            with self.store.transaction(group="shop") as transaction:
+            with self.store.plugin("transaction").transaction(group="shop") as transaction:
                 for name, message in made:
                     half = transaction.put(message)
                     self.journal.note("half", names=[name], places=[half.physical_offset])
@@ -224,12 +224,14 @@ class Writer:
         kind = chance.choice((plan.COMMITTED, plan.ROLLED_BACK))
         name, message = self.message(chance, names[0], kind)
         self.journal.note("begin", names=[name], kind=kind)
-        half = self.store.prepare(message, group="shop")
+        half = self.store.plugin("transaction").prepare(message, group="shop")
         self.journal.note("half", names=[name], places=[half.physical_offset])
         if chance.random() < 0.4:
             return  # a check will tell
         try:
-            self.store.commit(half) if kind == plan.COMMITTED else self.store.rollback(half)
+            self.store.plugin("transaction").commit(
+                half
+            ) if kind == plan.COMMITTED else self.store.plugin("transaction").rollback(half)
         except TransactionEndedError:
             pass  # a check was quicker
         self.journal.note("ended", names=[name])
@@ -272,8 +274,8 @@ class Writer:
         self.store.add_plugin(name, dict(self.death.sections[name]))
 
     def look(self, chance: random.Random, names: list[str]) -> None:
-        self.store.scheduled()
-        self.store.dangling()
+        self.store.plugin("schedule").scheduled()
+        self.store.plugin("transaction").dangling()
         for info in self.store.queues():
             self.store.read(info.topic, info.queue_id, info.min_queue_offset)
 

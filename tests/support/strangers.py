@@ -92,11 +92,11 @@ def put(store, numbers):
         store.put(reput.Message("prices", b"p%d" % number, keys=f"k{number % 4}"))
         store.put(delayed(reput.Message("orders", b"level"), level=2))
         store.put(delayed(reput.Message("orders", b"timer"), delay_ms=9_000 + 1_000 * number))
-        half = store.prepare(reput.Message("orders", b"half %d" % number))
+        half = store.plugin("transaction").prepare(reput.Message("orders", b"half %d" % number))
         if number % 3 == 0:
-            store.commit(half)
+            store.plugin("transaction").commit(half)
         elif number % 3 == 1:
-            store.rollback(half)
+            store.plugin("transaction").rollback(half)
 
 
 def live(root, *, clock, disk=None, numbers=range(12)):
@@ -110,7 +110,7 @@ def live(root, *, clock, disk=None, numbers=range(12)):
     for _ in range(8):
         store.work()
     store.wait_dispatched()
-    store.compact()
+    store.plugin("compaction").compact()
     store.flush()
     return store
 
@@ -209,8 +209,8 @@ def look_at(store):
     store.read("orders", 0, 0)
     store.query("orders", "k3")
     store.read("prices", 0, 0)
-    store.scheduled()
-    store.dangling()
+    store.plugin("schedule").scheduled()
+    store.plugin("transaction").dangling()
 
 
 def write_to(store, clock, doing):
@@ -225,11 +225,11 @@ def write_to(store, clock, doing):
             clock.now += 2_000
             store.work()
     with doing("compact"):
-        store.compact()
+        store.plugin("compaction").compact()
     with doing("compact by a job"):
         put(store, range(36, 40))
         store.wait_dispatched()
-        store.compact(engine=LocalEngine(1))
+        store.plugin("compaction").compact(engine=LocalEngine(1))
     with doing("suspend"):
         store.suspend_plugin("filter")
         store.resume_plugin("filter")

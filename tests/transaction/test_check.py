@@ -17,7 +17,9 @@ HOUR = 3_600_000
 
 
 def prepare(steps, body=b"a", **properties):
-    return steps.store.prepare(reput.Message("orders", body, properties=properties), group="g")
+    return steps.store.plugin("transaction").prepare(
+        reput.Message("orders", body, properties=properties), group="g"
+    )
 
 
 def test_nobody_is_asked_and_nothing_is_put_without_a_check(steps):
@@ -28,14 +30,14 @@ def test_nobody_is_asked_and_nothing_is_put_without_a_check(steps):
     at.work_for(100 * HOUR)
 
     assert at.store.log.max_physical_offset == end
-    assert len(at.store.dangling()) == 1
+    assert len(at.store.plugin("transaction").dangling()) == 1
 
 
 @pytest.mark.parametrize("answer", ["commit", "rollback"])
 def test_an_answer_ends_the_transaction(steps, answer):
     at, asked = steps(), []
     half = prepare(at)
-    at.store.on_check(lambda found: asked.append(found) or answer)
+    at.store.plugin("transaction").on_check(lambda found: asked.append(found) or answer)
 
     at.work_for(5_999)
     assert asked == []
@@ -45,7 +47,7 @@ def test_an_answer_ends_the_transaction(steps, answer):
     assert (found.topic, found.queue_id, found.body) == ("orders", 0, b"a")
     assert (found.group, found.transaction_id) == ("g", half.transaction_id)
     assert at.bodies("orders") == ([b"a"] if answer == "commit" else [])
-    assert at.store.dangling() == []
+    assert at.store.plugin("transaction").dangling() == []
     assert [message.body for message in at.read(OP)] == [b"0,"]
     assert len(at.read(HALF)) == 1, "an answer at once makes no copy"
 
@@ -53,7 +55,9 @@ def test_an_answer_ends_the_transaction(steps, answer):
 def test_who_does_not_know_is_asked_again_and_then_the_message_is_put_aside(steps, caplog):
     at, asked_at = steps(check_max=4), []
     prepare(at, key="value")
-    at.store.on_check(lambda found: asked_at.append((at.clock.now, found.times_checked)))
+    at.store.plugin("transaction").on_check(
+        lambda found: asked_at.append((at.clock.now, found.times_checked))
+    )
     begin = at.clock.now
 
     at.work_for(10 * 60_000)
@@ -70,7 +74,7 @@ def test_who_does_not_know_is_asked_again_and_then_the_message_is_put_aside(step
         None, "1", "2", "3", "4"
     ]  # fmt: skip
     assert {half.born_timestamp for half in halves} == {halves[0].born_timestamp}
-    assert at.store.dangling() == []
+    assert at.store.plugin("transaction").dangling() == []
     assert "given up" in caplog.text
 
 
@@ -78,7 +82,9 @@ def test_a_half_that_was_asked_about_often_enough_is_given_up_without_asking(ste
     at, asked = steps(), []
     prepare(at, TRANSACTION_CHECK_TIMES="15")
     prepare(at, TRANSACTION_CHECK_TIMES="14")
-    at.store.on_check(lambda half: asked.append(half.times_checked) or "rollback")
+    at.store.plugin("transaction").on_check(
+        lambda half: asked.append(half.times_checked) or "rollback"
+    )
 
     at.work_for(60_000)
 
@@ -90,7 +96,7 @@ def test_what_is_too_old_is_given_up_however_often_it_was_asked_about(steps):
     at, asked = steps(keep_hours=1), []
     prepare(at)
     at.clock.advance(HOUR + 1)
-    at.store.on_check(asked.append)
+    at.store.plugin("transaction").on_check(asked.append)
 
     at.work_for(1_000)
 
@@ -111,7 +117,7 @@ def test_a_message_may_ask_for_a_time_of_its_own(steps):
         return "commit"
 
     at.clock.advance(2_000)
-    at.store.on_check(check)
+    at.store.plugin("transaction").on_check(check)
     at.work_for(HOUR)
 
     # The usual one ends a run, as those behind it are younger by RocketMQ's reckoning.
@@ -124,18 +130,22 @@ def test_a_message_may_ask_for_a_time_of_its_own(steps):
 def test_each_group_has_a_check_of_its_own_or_that_of_all(steps):
     at, asked = steps(), []
     for group in ("a", "b", "c"):
-        at.store.prepare(reput.Message("orders", group.encode()), group=group)
-    at.store.on_check(lambda half: asked.append(("a", half.body)) or "commit", group="a")
+        at.store.plugin("transaction").prepare(reput.Message("orders", group.encode()), group=group)
+    at.store.plugin("transaction").on_check(
+        lambda half: asked.append(("a", half.body)) or "commit", group="a"
+    )
     at.work_for(60_000)
     assert asked == [("a", b"a")]
 
-    at.store.on_check(lambda half: asked.append(("all", half.body)) or "rollback")
+    at.store.plugin("transaction").on_check(
+        lambda half: asked.append(("all", half.body)) or "rollback"
+    )
     at.work_for(60_000)
 
     assert asked[1:] == [("all", b"b"), ("all", b"c")]
-    at.store.on_check(None)
-    at.store.on_check(None, group="a")
-    at.store.prepare(reput.Message("orders", b"later"), group="a")
+    at.store.plugin("transaction").on_check(None)
+    at.store.plugin("transaction").on_check(None, group="a")
+    at.store.plugin("transaction").prepare(reput.Message("orders", b"later"), group="a")
     at.work_for(HOUR)
     assert len(asked) == 3
 
@@ -151,7 +161,7 @@ def test_a_check_that_fails_or_talks_nonsense_has_given_no_answer(steps, caplog)
             raise answer
         return answer
 
-    at.store.on_check(check)
+    at.store.plugin("transaction").on_check(check)
     with caplog.at_level(logging.WARNING):
         at.work_for(100_000)
 
@@ -163,10 +173,10 @@ def test_a_check_that_fails_or_talks_nonsense_has_given_no_answer(steps, caplog)
 
 def test_messages_of_one_transaction_have_one_answer(steps):
     at, asked = steps(), []
-    transaction = at.store.transaction(group="g")
+    transaction = at.store.plugin("transaction").transaction(group="g")
     transaction.put_many([reput.Message("orders", b"%d" % n) for n in range(3)])
     answers = iter([None, "commit"])
-    at.store.on_check(lambda half: asked.append(half.body) or next(answers))
+    at.store.plugin("transaction").on_check(lambda half: asked.append(half.body) or next(answers))
 
     at.work_for(100_000)
 
@@ -177,36 +187,38 @@ def test_messages_of_one_transaction_have_one_answer(steps):
 def test_an_application_may_end_it_itself_while_it_is_asked(steps):
     at = steps()
     half = prepare(at)
-    at.store.on_check(lambda found: at.store.commit(found) and None)
+    at.store.plugin("transaction").on_check(
+        lambda found: at.store.plugin("transaction").commit(found) and None
+    )
 
     at.work_for(60_000)
 
     assert at.bodies("orders") == [b"a"]
     with pytest.raises(TransactionEndedError, match="it was ended before"):
-        at.store.commit(half)
+        at.store.plugin("transaction").commit(half)
 
 
 def test_a_commit_that_comes_behind_a_check_ends_the_copy(steps):
     at = steps()
     half = prepare(at)
-    at.store.on_check(lambda found: None)
+    at.store.plugin("transaction").on_check(lambda found: None)
     at.work_for(70_000)
     assert len(at.read(HALF)) == 3
 
-    receipt = at.store.commit(half)
+    receipt = at.store.plugin("transaction").commit(half)
 
     at.work_for(10 * 60_000)
     assert at.bodies("orders") == [b"a"]
     final = at.store.get(receipt.physical_offset)
     assert final.prepared_transaction_offset == at.read(HALF)[2].physical_offset
-    assert at.store.dangling() == []
+    assert at.store.plugin("transaction").dangling() == []
 
 
 def test_a_clock_that_jumps_loses_no_check_and_hastens_none(steps):
     at, asked_at = steps(), []
     prepare(at)
     begin = at.clock.now
-    at.store.on_check(lambda half: asked_at.append(at.clock.now - begin))
+    at.store.plugin("transaction").on_check(lambda half: asked_at.append(at.clock.now - begin))
     at.work_for(10_000)
 
     at.clock.advance(-HOUR)  # stored in the future now: it is waited for, as RocketMQ waits
@@ -217,14 +229,14 @@ def test_a_clock_that_jumps_loses_no_check_and_hastens_none(steps):
 
     assert len(asked_at) == 3
     assert min(asked_at) > 6_000
-    assert len(at.store.dangling()) == 1
+    assert len(at.store.plugin("transaction").dangling()) == 1
 
 
 def test_a_run_goes_on_in_slices_and_ends_all_of_many(steps):
     at = steps()
     for number in range(300):
         prepare(at, b"%d" % number)
-    at.store.on_check(lambda half: "commit")
+    at.store.plugin("transaction").on_check(lambda half: "commit")
 
     at.work_for(60_000)
 
@@ -236,14 +248,14 @@ def test_a_run_goes_on_in_slices_and_ends_all_of_many(steps):
 def test_after_a_crash_between_copy_and_offsets_one_transaction_stays_one(steps, tmp_path):
     at = steps()
     prepare(at)
-    at.store.on_check(lambda found: None)
+    at.store.plugin("transaction").on_check(lambda found: None)
     at.work_for(70_000)
     at.reopen()
     (tmp_path / "store 0" / "config" / "consumerOffset.json").unlink()
     at.reopen()
 
-    (dangling,) = at.store.dangling()
-    at.store.on_check(lambda found: "commit")
+    (dangling,) = at.store.plugin("transaction").dangling()
+    at.store.plugin("transaction").on_check(lambda found: "commit")
     at.work_for(120_000)
 
     assert dangling.times_checked == 2

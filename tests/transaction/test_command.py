@@ -27,9 +27,13 @@ def run(*arguments, stdin=None):
 def at(steps):
     """A closed store with three open transactions, two of one block."""
     found = steps()
-    half = found.store.prepare(reput.Message("orders", b"1", 2, keys=["k1", "k2"]), group="g")
-    members = found.store.transaction("h").put_many(
-        [reput.Message("orders", b"2"), reput.Message("payments", b"3")]
+    half = found.store.plugin("transaction").prepare(
+        reput.Message("orders", b"1", 2, keys=["k1", "k2"]), group="g"
+    )
+    members = (
+        found.store.plugin("transaction")
+        .transaction("h")
+        .put_many([reput.Message("orders", b"2"), reput.Message("payments", b"3")])
     )
     found.ids = [each.transaction_id for each in (half, *members)]
     found.store.close()
@@ -89,7 +93,7 @@ def test_a_commit_by_hand_takes_its_transaction_along_and_writes_markers(at):
     assert at.bodies("payments") == [b"3"]
     assert at.bodies("orders", 2) == []
     assert sorted(b"".join(at.bodies(OP)).split(b",")) == [b"", b"0", b"1", b"2"]
-    assert at.store.dangling() == []
+    assert at.store.plugin("transaction").dangling() == []
 
 
 def test_an_id_of_a_message_that_ends_with_another_is_no_error(at):

@@ -22,10 +22,10 @@ def test_what_was_committed_behind_a_failed_flush_is_not_asked_about(tmp_path):
     }
     with reput.open(tmp_path / "store", disk=disk, **options) as store:
         store.put(reput.Message("orders", b"x" * 5_000))
-        half = store.prepare(reput.Message("orders", b"1"))
+        half = store.plugin("transaction").prepare(reput.Message("orders", b"1"))
         store.wait_dispatched()
         store.flush()
-        store.commit(half)
+        store.plugin("transaction").commit(half)
         for _ in range(2):
             store.put(reput.Message("orders", b"x" * 5_000))
         store.wait_dispatched()
@@ -39,7 +39,7 @@ def test_what_was_committed_behind_a_failed_flush_is_not_asked_about(tmp_path):
     options["plugins"] = ["consumequeue", plugin]
     del options["config"]["transaction"]
     with reput.open(tmp_path / "store", disk=disk, **options) as store:
-        store.on_check(lambda half: asked.append(half.body) or "rollback")
+        store.plugin("transaction").on_check(lambda half: asked.append(half.body) or "rollback")
         for _ in range(5):
             plugin.reput_work(now=clock())
         for _ in range(5):

@@ -27,7 +27,7 @@ def test_every_queue_is_read_as_java_reads_it(mode, golden_store, golden_rows):
             found = [message.physical_offset for message in answer]
             assert found == row["physical_offsets"], row
         # Links that lead to no half message end nothing, and nothing was parked.
-        assert store.dangling() == []
+        assert store.plugin("transaction").dangling() == []
 
 
 def test_built_again_beside_the_plugin_the_queues_are_javas_byte_for_byte(golden_store):

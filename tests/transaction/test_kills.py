@@ -29,14 +29,17 @@ class Transactions:
             disk=disk or QuickDisk(),
             threads=False,
         )
-        self.store.on_check(self._asked)
+        self.store.plugin("transaction").on_check(self._asked)
 
     def _asked(self, half):
         self.asked.append(half.body)
 
     def begin(self, *names):
         """One transaction that is not ended."""
-        return [self.store.prepare(reput.Message("orders", name.encode())) for name in names]
+        return [
+            self.store.plugin("transaction").prepare(reput.Message("orders", name.encode()))
+            for name in names
+        ]
 
     def settle(self):
         for _ in range(20):
@@ -58,10 +61,10 @@ def a_flush(at):
     fill(at.store)
     at.settle()
     at.store.flush()
-    at.store.commit(first[0])
-    at.store.rollback(first[1])
+    at.store.plugin("transaction").commit(first[0])
+    at.store.plugin("transaction").rollback(first[1])
     second = at.begin("committed 2", "open 2")
-    at.store.commit(second[0])
+    at.store.plugin("transaction").commit(second[0])
     fill(at.store)
     at.clock.advance(4_000)
     at.settle()
@@ -85,7 +88,10 @@ def test_whenever_it_is_killed_each_transaction_is_ended_once(tmp_path, step, wo
         after.settle()
         assert after.visible() == [b"committed", b"committed 2"]
         assert sorted(set(after.asked)) == [b"open", b"open 2"]
-        assert sorted(half.body for half in after.store.dangling()) == [b"open", b"open 2"]
+        assert sorted(half.body for half in after.store.plugin("transaction").dangling()) == [
+            b"open",
+            b"open 2",
+        ]
         after.store.close()
 
     assert disk.check_each(check) > 5

@@ -65,13 +65,13 @@ class Transactions(RuleBasedStateMachine):
     @rule()
     def prepare(self) -> None:
         body = self.body()
-        half = self.store.prepare(reput.Message("orders", body))
+        half = self.store.plugin("transaction").prepare(reput.Message("orders", body))
         self.waiting[half.transaction_id] = [body]
 
     @rule(count=st.integers(1, 4), outcome=st.sampled_from(["commit", "raise", "die"]))
     def transact(self, count: int, outcome: str) -> None:
         bodies = [self.body() for _ in range(count)]
-        transaction = self.store.transaction()
+        transaction = self.store.plugin("transaction").transaction()
         if outcome == "die":
             halves = transaction.put_many([reput.Message("orders", body) for body in bodies])
             for half in halves:
@@ -95,9 +95,9 @@ class Transactions(RuleBasedStateMachine):
         name = list(self.waiting)[data.draw(st.integers(0, len(self.waiting) - 1))]
         bodies = self.waiting[name]
         if commits:
-            self.store.commit(name)
+            self.store.plugin("transaction").commit(name)
         else:
-            self.store.rollback(name)
+            self.store.plugin("transaction").rollback(name)
         self.end(bodies, self.committed if commits else self.dropped)
 
     @rule(answer=st.sampled_from(["commit", "rollback", None]), minutes=st.integers(1, 3))
@@ -108,12 +108,12 @@ class Transactions(RuleBasedStateMachine):
                 self.end(bodies, self.committed if answer == "commit" else self.dropped)
             return answer
 
-        self.store.on_check(asked)
+        self.store.plugin("transaction").on_check(asked)
         stop = self.clock.now + minutes * 60_000
         while (due := self.store.work()) is not None and due <= stop:
             self.clock.now = max(self.clock.now, due)
         self.clock.now = stop
-        self.store.on_check(None)
+        self.store.plugin("transaction").on_check(None)
         for message in self.read("TRANS_CHECK_MAX_TIME_TOPIC"):
             for name in [n for n, known in self.waiting.items() if message.body in known]:
                 left = [body for body in self.waiting[name] if body != message.body]
@@ -131,7 +131,10 @@ class Transactions(RuleBasedStateMachine):
 
     @rule(name=st.text(max_size=40))
     def end_unknown(self, name: str) -> None:
-        for end in (self.store.commit, self.store.rollback):
+        for end in (
+            self.store.plugin("transaction").commit,
+            self.store.plugin("transaction").rollback,
+        ):
             try:
                 end(name)
             except (LookupError, TransactionEndedError):
@@ -179,7 +182,9 @@ class Transactions(RuleBasedStateMachine):
 
     @invariant()
     def what_is_open_is_dangling_and_nothing_else(self) -> None:
-        dangling = Counter(half.transaction_id for half in self.store.dangling())
+        dangling = Counter(
+            half.transaction_id for half in self.store.plugin("transaction").dangling()
+        )
         assert dangling == Counter(list(self.waiting))
 
 

@@ -108,7 +108,7 @@ def path_of(at):
 
 def test_nothing_is_written_before_the_plugin_has_ended_anything(steps):
     at = steps()
-    at.store.prepare(reput.Message("orders", b"a"))
+    at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
     at.store.flush()
 
     assert not path_of(at).exists()
@@ -116,15 +116,17 @@ def test_nothing_is_written_before_the_plugin_has_ended_anything(steps):
 
 def test_the_offsets_follow_what_is_finished_and_on_disk(steps):
     at = steps(op_batch_interval_ms=0)
-    first, second, _ = (at.store.prepare(reput.Message("orders", b"%d" % n)) for n in range(3))
+    first, second, _ = (
+        at.store.plugin("transaction").prepare(reput.Message("orders", b"%d" % n)) for n in range(3)
+    )
     path_of(at).parent.mkdir()
     path_of(at).write_text(OLD)
 
-    at.store.commit(second)
+    at.store.plugin("transaction").commit(second)
     at.work_for(10)
     at.store.flush()
     while_the_first_is_open = path_of(at).read_text()
-    at.store.rollback(first)
+    at.store.plugin("transaction").rollback(first)
     at.work_for(10)
     at.store.flush()
 
@@ -142,7 +144,9 @@ def test_a_file_that_cannot_be_read_is_left_alone(steps, caplog):
     path_of(at).write_text('{"offsetTable":{"Topi')
     at.open()
 
-    at.store.rollback(at.store.prepare(reput.Message("orders", b"a")))
+    at.store.plugin("transaction").rollback(
+        at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
+    )
     at.store.wait_dispatched()
     at.store.flush()
 
@@ -154,7 +158,7 @@ def test_a_file_that_cannot_be_read_is_left_alone(steps, caplog):
 def test_the_backup_is_read_where_the_file_is_missing_or_empty(steps):
     at = steps()
     for number in range(3):
-        at.store.prepare(reput.Message("orders", b"%d" % number))
+        at.store.plugin("transaction").prepare(reput.Message("orders", b"%d" % number))
     at.store.close()
     path_of(at).parent.mkdir()
     path_of(at).write_text(" ")
@@ -164,16 +168,16 @@ def test_the_backup_is_read_where_the_file_is_missing_or_empty(steps):
 
     at.open()
 
-    assert [half.body for half in at.store.dangling()] == [b"2"]
+    assert [half.body for half in at.store.plugin("transaction").dangling()] == [b"2"]
 
 
 def test_offsets_of_another_log_are_not_believed(steps):
     at = steps()
-    at.store.prepare(reput.Message("orders", b"a"))
+    at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
     at.store.close()
     path_of(at).parent.mkdir()
     path_of(at).write_text(f'{{"offsetTable":{{"{HALF_KEY}":{{0:1000}}}}}}')
 
     at.open()
 
-    assert [half.body for half in at.store.dangling()] == [b"a"]
+    assert [half.body for half in at.store.plugin("transaction").dangling()] == [b"a"]

@@ -65,7 +65,7 @@ class Life:
     def transact(self, name: str, count: int, end: str) -> None:
         fate = Fate(tuple(b"%s%d" % (name.encode(), n) for n in range(count)))
         self.fates.append(fate)
-        transaction = self.store.transaction(group="g")
+        transaction = self.store.plugin("transaction").transaction(group="g")
         for number, body in enumerate(fate.bodies):
             topic = TOPICS[number % 2]
             # More than a sector: a commit of several is spread over some that may be lost.
@@ -133,16 +133,18 @@ def check(life: Life, point, root: str) -> None:
     with reput.open(root, clock=clock, **options) as store:
         settle(store, clock, 3)
         seen = visible(store)
-        open_bodies = Counter(half.body for half in store.dangling() if is_whole(half))
+        open_bodies = Counter(
+            half.body for half in store.plugin("transaction").dangling() if is_whole(half)
+        )
         check_fates(point.note, seen, open_bodies)
 
-        store.on_check(lambda half: "commit")
+        store.plugin("transaction").on_check(lambda half: "commit")
         settle(store, clock)
         after = visible(store)
         assert max(after.values(), default=0) <= 1, "committed twice"
         assert set(open_bodies) <= set(after), "a check's commit was lost"
         assert seen - after == Counter(), "something visible went away"
-        assert [half for half in store.dangling() if is_whole(half)] == []
+        assert [half for half in store.plugin("transaction").dangling() if is_whole(half)] == []
         store.flush()
 
     with reput.open(root, clock=clock, **options) as store:

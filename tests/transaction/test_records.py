@@ -104,7 +104,7 @@ def test_a_commit_keeps_all_properties_and_points_back(store):
     half = store.put(transactional())
     store.put(reput.Message("orders", b"before", 3))
 
-    receipt = store.commit(half.msg_id)
+    receipt = store.plugin("transaction").commit(half.msg_id)
 
     expected = encoded(
         "orders",
@@ -126,7 +126,7 @@ def test_a_rollback_is_an_op_marker_and_nothing_else(store):
     halves = [store.put(transactional()) for _ in range(3)]
     end = store.log.max_physical_offset
 
-    receipt = store.rollback(halves[2].msg_id)
+    receipt = store.plugin("transaction").rollback(halves[2].msg_id)
 
     expected = encoded(OP, b"2,", text(WAIT="true", TAGS="d"), physical_offset=end)
     assert store.get(end).record == expected
@@ -137,7 +137,7 @@ def test_markers_of_commits_are_written_together_once_they_are_on_disk(store):
     clock = store.plugin_objects["transaction"]._engine.context.clock
     halves = [store.put(transactional()) for _ in range(3)]
     for half in halves:
-        store.commit(half.physical_offset)
+        store.plugin("transaction").commit(half.physical_offset)
     end = store.log.max_physical_offset
 
     due = store.work()
@@ -159,8 +159,8 @@ def test_with_ipv6_hosts_the_flags_of_a_commit_are_those_of_the_hosts_and_the_co
         tmp_path, plugins=["consumequeue", "transaction"], config=config, threads=False
     ) as store:
         message = reput.Message("orders", b"", born_host=("2001:db8::1", 50_000))
-        half = store.prepare(message)
-        receipt = store.commit(half)
+        half = store.plugin("transaction").prepare(message)
+        receipt = store.plugin("transaction").commit(half)
 
         assert half.record.sys_flag == 0x30
         assert store.get(receipt.physical_offset).sys_flag == 0x38
@@ -208,7 +208,7 @@ def test_what_could_never_be_committed_is_refused_at_once(store):
         with pytest.raises(MessageIllegalError):
             store.put(message)
     with pytest.raises(MessageIllegalError, match="transactions are made of it"):
-        store.prepare(reput.Message(OP, b"5"))
+        store.plugin("transaction").prepare(reput.Message(OP, b"5"))
     assert store.log.max_physical_offset == 0
 
 

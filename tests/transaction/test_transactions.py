@@ -22,7 +22,7 @@ OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 def test_messages_of_a_block_are_seen_when_it_ends_and_not_before(steps):
     at = steps()
 
-    with at.store.transaction(group="g") as transaction:
+    with at.store.plugin("transaction").transaction(group="g") as transaction:
         transaction.put(reput.Message("orders", b"1", tags="t", keys=["k", "l"]))
         transaction.put_many([reput.Message("payments", b"2", 3), reput.Message("orders", b"3")])
         inside = at.bodies("orders"), at.bodies("payments", 3)
@@ -40,7 +40,7 @@ def test_a_block_that_raises_leaves_nothing(steps):
     at = steps()
 
     def fail():
-        with at.store.transaction() as transaction:
+        with at.store.plugin("transaction").transaction() as transaction:
             transaction.put(reput.Message("orders", b"1"))
             raise ZeroDivisionError
 
@@ -48,15 +48,15 @@ def test_a_block_that_raises_leaves_nothing(steps):
         fail()
 
     assert at.bodies("orders") == []
-    assert at.store.dangling() == []
+    assert at.store.plugin("transaction").dangling() == []
     assert at.bodies(OP) == [b"0,"]
 
 
 def test_an_empty_block_puts_nothing(steps):
     at = steps()
-    with at.store.transaction() as transaction:
+    with at.store.plugin("transaction").transaction() as transaction:
         pass
-    with pytest.raises(ZeroDivisionError), at.store.transaction():
+    with pytest.raises(ZeroDivisionError), at.store.plugin("transaction").transaction():
         raise ZeroDivisionError
 
     assert transaction.receipt is None
@@ -65,7 +65,7 @@ def test_an_empty_block_puts_nothing(steps):
 
 def test_a_transaction_that_is_ended_stays_so(steps):
     at = steps()
-    with at.store.transaction() as transaction:
+    with at.store.plugin("transaction").transaction() as transaction:
         transaction.put(reput.Message("orders", b"1"))
         transaction.roll_back()
 
@@ -81,8 +81,8 @@ def test_a_transaction_that_is_ended_stays_so(steps):
 @pytest.mark.parametrize("is_dispatched", [False, True])
 def test_a_transaction_is_named_in_several_ways(steps, by, is_dispatched):
     at = steps()
-    half = at.store.prepare(reput.Message("orders", b"a"))
-    other = at.store.prepare(reput.Message("orders", b"b"))
+    half = at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
+    other = at.store.plugin("transaction").prepare(reput.Message("orders", b"b"))
     if is_dispatched:
         at.store.wait_dispatched()
     name = {
@@ -92,13 +92,13 @@ def test_a_transaction_is_named_in_several_ways(steps, by, is_dispatched):
         "physical offset": half.physical_offset,
     }[by]
 
-    receipt = at.store.commit(name)
+    receipt = at.store.plugin("transaction").commit(name)
 
     assert at.store.get(receipt.physical_offset).body == b"a"
-    for end in (at.store.commit, at.store.rollback):
+    for end in (at.store.plugin("transaction").commit, at.store.plugin("transaction").rollback):
         with pytest.raises((TransactionEndedError, UnknownTransactionError)):
             end(name)
-    at.store.rollback(other.transaction_id)
+    at.store.plugin("transaction").rollback(other.transaction_id)
     assert at.bodies("orders") == [b"a"]
 
 
@@ -108,17 +108,17 @@ def test_a_name_of_nothing_is_an_error_that_says_so(steps, name):
     at.store.put(reput.Message("orders", b"a"))
 
     with pytest.raises(UnknownTransactionError) as raised:
-        at.store.commit(name)
+        at.store.plugin("transaction").commit(name)
 
     assert repr(str(name)) in str(raised.value)
 
 
 def test_one_message_of_a_transaction_takes_the_others_along(steps):
     at = steps()
-    transaction = at.store.transaction()
+    transaction = at.store.plugin("transaction").transaction()
     halves = transaction.put_many([reput.Message("orders", b"%d" % n) for n in range(3)])
 
-    receipt = at.store.commit(halves[1].transaction_id)
+    receipt = at.store.plugin("transaction").commit(halves[1].transaction_id)
 
     assert at.store.get(receipt.physical_offset).body == b"1"
     assert at.bodies("orders") == [b"0", b"1", b"2"]
@@ -126,8 +126,13 @@ def test_one_message_of_a_transaction_takes_the_others_along(steps):
 
 def test_a_message_keeps_the_key_that_it_has(steps):
     at = steps()
-    half = at.store.prepare(reput.Message("orders", b"", properties={"UNIQ_KEY": "mine"}))
-    made = {at.store.prepare(reput.Message("orders", b"")).transaction_id for _ in range(1_000)}
+    half = at.store.plugin("transaction").prepare(
+        reput.Message("orders", b"", properties={"UNIQ_KEY": "mine"})
+    )
+    made = {
+        at.store.plugin("transaction").prepare(reput.Message("orders", b"")).transaction_id
+        for _ in range(1_000)
+    }
 
     assert half.transaction_id == "mine"
     assert half.properties["__transactionId__"] == "mine"
@@ -144,29 +149,32 @@ def test_a_half_message_that_says_no_destination_can_only_be_rolled_back(steps):
     ):
         receipt = at.store.put(reput.Message(HALF, b"", properties=properties))
         with pytest.raises(TransactionError, match="cannot be committed"):
-            at.store.commit(receipt.msg_id)
-        at.store.rollback(receipt.msg_id)
+            at.store.plugin("transaction").commit(receipt.msg_id)
+        at.store.plugin("transaction").rollback(receipt.msg_id)
 
-    assert at.store.dangling() == []
+    assert at.store.plugin("transaction").dangling() == []
 
 
 def test_a_read_only_store_shows_what_is_open_and_ends_nothing(steps):
     at = steps()
-    half = at.store.prepare(reput.Message("orders", b"a"))
+    half = at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
     at.store.flush()
 
     with reput.open(at.root, "r") as reader:
-        seen = [found.transaction_id for found in reader.dangling()]
+        seen = [found.transaction_id for found in reader.plugin("transaction").dangling()]
         with pytest.raises(ReadOnlyStoreError):
-            reader.commit(half.transaction_id)
-        with pytest.raises(ReadOnlyStoreError), reader.transaction() as transaction:
+            reader.plugin("transaction").commit(half.transaction_id)
+        with (
+            pytest.raises(ReadOnlyStoreError),
+            reader.plugin("transaction").transaction() as transaction,
+        ):
             transaction.put(reput.Message("orders", b"b"))
         with pytest.raises(ReadOnlyStoreError):
-            reader.on_check(lambda found: None)
-        at.store.prepare(reput.Message("orders", b"b"))
-        at.store.rollback(half)
+            reader.plugin("transaction").on_check(lambda found: None)
+        at.store.plugin("transaction").prepare(reput.Message("orders", b"b"))
+        at.store.plugin("transaction").rollback(half)
         at.store.flush()
-        later = [found.body for found in reader.dangling()]
+        later = [found.body for found in reader.plugin("transaction").dangling()]
 
     assert seen == [half.transaction_id]
     assert later == [b"b"]
@@ -174,26 +182,28 @@ def test_a_read_only_store_shows_what_is_open_and_ends_nothing(steps):
 
 def test_dangling_ones_are_chosen_by_group_and_age(steps):
     at = steps()
-    at.store.prepare(reput.Message("orders", b"old"), group="a")
+    at.store.plugin("transaction").prepare(reput.Message("orders", b"old"), group="a")
     at.clock.advance(5_000)
-    at.store.prepare(reput.Message("orders", b"new"), group="b")
+    at.store.plugin("transaction").prepare(reput.Message("orders", b"new"), group="b")
 
-    assert [half.body for half in at.store.dangling(min_age_ms=5_000)] == [b"old"]
-    assert [half.body for half in at.store.dangling(group="b")] == [b"new"]
-    assert at.store.dangling(group="c") == []
+    assert [half.body for half in at.store.plugin("transaction").dangling(min_age_ms=5_000)] == [
+        b"old"
+    ]
+    assert [half.body for half in at.store.plugin("transaction").dangling(group="b")] == [b"new"]
+    assert at.store.plugin("transaction").dangling(group="c") == []
 
 
 def test_the_head_of_the_log_is_held_for_what_is_open_and_not_too_old(steps):
     at = steps(keep_hours=1)
     plugin = at.store.plugin_objects["transaction"]
     at.store.put(reput.Message("orders", b""))
-    half = at.store.prepare(reput.Message("orders", b"a"))
+    half = at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
     at.store.wait_dispatched()
 
     assert plugin.reput_hold() == half.physical_offset
     at.clock.advance(3_600_001)
     assert plugin.reput_hold() is None
-    later = at.store.prepare(reput.Message("orders", b"b"))
+    later = at.store.plugin("transaction").prepare(reput.Message("orders", b"b"))
     at.store.wait_dispatched()
     assert plugin.reput_hold() == later.physical_offset
     assert at.store.report()["plugins"]["transaction"]["open_count"] == 2
@@ -201,7 +211,9 @@ def test_the_head_of_the_log_is_held_for_what_is_open_and_not_too_old(steps):
 
 def test_a_commit_that_a_crash_left_without_its_marker_gets_it_and_nothing_else(steps):
     at = steps()
-    at.store.commit(at.store.prepare(reput.Message("orders", b"a")))
+    at.store.plugin("transaction").commit(
+        at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
+    )
     at.reopen()
     assert at.bodies(OP) == []
 
@@ -214,19 +226,21 @@ def test_a_commit_that_a_crash_left_without_its_marker_gets_it_and_nothing_else(
 def test_settling_writes_markers_at_once(steps):
     at = steps(automatic=False)
     for number in range(3):
-        at.store.commit(at.store.prepare(reput.Message("orders", b"%d" % number)))
+        at.store.plugin("transaction").commit(
+            at.store.plugin("transaction").prepare(reput.Message("orders", b"%d" % number))
+        )
     at.work_for(60_000)
     assert at.bodies(OP) == []
 
-    assert at.store.settle() == 3
+    assert at.store.plugin("transaction").settle() == 3
 
     assert at.bodies(OP) == [b"0,1,2,"]
-    assert at.store.settle() == 0
+    assert at.store.plugin("transaction").settle() == 0
 
 
 def test_single_markers_are_those_that_the_old_release_reads(steps):
     at = steps(op_messages="single", op_batch_interval_ms=0)
-    with at.store.transaction() as transaction:
+    with at.store.plugin("transaction").transaction() as transaction:
         transaction.put_many([reput.Message("orders", b"%d" % n) for n in range(3)])
     at.work_for(10)
 
@@ -236,7 +250,9 @@ def test_single_markers_are_those_that_the_old_release_reads(steps):
 def test_a_full_op_message_is_not_waited_for(steps):
     at = steps(op_message_size=6)
     for number in range(3):
-        at.store.commit(at.store.prepare(reput.Message("orders", b"%d" % number)))
+        at.store.plugin("transaction").commit(
+            at.store.plugin("transaction").prepare(reput.Message("orders", b"%d" % number))
+        )
     at.store.wait_dispatched()
 
     at.store.work()
@@ -246,7 +262,7 @@ def test_a_full_op_message_is_not_waited_for(steps):
 
 def test_a_commit_of_several_waits_for_their_halves(steps):
     at = steps()
-    with at.store.transaction() as transaction:
+    with at.store.plugin("transaction").transaction() as transaction:
         transaction.put_many([reput.Message("orders", b"%d" % n) for n in range(2)])
 
     last = transaction.halves[-1]
@@ -255,16 +271,16 @@ def test_a_commit_of_several_waits_for_their_halves(steps):
 
 def test_durable_transactions_are_on_disk_when_calls_return(steps):
     at = steps(durable=True)
-    half = at.store.prepare(reput.Message("orders", b"a"))
+    half = at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
     assert at.store.log.flushed_offset == at.store.log.max_physical_offset
-    at.store.commit(half)
+    at.store.plugin("transaction").commit(half)
     assert at.store.log.flushed_offset == at.store.log.max_physical_offset
 
 
 def test_a_disk_that_is_too_slow_leaves_a_commit_to_be_tried_again(steps, monkeypatch):
     at = steps()
     engine = at.store.plugin_objects["transaction"]._engine
-    transaction = at.store.transaction()
+    transaction = at.store.plugin("transaction").transaction()
     transaction.put_many([reput.Message("orders", b"%d" % n) for n in range(2)])
     with monkeypatch.context() as patch:
         patch.setattr(type(engine.context.store), "wait_flushed", lambda *_: False)
@@ -280,7 +296,7 @@ def test_a_disk_that_is_too_slow_leaves_a_commit_to_be_tried_again(steps, monkey
 def test_more_open_ones_than_allowed_suspend_the_plugin_and_say_which_option(steps):
     at = steps(max_open=3)
     for number in range(4):
-        at.store.prepare(reput.Message("orders", b"%d" % number))
+        at.store.plugin("transaction").prepare(reput.Message("orders", b"%d" % number))
     at.store.wait_dispatched(0.1)
 
     assert "max_open allows 3" in at.store.plugins()[1].last_error
@@ -291,13 +307,16 @@ def test_more_open_ones_than_allowed_suspend_the_plugin_and_say_which_option(ste
 def test_threads_end_each_transaction_once(tmp_path):
     config = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
     with reput.open(tmp_path, plugins=["consumequeue", "transaction"], config=config) as store:
-        halves = [store.prepare(reput.Message("orders", b"%d" % n)) for n in range(200)]
+        halves = [
+            store.plugin("transaction").prepare(reput.Message("orders", b"%d" % n))
+            for n in range(200)
+        ]
         ended = []
 
         def end():
             for half in halves:
                 try:
-                    store.commit(half)
+                    store.plugin("transaction").commit(half)
                     ended.append(half)
                 except (TransactionEndedError, UnknownTransactionError):
                     pass
@@ -315,12 +334,14 @@ def test_threads_end_each_transaction_once(tmp_path):
 
 def test_a_suspended_plugin_that_is_resumed_knows_what_was_ended_meanwhile(steps):
     at = steps()
-    halves = [at.store.prepare(reput.Message("orders", b"%d" % n)) for n in range(2)]
+    halves = [
+        at.store.plugin("transaction").prepare(reput.Message("orders", b"%d" % n)) for n in range(2)
+    ]
     at.store.wait_dispatched()
     at.store.suspend_plugin("transaction")
-    at.store.commit(halves[0])
+    at.store.plugin("transaction").commit(halves[0])
     at.store.resume_plugin("transaction")
 
     with pytest.raises(TransactionEndedError):
-        at.store.commit(halves[0])
-    assert [half.body for half in at.store.dangling()] == [b"1"]
+        at.store.plugin("transaction").commit(halves[0])
+    assert [half.body for half in at.store.plugin("transaction").dangling()] == [b"1"]

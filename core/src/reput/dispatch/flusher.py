@@ -85,8 +85,6 @@ class PluginFlusher:
         own = os.path.join(self._root, OWN_DIRECTORY)
         self._log_flushed = ProgressFile(os.path.join(own, FLUSHED), disk)
         self._keepers: frozenset[str] = frozenset()
-        self.each_round: Callable[[], None] | None = None
-        """Called on the thread that flushes plugins, now and then."""
         # Held while places are read and files of ours are written, never while a plugin is waited
         # for: one that takes long keeps nobody from seeing that the others are done. A lock that
         # may be taken again, for a signal handler that closes the store.
@@ -393,13 +391,22 @@ class PluginFlusher:
 
     # ------------------------------------------------------------------ running
 
-    def start(self, log_interval_ms: int, plugin_interval_ms: int) -> None:
-        """Flush the log every ``log_interval_ms`` and all else every ``plugin_interval_ms``."""
-        for name, run, interval_ms in [
-            ("reput-flush", self._run_log, log_interval_ms),
-            ("reput-flush-plugins", self._run_plugins, plugin_interval_ms),
+    def start(
+        self, log_interval_ms: int, plugin_interval_ms: int, each_round: Callable[[], None]
+    ) -> None:
+        """Flush by time, on two threads.
+
+        Args:
+            log_interval_ms: how often the log is flushed.
+            plugin_interval_ms: how often all else is.
+            each_round: called after that.
+        """
+        log_seconds, plugin_seconds = log_interval_ms / 1_000, plugin_interval_ms / 1_000
+        for name, run in [
+            ("reput-flush", lambda: self._run_log(log_seconds)),
+            ("reput-flush-plugins", lambda: self._run_plugins(plugin_seconds, each_round)),
         ]:
-            thread = threading.Thread(target=run, args=(interval_ms / 1_000,), name=name)
+            thread = threading.Thread(target=run, name=name)
             thread.daemon = True
             thread.start()
             self._threads.append(thread)
@@ -428,7 +435,7 @@ class PluginFlusher:
                     logger.error("flush thread stopped error=%s", error)
                     return
 
-    def _run_plugins(self, interval: float) -> None:
+    def _run_plugins(self, interval: float, each_round: Callable[[], None]) -> None:
         while not self._stop.wait(interval):
             try:
                 self.flush(_PATIENCE)
@@ -442,8 +449,7 @@ class PluginFlusher:
                 # Nobody waits for this thread: what it does not do is not done at all.
                 logger.exception("plugins not flushed, tried again")
             try:
-                if self.each_round is not None:
-                    self.each_round()
+                each_round()
             except Exception:
                 logger.exception("requests not heard, tried again")
 

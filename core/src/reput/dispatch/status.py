@@ -48,9 +48,7 @@ def live_state(
 
 
 def recorded_state(
-    name: str,
-    position: int,
-    error: str | None,
+    each: PluginRunner,
     record: PluginRecord,
     log: CommitLog,
     config: DispatchConfig,
@@ -58,10 +56,12 @@ def recorded_state(
 ) -> PluginState:
     """The state of a plugin of a store that is open for reading: as the last writer wrote it."""
     end = log.max_physical_offset
+    position = end if each.hooks.dispatch is None else each.position
+    error = each.last_error
     count, exact = _lag(log, position, end)
     stopped = record.state in (Phase.SUSPENDED, Phase.STALLED, Phase.RETRYING, Phase.HALTED)
     return PluginState(
-        name=name,
+        name=each.name,
         version=version,
         state=Phase.SUSPENDED.value if error else record.state if stopped else READING,
         dispatched_to=position,
@@ -69,7 +69,7 @@ def recorded_state(
         last_error=error or (record.last_error if stopped else None),
         lag_count=count,
         lag_is_exact=exact,
-        policy=config.policy_of(name),
+        policy=config.policy_of(each.name),
         **record.figures(),
     )
 

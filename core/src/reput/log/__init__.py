@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from reput.log.reading.damages import Damage as Damage
     from reput.log.reading.damages import DamageCollector as DamageCollector
     from reput.log.reading.damages import find_damages as find_damages
+    from reput.log.reading.reader import LogEnd as LogEnd
     from reput.log.reading.reader import LogReader as LogReader
     from reput.log.reading.splits import SPLIT_SIZE as SPLIT_SIZE
     from reput.log.reading.splits import Split as Split
@@ -47,6 +48,7 @@ _HOMES = {
     "DamageCollector": "reading.damages",
     "FILLED": "losses",
     "GONE": "losses",
+    "LogEnd": "reading.reader",
     "LogReader": "reading.reader",
     "LogView": "reading.view",
     "Loss": "losses",

@@ -301,10 +301,11 @@ def reput_report() -> Mapping[str, object] | None:
 
 @hookspec
 def reput_methods() -> Mapping[str, Callable[..., Any]]:  # type: ignore[empty-body]
-    """Return methods that the open store shall have, by name.
+    """Return methods that users may call on the open store itself, by name.
 
-    Called behind `reput_recover`, in read-only stores too, and again when plugins come or go. A
-    name that the store has already, or another plugin offers, is refused.
+    Deprecated: `reput.Store.plugin` gives users the plugin's object, with all of its methods. Asked
+    when somebody uses a name that the store does not have, in read-only stores too; of two plugins
+    that offer one name the first in dispatch order is called.
     """
 
 

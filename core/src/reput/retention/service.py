@@ -27,7 +27,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
@@ -55,6 +55,14 @@ _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _MARK: Final = "trimming"
 
 
+class GuardedPuts(Protocol):
+    """What messages are put through."""
+
+    def guard(self, check: Callable[[Sequence[Message]], None] | None) -> None:
+        """Have ``check`` asked about each put, which raises to refuse it; None: nobody."""
+        ...
+
+
 @attrs.define(eq=False)
 class RetentionService:
     """The retention of one store that is open for writing. Thread-safe."""
@@ -67,8 +75,8 @@ class RetentionService:
     """While it is held no plugin comes, goes, stops or goes on."""
     floors: QueueFloors
     """Where queues go on that lose all their messages."""
-    after_change: Callable[[], None] = lambda: None
-    """Called when puts are to be refused, or not any more."""
+    puts: GuardedPuts
+    """Where puts are refused while the disk is full."""
     is_full: bool = attrs.field(init=False, default=False)
     """Whether puts are refused."""
     last_plan: CleanPlan | None = attrs.field(init=False, default=None)
@@ -82,6 +90,7 @@ class RetentionService:
     _warned_of: frozenset[str] = attrs.field(init=False, default=frozenset())
     # One that may be taken again: a signal handler may close the store in the middle of a removal.
     _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
+    _turning: threading.RLock = attrs.field(init=False, factory=threading.RLock)
 
     @property
     def config(self) -> RetentionConfig:
@@ -240,7 +249,10 @@ class RetentionService:
         self._used_percent = max((space.percent for space in spaces), default=0)
         is_full = 0 < percent_of(self.config.disk_warn_ratio) < self._used_percent
         if is_full != self.is_full:
-            self.is_full = is_full
+            with self._turning:  # a put may look at the disk at the same time
+                self.is_full = is_full
+                # As the first of the hooks, so that puts pay for it only while it is needed.
+                self.puts.guard(self.refuse if is_full else None)
             logger.log(
                 logging.ERROR if is_full else logging.WARNING,
                 "disk %s used_percent=%d limit=%d",
@@ -248,7 +260,6 @@ class RetentionService:
                 self._used_percent,
                 percent_of(self.config.disk_warn_ratio),
             )
-            self.after_change()
 
     def refuse(self, messages: Sequence[Message]) -> None:
         """Stand in front of the puts while the disk is full.

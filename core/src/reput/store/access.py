@@ -11,34 +11,76 @@ from reput.errors import ServiceNotAvailableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from reput.dispatch.workers import Workers
+    from reput.files.disk import Disk
+    from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.receipts import BatchReceipt
     from reput.plugin.answers import QueueInfo, ReadResult
     from reput.record.message import Message
-    from reput.store.store import Store
+    from reput.store.active import ActivePlugins
+    from reput.store.closing import Closer
+    from reput.store.reads import Reads
+    from reput.store.writes import Writes
 
-__all__ = ["PluginStore", "StoreBinding"]
-
-
-@attrs.define(eq=False)
-class StoreBinding:
-    """Where the plugins' views find their store, which is made after the plugins are opened."""
-
-    store: Store | None = None
+__all__ = ["OpenParts", "PluginStore", "StoreDoor"]
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
+class OpenParts:
+    """The parts of an open store that its plugins may use."""
+
+    disk: Disk
+    log: CommitLog
+    reads: Reads
+    writes: Writes
+    active: ActivePlugins
+    closer: Closer
+    workers: Workers | None
+    """Of a store that is written; None where it is only read."""
+
+
+class StoreDoor:
+    """Where plugins find the store: they are opened before it is, and may use it once it is."""
+
+    def __init__(self) -> None:
+        self._parts: OpenParts | None = None
+
+    def open(self, parts: OpenParts) -> None:
+        """Let plugins in."""
+        self._parts = parts
+
+    @property
+    def parts(self) -> OpenParts:
+        """What is inside.
+
+        Raises:
+            ServiceNotAvailableError: the store is not open yet.
+        """
+        parts = self._parts
+        if parts is None:
+            raise ServiceNotAvailableError("store", None, None, "it is not open yet")
+        return parts
+
+    def of(self, plugin: str) -> PluginStore:
+        """The view of the plugin of that name."""
+        return PluginStore(plugin, self)
+
+    def wake(self, plugin: str) -> None:
+        """Have the work of a plugin called soon; before the store is open, that comes in any case.
+
+        Cheap, from any thread.
+        """
+        parts = self._parts
+        if parts is not None and parts.workers is not None:
+            parts.workers.wake(plugin)
+
+
+@attrs.frozen(eq=False)
 class PluginStore:
     """One plugin's view of the store; the `StoreAccess` of its context."""
 
     plugin: str
-    _binding: StoreBinding = attrs.field(alias="binding")
-
-    @property
-    def _store(self) -> Store:
-        store = self._binding.store
-        if store is None:
-            raise ServiceNotAvailableError("store", None, None, "it is not open yet")
-        return store
+    _door: StoreDoor = attrs.field(alias="door")
 
     def read(
         self,
@@ -49,28 +91,33 @@ class PluginStore:
         max_bytes: int = 4 << 20,
     ) -> ReadResult:
         """See `StoreAccess.read`."""
-        return self._store.read_for(
-            self.plugin, topic, queue_id, queue_offset, max_count, max_bytes
+        parts = self._door.parts
+        parts.closer.check_open()
+        return parts.reads.read(
+            topic, queue_id, queue_offset, max_count, max_bytes, but=self.plugin
         )
 
     def queues(self) -> list[QueueInfo]:
         """See `StoreAccess.queues`."""
-        return self._store.queues_for(self.plugin)
+        parts = self._door.parts
+        parts.closer.check_open()
+        return parts.reads.queues(but=self.plugin)
 
     def put_many(self, messages: Sequence[Message]) -> BatchReceipt:
         """See `StoreAccess.put_many`."""
-        return self._store.put_for(self.plugin, messages)
+        return self._door.parts.writes.put_for(self.plugin, messages)
 
     @property
     def flushed_offset(self) -> int:
         """See `StoreAccess.flushed_offset`."""
-        return self._store.log.flushed_offset
+        return self._door.parts.log.flushed_offset
 
     @property
     def dispatched_to(self) -> int:
         """See `StoreAccess.dispatched_to`."""
-        return self._store.dispatched_beside(self.plugin)
+        each = self._door.parts.active.find(self.plugin)
+        return 0 if each is None else each.position
 
     def wait_flushed(self, physical_offset: int, seconds: float) -> bool:
         """See `StoreAccess.wait_flushed`."""
-        return self._store.log.wait_flushed(physical_offset, seconds)
+        return self._door.parts.log.wait_flushed(physical_offset, seconds)

@@ -1,16 +1,32 @@
-"""`Closing`: one thread closes, the others that ask for it wait until it has."""
+"""`Closer`: closes a store, in the order that loses nothing, once."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+import attrs
+
+from reput.errors import PutError, ServiceNotAvailableError, StoreClosedError
 from reput.flags import Flag
+from reput.log.recovery.closed import CloseRecord
 
-__all__ = ["Closing"]
+if TYPE_CHECKING:
+    from reput.dispatch.calls import PluginCalls
+    from reput.dispatch.members import Members
+    from reput.log.writing.commitlog import CommitLog
+    from reput.retention.service import RetentionService
+    from reput.store.abort import AbortFile
+    from reput.store.active import ActivePlugins
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Closer", "Once"]
 
 
-class Closing:
+class Once:
     """Runs what closes something, once. Thread-safe, also for signal handlers (`reput.flags`)."""
 
     def __init__(self) -> None:
@@ -56,3 +72,127 @@ class Closing:
                 # Those who wait now are told; who asks again, after an exception, waits for that.
                 ended, self._ended, self._closer = self._ended, fresh, None
                 ended.set()
+
+
+@attrs.define(eq=False)
+class Closer:
+    """Closes one store, and knows whether it is closed. Thread-safe."""
+
+    root: str
+    log: CommitLog
+    active: ActivePlugins
+    calls: PluginCalls
+    abort: AbortFile
+    release: Callable[[], None]
+    """Gives up files, descriptors and the lock; also when it was called before."""
+    members: Members | None
+    """Of a store that is written; None where it is only read."""
+    retention: RetentionService | None
+    """Likewise."""
+    timeout_ms: int
+    """How long to wait for plugins that are behind, or that do not return."""
+    is_closed: bool = False
+    _once: Once = attrs.field(init=False, factory=Once)
+
+    def check_open(self) -> None:
+        """Refuse a call on a store that is closed.
+
+        Raises:
+            StoreClosedError: it is.
+        """
+        if self.is_closed:
+            raise StoreClosedError(self.root)
+
+    def close(self, timeout: float | None) -> None:
+        """See `reput.Store.close`."""
+        refusal = StoreClosedError(self.root)
+        seconds = self.timeout_ms / 1_000 if timeout is None else timeout
+        # In a signal handler that came in the middle of a put, the threads that are waited for
+        # below may want the log.
+        with self.log.lock_let_go(refusal):
+            if not self._once.run(lambda: self._close(refusal, seconds), seconds):
+                raise ServiceNotAvailableError(
+                    "store", None, None, f"another thread has not closed it after {seconds:g} s"
+                )
+
+    def abandon(self) -> None:
+        """Give everything up as a process that is killed does: nothing is dispatched or flushed."""
+        self.is_closed = True
+        self.log.refuse(StoreClosedError(self.root))
+        if self.members is not None:
+            self.members.workers.stop()
+            self.members.loop.stop()
+            self.members.plugin_flusher.stop()
+            self.members.plugin_flusher.end()
+        self.release()
+
+    # ------------------------------------------------------------------ in good order
+
+    def _close(self, refusal: PutError, seconds: float) -> None:
+        if self.is_closed:  # by a call that an exception ended before the files were given up
+            # A flush that was under way then ends by itself; until then the lock is kept.
+            for call in self.calls.running():
+                call.wait_while_advancing(self.timeout_ms / 1_000)
+            self.release()
+            return
+        if self.members is not None:
+            self.members.workers.stop()  # in good order: what they put is dispatched and flushed
+        if self.retention is not None:
+            self.retention.stop()
+        self.is_closed = True
+        try:
+            self.log.refuse(refusal)
+            if self.members is not None:
+                self._finish(self.members, seconds)
+        finally:
+            try:
+                if self.members is not None:
+                    self.members.plugin_flusher.end()
+                # No hook is called from here on: a thread that comes back late out of one plugin
+                # must not go on to another one that is closed.
+                self.calls.refuse()
+                self._close_plugins()
+            finally:
+                self.release()
+
+    def _finish(self, members: Members, seconds: float) -> None:
+        loop, plugin_flusher = members.loop, members.plugin_flusher
+        try:
+            # The log first: with synchronous flushing nothing beyond it is dispatched. When that
+            # fails there is nothing to wait for.
+            self.log.flusher.flush()
+            loop.finish(seconds)  # a plugin that is far behind catches up next time
+        finally:
+            loop.stop()
+            plugin_flusher.stop()
+        try:
+            for name, reason in plugin_flusher.flush().items():
+                # The next opening cuts its files to its last progress and derives the rest again.
+                logger.error("plugin not flushed plugin=%s reason=%s", name, reason)
+            members.close_records()
+            CloseRecord.save(self.root, self.log, self.log.last_record_offset, self.abort.disk)
+            # `abort` may go only when a plugin wrote the queues, and all of them: RocketMQ does
+            # not look again. The close record says for us that the store was closed.
+            if plugin_flusher.keeps_queues and members.queues_reach(self.log.max_physical_offset):
+                self.abort.remove()
+            else:
+                self.abort.leave()
+        except OSError as error:
+            raise ServiceNotAvailableError(
+                "store",
+                None,
+                None,
+                f"closing it failed: {error}; the next opening recovers as after a crash",
+            ) from error
+
+    def _close_plugins(self) -> None:
+        for name, hook in self.active.set.having(lambda hooks: hooks.close):
+            hanging = self.calls.running(name)
+            if hanging:
+                logger.error("plugin hangs and is left plugin=%s hook=%s", name, hanging[0].hook)
+                continue
+            call = self.calls.start(name, "reput_close", hook, is_last=True)
+            if not call.wait_while_advancing(self.timeout_ms / 1_000):
+                logger.error("plugin does not return from closing plugin=%s", name)
+            elif call.error is not None:
+                logger.error("plugin failed while closing plugin=%s error=%r", name, call.error)

@@ -106,7 +106,6 @@ def with_file_size(
         CorruptFileError: files too short to be a log's.
     """
     if not files.bases:
-        files.file_size = config.file_size
         return config
     found = files.file_size
     if found < RECORD_MIN_SIZE + BLANK_MIN_SIZE:

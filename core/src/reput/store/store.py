@@ -1,137 +1,115 @@
 """`Store`: the log, its plugins and the threads between them, as one object.
 
-Composition only: what a record is, how a queue is written, when a flush is due, all that is decided
-elsewhere. How a store is put together stands in `reput.store.opening`.
+All that a user of a store may call stands here, with what it promises. The work is done elsewhere:
+`reput.store.writes` and `reput.store.reads` put and read, `reput.dispatch` drives the plugins,
+`reput.store.closing` closes. How a store is put together stands in `reput.store.opening`.
 """
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, overload
 
-from reput.errors import (
-    FlushDiskTimeoutError,
-    OffsetOutOfRangeError,
-    PluginError,
-    PluginFlushError,
-    ServiceNotAvailableError,
-    StoreClosedError,
-)
-from reput.log.recovery.closed import CloseRecord
-from reput.log.writing.receipts import BatchReceipt, Receipt
-from reput.plugin.interest import united
-from reput.record.encoding.many import Columns, prepare_columns, prepare_messages
-from reput.record.encoding.wirebatch import expand_batch
+from reput.errors import OffsetOutOfRangeError, PluginFlushError, ReadOnlyStoreError
+from reput.plugin.base import Plugin
 from reput.record.ids import parse_message_id
-from reput.record.message import Message, encode_property_text, waits_for_disk
-from reput.record.plain import shown, whole_number
-from reput.record.plainmessages import listed_messages, plain_message
+from reput.record.plain import shown, text_argument, whole_number
 from reput.retention.planner import RetentionReader
-from reput.retention.service import RetentionService
-from reput.store.arguments import flag_argument, function_argument, seconds_argument
-from reput.store.closing import Closing
+from reput.store.arguments import (
+    flag_argument,
+    function_argument,
+    plugin_argument,
+    seconds_argument,
+    table_argument,
+)
 from reput.store.exiting import do_not_close_at_exit
-from reput.store.facts import StoreFacts
 from reput.store.forked import is_forked
+from reput.store.oldnames import method_of_plugin
+from reput.store.reporting import log_facts, plugin_facts, recovery_facts
 
 if TYPE_CHECKING:
-    from reput.dispatch.calls import PluginCalls
-    from reput.dispatch.config import DispatchConfig
     from reput.dispatch.members import Members
-    from reput.dispatch.records.states import PluginRecords
-    from reput.dispatch.runner import PluginRunner
-    from reput.files.pool import FilePool
-    from reput.log.config import CommitLogConfig
+    from reput.dispatch.phase import PluginState
+    from reput.dispatch.records.deadletters import DeadLetter
     from reput.log.losses import Loss
     from reput.log.recovery.end import RecoveryReport
-    from reput.log.writing.commitlog import CommitLog
-    from reput.plugin.host.pluginset import PluginSet
+    from reput.log.writing.receipts import BatchReceipt, Receipt
+    from reput.plugin.answers import QueryResult, QueueInfo, ReadResult
+    from reput.plugin.filters import MessageFilter
+    from reput.plugin.host.pluginset import PlanStep
     from reput.record.batch import DispatchBatch
+    from reput.record.encoding.many import Columns
+    from reput.record.message import Message
     from reput.record.view import MessageView
     from reput.retention.config import RetentionConfig
     from reput.retention.planner import ExpiryReport
-    from reput.store.abort import AbortFile
-    from reput.store.lock import StoreLock
-
-logger = logging.getLogger(__name__)
+    from reput.retention.service import RetentionService
+    from reput.store.access import OpenParts
 
 __all__ = ["Store"]
 
+_Plugin = TypeVar("_Plugin", bound=Plugin)
+_LATEST: Final = (1 << 63) - 1
 
-class Store(StoreFacts):
+
+class Store:
     """An open store. Made by `reput.open`; thread-safe; a context manager that closes itself."""
 
     def __init__(
         self,
+        parts: OpenParts,
+        members: Members | None,
+        retention: RetentionService | RetentionReader,
         *,
-        root: str,
-        writable: bool,
-        clean: bool,
-        log: CommitLog,
-        config: CommitLogConfig,
-        plugins: PluginSet,
-        rules: DispatchConfig,
-        dispatchers: Mapping[str, PluginRunner],
-        versions: Mapping[str, str],
-        calls: PluginCalls,
-        records: PluginRecords,
-        live: Members | None,
-        cleaner: RetentionService | RetentionReader,
         recovery: RecoveryReport,
+        clean: bool,
         problems: Sequence[str],
-        pool: FilePool,
-        lock: StoreLock | None,
-        abort: AbortFile,
-        release: Callable[[], None],
     ) -> None:
-        self.root = root
+        """Made by `reput.open`.
+
+        Args:
+            parts: what answers reads and puts.
+            members: the plugins of a store that is written; None where it is only read.
+            retention: says which files of the log go.
+            recovery: what opening has found.
+            clean: whether the last writer had closed the store.
+            problems: what cannot be used, in words.
+        """
+        self.root = parts.closer.root
         """The store's directory."""
-        self.writable = writable
+        self.writable = members is not None
         """Whether it was opened with ``mode="w"``."""
         self.clean = clean
         """Whether its last writer had closed it (a store that is being written has not)."""
-        self.log = log
+        self.log = parts.log
         """The commit log; see `reput.log.LogView`."""
-        self.config = config
+        self.config = parts.log.config
         """Options of the commit log."""
         self.recovery = recovery
         """What opening found at the end of the log."""
         self.problems = tuple(problems)
         """What of the store cannot be used, in words; always empty in one that is writable."""
-        self.retention = cleaner.planner.config
+        self.retention = retention.planner.config
         """Options that say how long messages are kept."""
-        self._cleaner = cleaner
-        super().__init__(plugins, rules, dispatchers, versions, records, live)
-        if isinstance(cleaner, RetentionService):
-            cleaner.after_change = lambda: self._use(self._plugins)
-        self._calls = calls
-        self._pool = pool
-        self._lock = lock
-        self._abort = abort
-        self._release = release
-        self._sync = config.flush == "sync"
-        self._append = log.append
-        self._prepare = log.encoder.prepare
-        self._closing = Closing()
+        self._active = parts.active
+        self._reads = parts.reads
+        self._writes = parts.writes
+        self._closer = parts.closer
+        self._disk = parts.disk
+        self._members = members
+        self._expiry = retention
+        self._put = parts.writes.put
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "writable" if self.writable else "read-only"
-        return f"<Store {self.root!r} {state} plugins={sorted(self._plugins.plugins)}>"
+        state = "closed" if self.closed else "writable" if self.writable else "read-only"
+        return f"<Store {self.root!r} {state} plugins={sorted(self._active.objects)}>"
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _use(self, plugins: PluginSet) -> None:
-        super()._use(plugins)
-        if isinstance(self._cleaner, RetentionService) and self._cleaner.is_full:
-            # As the first of the plugins, so that puts pay for it only while it is needed.
-            self._put_hooks = [("", self._cleaner.refuse), *self._put_hooks]
-        self._put_interest = united(self._put_interests.get(name) for name, _ in self._put_hooks)
 
     # ------------------------------------------------------------------ writing
 
@@ -149,15 +127,7 @@ class Store(StoreFacts):
                 (`ReadOnlyStoreError`), or its disk failed.
             FlushDiskTimeoutError: stored, but not on disk within ``flush_timeout_ms``.
         """
-        if self._put_hooks and (
-            self._put_interest is None or self._put_interest.covers_message(message)
-        ):
-            message = self._hooked([message], self._put_hooks)[0]
-        prepared = self._prepare(message)
-        receipt = self._append(prepared)
-        if self._sync and waits_for_disk(prepared[7]):
-            self._wait_durable(receipt)
-        return receipt
+        return self._put(message)
 
     def put_many(self, messages: Sequence[Message] | Columns) -> BatchReceipt:
         """Store many messages in their order, much faster than one by one.
@@ -171,38 +141,7 @@ class Store(StoreFacts):
             PutError: as for `put`.
             TypeError: no messages.
         """
-        receipt = self._put_many(messages, self._put_hooks)
-        if self._sync and len(receipt):
-            self._wait_durable(receipt)
-        return receipt
-
-    def put_for(self, plugin: str, messages: Sequence[Message]) -> BatchReceipt:
-        """Store messages of a plugin, which itself is not asked about them; waits for no disk.
-
-        Raises:
-            PutError: as for `put`.
-        """
-        hooks = [(name, hook) for name, hook in self._put_hooks if name != plugin]
-        return self._put_many(messages, hooks)
-
-    def _put_many(
-        self, messages: Sequence[Message] | Columns, hooks: list[tuple[str, Any]]
-    ) -> BatchReceipt:
-        if not isinstance(messages, Columns):
-            messages = listed_messages(messages)
-        if hooks and self._concern_a_plugin(messages, hooks):
-            listed = messages.to_messages() if isinstance(messages, Columns) else messages
-            messages = self._hooked(listed, hooks)
-        encoder = self.log.encoder
-        if isinstance(messages, Columns):
-            prepared = prepare_columns(messages, encoder)
-            if prepared is None:
-                messages = messages.to_messages()
-        else:
-            prepared = prepare_messages(messages, encoder)
-        if prepared is None:
-            return self._put_each(messages)  # type: ignore[arg-type]
-        return self.log.append_many(prepared)
+        return self._writes.put_many(messages)
 
     def put_batch(self, batch: Message, messages: Sequence[Message] | None = None) -> BatchReceipt:
         """Store a RocketMQ message batch: one queue's messages, expanded from one body.
@@ -217,66 +156,7 @@ class Store(StoreFacts):
             MessageIllegalError: the body is no batch, or the batch has a transaction flag or a
             delay. PutError: as for `put`.
         """
-        if messages is not None:
-            import attrs
-
-            from reput.record.encoding.wirebatch import encode_batch
-
-            listed = listed_messages(messages)
-            batch = attrs.evolve(plain_message(batch), body=encode_batch(listed))
-        batch = plain_message(batch)
-        limit = self.config.max_message_size
-        if len(batch.body) > limit:
-            from reput.errors import MessageTooLargeError
-
-            raise MessageTooLargeError("body", len(batch.body), limit, "bytes of a batch")
-        receipt = self._put_many(expand_batch(batch), self._put_hooks)
-        if self._sync and len(receipt) and waits_for_disk(encode_property_text(batch)):
-            self._wait_durable(receipt)
-        return receipt
-
-    def _hooked(
-        self, messages: Sequence[Message], hooks: list[tuple[str, Any]]
-    ) -> Sequence[Message]:
-        # Plugins make keys, paths and texts of what a message says.
-        messages = [plain_message(message) for message in messages]
-        for name, hook in hooks:
-            try:
-                changed = hook(messages=messages)
-            except (SystemExit, GeneratorExit) as error:
-                # An exception is how a plugin refuses a put; this one would end the producer.
-                raise PluginError(name, f"reput_put raised {error!r}") from error
-            if changed is not None:
-                if len(changed) != len(messages):
-                    raise PluginError(
-                        name,
-                        f"reput_put returned {len(changed)} messages for {len(messages)}",
-                    )
-                messages = changed
-        return messages
-
-    def _concern_a_plugin(
-        self, messages: Sequence[Message] | Columns, hooks: list[tuple[str, Any]]
-    ) -> bool:
-        """Whether a plugin may have to see any of these; else columns need not be taken apart."""
-        interest = united(self._put_interests.get(name) for name, _ in hooks)
-        if interest is None:
-            return True
-        if isinstance(messages, Columns):
-            return interest.covers(messages)
-        return any(map(interest.covers_message, messages))
-
-    def _put_each(self, messages: Sequence[Message]) -> BatchReceipt:
-        """The way for rows that columns do not hold: IPv6 hosts, light queues, record checksums."""
-        prepared = [self._prepare(message) for message in messages]
-        return BatchReceipt.of(self.log, self.log.append_each(prepared))
-
-    def _wait_durable(self, receipt: Receipt | BatchReceipt) -> None:
-        timeout = self.config.flush_timeout_ms
-        if not self.log.wait_flushed(receipt.end_offset, timeout / 1000):
-            raise FlushDiskTimeoutError(
-                "msg_id", receipt.msg_id, None, f"stored, but not on disk after {timeout} ms"
-            )
+        return self._writes.put_batch(batch, messages)
 
     def flush(self) -> None:
         """Bring everything to disk: log, plugins' files, their progress, the checkpoint.
@@ -289,9 +169,9 @@ class Store(StoreFacts):
             PluginFlushError: a plugin does not return; all else is on disk.
         """
         self._check_open()
-        if self._live is None:
+        if self._members is None:
             return
-        missed = self._live.plugin_flusher.flush()
+        missed = self._members.plugin_flusher.flush()
         if missed:
             name = min(missed)
             others = ", ".join(sorted(missed.keys() - {name}))
@@ -302,7 +182,7 @@ class Store(StoreFacts):
                 + ". Flush again later; Store.plugins shows how it goes on",
             )
 
-    # ------------------------------------------------------------------ reading
+    # ------------------------------------------------------------------ the log
 
     def get(self, where: str | int) -> MessageView:
         """One message by its offset message id, or by the physical offset at which it begins.
@@ -341,6 +221,250 @@ class Store(StoreFacts):
         self._check_open()
         return [] if self.log.ledger is None else list(self.log.ledger.entries)
 
+    # ------------------------------------------------------------------ reading queues
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int = 32,
+        max_bytes: int = 4 << 20,
+        filter: str | MessageFilter | None = None,  # noqa: A002 - the word for it
+    ) -> ReadResult:
+        """Read messages of one queue from ``queue_offset`` on.
+
+        Args:
+            topic: the topic's name.
+            queue_id: the queue.
+            queue_offset: where to begin; ``next_queue_offset`` of the result is where to go on.
+            max_count: most messages to return.
+            max_bytes: stop before this many bytes of records; one message is returned even so.
+            filter: return only messages that it selects: a condition in SQL92, or a compiled filter
+                (`filter`). A read looks at so many messages and no more; where none of them was
+                selected, the status is ``NO_MATCHED_MESSAGE`` and there is more to be read.
+
+        Raises:
+            NoReaderError: no active plugin can read queues, or none compiles filters.
+            MessageIllegalError: ``topic`` cannot be a topic's name.
+            ValueError: ``filter`` is no condition.
+            TypeError: an argument of a wrong type.
+        """
+        self._check_open()
+        if type(topic) is not str or type(queue_id) is not int or type(queue_offset) is not int:
+            topic = text_argument("topic", topic)
+            queue_id = whole_number("queue_id", queue_id)
+            queue_offset = whole_number("queue_offset", queue_offset)
+        if type(max_count) is not int or type(max_bytes) is not int:
+            max_count = whole_number("max_count", max_count)
+            max_bytes = whole_number("max_bytes", max_bytes)
+        chosen = None if filter is None else self._reads.chosen(filter, topic)
+        return self._reads.read(topic, queue_id, queue_offset, max_count, max_bytes, chosen)
+
+    def filter(
+        self, expression: str, kind: str = "SQL92", *, topic: str | None = None
+    ) -> MessageFilter:
+        """Compile a filter, to read with.
+
+        Args:
+            expression: a condition on properties, or tags: ``"paid || shipped"``.
+            kind: ``"SQL92"``, ``"TAG"``, or what else a plugin offers.
+            topic: the topic that is going to be read; a filter that is registered for it finds its
+                messages sooner.
+
+        Raises:
+            NoReaderError: no active plugin compiles filters of that kind.
+            ValueError: no such condition; the text says where it goes wrong.
+        """
+        self._check_open()
+        expression, kind = text_argument("expression", expression), text_argument("kind", kind)
+        topic = None if topic is None else text_argument("topic", topic)
+        return self._reads.filter(expression, kind, topic)
+
+    def offset_by_time(
+        self,
+        topic: str,
+        queue_id: int,
+        timestamp: int,
+        boundary: Literal["lower", "upper"] = "lower",
+    ) -> int:
+        """Queue offset by store time.
+
+        Args:
+            topic: the topic's name.
+            queue_id: the queue.
+            timestamp: ms.
+            boundary: ``"lower"``: the first message at that time or later; ``"upper"``: the last
+                at that time or earlier.
+
+        Raises:
+            NoReaderError: no active plugin can read queues.
+        """
+        self._check_open()
+        if boundary not in ("lower", "upper"):
+            raise ValueError(f'boundary must be "lower" or "upper", not {boundary!r}')
+        topic = text_argument("topic", topic)
+        queue_id = whole_number("queue_id", queue_id)
+        timestamp = whole_number("timestamp", timestamp)
+        return self._reads.offset_by_time(topic, queue_id, timestamp, boundary)
+
+    def queues(self) -> list[QueueInfo]:
+        """Every queue there is, by topic and queue id.
+
+        Raises:
+            NoReaderError: no active plugin can read queues.
+        """
+        self._check_open()
+        return self._reads.queues()
+
+    def query(
+        self,
+        topic: str,
+        key: str,
+        begin: int | None = None,
+        end: int | None = None,
+        limit: int | None = None,
+        *,
+        oldest_first: bool = False,
+        after: int | None = None,
+        compat: bool = False,
+    ) -> QueryResult:
+        """Messages of a topic by key: those whose ``UNIQ_KEY``, or a word of ``KEYS``, it is.
+
+        Only what was dispatched is found, see ``indexed_to`` of the answer and `wait_dispatched`.
+
+        Args:
+            topic: the topic's name.
+            key: the whole key.
+            begin: store time of the oldest message wanted, ms.
+            end: store time of the newest message wanted, ms.
+            limit: most messages to return; all of them when left out.
+            oldest_first: in the order of storing; the newest first when left out.
+            after: ``after`` of the answer before, to go on behind it.
+            compat: answer as RocketMQ does: at most 64 messages, selected by a hash of the key,
+                within seconds, in the order that it returns.
+
+        Raises:
+            NoReaderError: no active plugin keeps keys.
+            ValueError: a limit below 1, or ``compat`` together with an order or a place to go on.
+        """
+        self._check_open()
+        topic, key = text_argument("topic", topic), text_argument("key", key)
+        begin = None if begin is None else whole_number("begin", begin)
+        end = None if end is None else whole_number("end", end)
+        limit = None if limit is None else whole_number("limit", limit)
+        after = None if after is None else whole_number("after", after)
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit must be 1 or more, not {limit}")
+        if compat and (oldest_first or after is not None):
+            raise ValueError("compat goes with neither oldest_first nor after")
+        return self._reads.query(
+            topic=topic,
+            key=key,
+            begin=0 if begin is None else begin,
+            end=_LATEST if end is None else end,
+            limit=limit,
+            oldest_first=oldest_first,
+            after=after,
+            compat=compat,
+        )
+
+    # ------------------------------------------------------------------ plugins
+
+    @overload
+    def plugin(self, which: type[_Plugin]) -> _Plugin: ...
+
+    @overload
+    def plugin(self, which: str) -> Any: ...
+
+    def plugin(self, which: str | type[_Plugin]) -> Any:
+        """The object of a plugin that the store uses, for what it offers by itself.
+
+        ``store.plugin("transaction").commit(half)``; type checkers know the methods where the
+        plugin is named by its class: ``store.plugin(TransactionPlugin).commit(half)``.
+
+        Raises:
+            PluginError: the store does not use it, or it could not be opened.
+            StoreClosedError: the store is closed.
+            TypeError: neither a name nor a class of plugins.
+        """
+        self._check_open()
+        return self._active.plugin(which)
+
+    @property
+    def plugin_objects(self) -> Mapping[str, Any]:
+        """The active plugins' objects by name, in dispatch order."""
+        return dict(self._active.objects)
+
+    def plugins(self) -> list[PluginState]:
+        """State, progress, lag and figures of the active plugins, in dispatch order.
+
+        In a read-only store they are those that the last writer recorded.
+        """
+        return self._active.states()
+
+    def plan(self) -> list[PlanStep]:
+        """Who is given a batch when, and who needs whom, in dispatch order."""
+        return self._active.set.plan()
+
+    def add_plugin(self, plugin: str | Plugin, options: Mapping[str, Any] | None = None) -> str:
+        """Use one plugin more, from now on and at every later opening; its name.
+
+        It begins at the log's first message, or where it stopped when it was removed, and
+        catches up beside the others.
+
+        Args:
+            plugin: the name of an installed plugin, or a plugin object.
+            options: its section of the configuration.
+
+        Raises:
+            PluginError: it is active already, not installed, cannot be ordered or opened.
+            ConfigError: a wrong option.
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+            TypeError: neither a name nor an object; or ``options`` that are no mapping.
+        """
+        live = self._writing()
+        return live.add(plugin_argument("plugin", plugin), table_argument("options", options))
+
+    def remove_plugin(self, plugin: str) -> None:
+        """Use a plugin no more, from now on; its files and its progress stay.
+
+        Raises:
+            PluginError: it is not active, another one requires it, or it hangs in a call.
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+        """
+        self._writing().remove(text_argument("plugin", plugin))
+
+    def suspend_plugin(self, plugin: str) -> None:
+        """Give a plugin no messages until it is resumed, also after the store was closed.
+
+        Raises:
+            PluginError: it is not active.
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+        """
+        self._writing().suspend(text_argument("plugin", plugin))
+
+    def resume_plugin(self, plugin: str) -> None:
+        """Open a plugin anew that was suspended, failed or halted everything; it catches up.
+
+        Raises:
+            PluginError: it is not active, hangs in a call, or cannot be opened.
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+        """
+        self._writing().resume(text_argument("plugin", plugin))
+
+    def dead_letters(self, plugin: str) -> list[DeadLetter]:
+        """Messages that a plugin failed on and that its policy ``"skip"`` passed over.
+
+        Raises:
+            PluginError: it is not active.
+        """
+        plugin = text_argument("plugin", plugin)
+        self._active.used("plugin", [plugin])
+        from reput.dispatch.records.deadletters import DeadLetterFile
+
+        return DeadLetterFile.of(self.root, plugin, self._disk).read()
+
     # ------------------------------------------------------------------ dispatching
 
     def wait_dispatched(
@@ -366,8 +490,8 @@ class Store(StoreFacts):
         self._check_open()
         timeout = seconds_argument("timeout", timeout)
         progress = function_argument("progress", progress)
-        chosen = None if plugins is None else self._used("plugins", plugins)
-        if self._loop is None:
+        chosen = None if plugins is None else self._active.used("plugins", plugins)
+        if self._members is None:
             return True
         if self.config.reads_durable:
             self.log.flusher.flush()  # what is not on disk is not dispatched
@@ -380,7 +504,7 @@ class Store(StoreFacts):
             def report(offset: int) -> None:
                 total(max(offset - first, 0), end - first)
 
-        return self._loop.wait(end, timeout, report, chosen)
+        return self._members.loop.wait(end, timeout, report, chosen)
 
     def work(self) -> int | None:
         """Have the plugins do what is due by the clock, with ``threads=False``: one slice of each.
@@ -395,8 +519,9 @@ class Store(StoreFacts):
         Raises:
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
         """
-        workers = self._writing().workers
-        if self._calls.threads:
+        members = self._writing()
+        workers = members.workers
+        if members.board.calls.threads:
             workers.wake_all()
             return None
         self.wait_dispatched()
@@ -429,11 +554,11 @@ class Store(StoreFacts):
 
             if not isinstance(config, RetentionConfig):
                 raise TypeError(f"config: a RetentionConfig expected, found {shown(config)}")
-        if isinstance(self._cleaner, RetentionReader):
+        if isinstance(self._expiry, RetentionReader):
             if not dry_run:
                 self._writing()
-            return self._cleaner.clean(config)
-        return self._cleaner.clean(config, dry_run=dry_run)
+            return self._expiry.clean(config)
+        return self._expiry.clean(config, dry_run=dry_run)
 
     def clean_log(
         self, *, dry_run: bool = False, config: RetentionConfig | None = None
@@ -443,12 +568,25 @@ class Store(StoreFacts):
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return self.expire_log(dry_run=dry_run, config=config)
 
-    # ------------------------------------------------------------------ closing
+    # ------------------------------------------------------------------ telling, closing
+
+    def report(self) -> dict[str, Any]:
+        """Facts about the store, JSON-like: log, recovery, plugins."""
+        self._check_open()
+        return {
+            "root": self.root,
+            "writable": self.writable,
+            "clean": self.clean,
+            "log": log_facts(self.log),
+            "recovery": recovery_facts(self.recovery),
+            "plugins": plugin_facts(self._active),
+            "retention": self._expiry.report(),
+        }
 
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
-        return self._closed
+        return self._closer.is_closed
 
     def close(self, timeout: float | None = None) -> None:
         """Dispatch and flush everything, then give up files, threads and the lock.
@@ -470,85 +608,26 @@ class Store(StoreFacts):
         """
         if is_forked(self):
             return  # asked by way of a method that was bound before: `atexit`, an `ExitStack`
-        timeout = seconds_argument("timeout", timeout)
-        refusal = StoreClosedError(self.root)
-        seconds = self._rules.close_timeout_ms / 1_000 if timeout is None else timeout
-        # In a signal handler that came in the middle of a put, the threads that are waited for
-        # below may want the log.
-        with self.log.lock_let_go(refusal):
-            if not self._closing.run(lambda: self._close(refusal, timeout), seconds):
-                raise ServiceNotAvailableError(
-                    "store", None, None, f"another thread has not closed it after {seconds:g} s"
-                )
+        self._closer.close(seconds_argument("timeout", timeout))
         do_not_close_at_exit(self)
 
-    def _close(self, refusal: ServiceNotAvailableError, timeout: float | None) -> None:
-        if self._closed:  # by a call that an exception ended before the files were given up
-            # A flush that was under way then ends by itself; until then the lock is kept.
-            for call in self._calls.running():
-                call.wait_while_advancing(self._rules.close_timeout_ms / 1_000)
-            self._release()
-            return
-        if self._live is not None:
-            self._live.workers.stop()  # in good order: what they put is dispatched and flushed
-        if isinstance(self._cleaner, RetentionService):
-            self._cleaner.stop()
-        self._closed = True
-        try:
-            self.log.refuse(refusal)
-            if self._live is not None:
-                self._finish(self._live, timeout)
-        finally:
-            try:
-                if self._live is not None:
-                    self._live.plugin_flusher.end()
-                # No hook is called from here on: a thread that comes back late out of one plugin
-                # must not go on to another one that is closed.
-                self._calls.refuse()
-                self._close_plugins()
-            finally:
-                self._release()
+    # ------------------------------------------------------------------ parts
 
-    def _finish(self, live: Members, timeout: float | None) -> None:
-        loop, plugin_flusher = live.loop, live.plugin_flusher
-        try:
-            # The log first: with synchronous flushing nothing beyond it is dispatched. When that
-            # fails there is nothing to wait for.
-            self.log.flusher.flush()
-            # Who is far behind catches up next time.
-            loop.finish(self._rules.close_timeout_ms / 1_000 if timeout is None else timeout)
-        finally:
-            loop.stop()
-            plugin_flusher.stop()
-        try:
-            for name, reason in plugin_flusher.flush().items():
-                # The next opening cuts its files to its last progress and derives the rest again.
-                logger.error("plugin not flushed plugin=%s reason=%s", name, reason)
-            live.close_records()
-            disk = self._abort.disk
-            CloseRecord.save(self.root, self.log, self.log.last_record_offset, disk)
-            # `abort` may go only when somebody wrote the queues, and all of them: RocketMQ does
-            # not look again. The close record says for us that the store was closed.
-            if plugin_flusher.keeps_queues and live.queues_reach(self.log.max_physical_offset):
-                self._abort.remove()
-            else:
-                self._abort.leave()
-        except OSError as error:
-            raise ServiceNotAvailableError(
-                "store",
-                None,
-                None,
-                f"closing it failed: {error}; the next opening recovers as after a crash",
-            ) from error
+    def _check_open(self) -> None:
+        self._closer.check_open()
 
-    def _close_plugins(self) -> None:
-        for name, hook in self._plugins.having(lambda hooks: hooks.close):
-            hanging = self._calls.running(name)
-            if hanging:
-                logger.error("plugin hangs and is left plugin=%s hook=%s", name, hanging[0].hook)
-                continue
-            call = self._calls.start(name, "reput_close", hook, is_last=True)
-            if not call.wait_while_advancing(self._rules.close_timeout_ms / 1_000):
-                logger.error("plugin does not return from closing plugin=%s", name)
-            elif call.error is not None:
-                logger.error("plugin failed while closing plugin=%s error=%r", name, call.error)
+    def _writing(self) -> Members:
+        self._check_open()
+        if self._members is None:
+            raise ReadOnlyStoreError(
+                "store", None, None, 'it was opened with mode="r"; open it with mode="w"'
+            )
+        return self._members
+
+    if not TYPE_CHECKING:  # a type checker is to know nothing of these names
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            """A method of a plugin, by the name that it had here before 0.2."""
+            if name.startswith("_"):
+                raise AttributeError(name)  # also while the store is not made yet
+            return method_of_plugin(self._active, name)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.errors import CorruptFileError, PluginError
-from reput.files import Disk, FilePool, system_clock
-from reput.log import LogReader, LossLedger, QueueFloors, Split, read_split
+from reput.files import Disk, FilePool, MappedFileQueue, system_clock
+from reput.log import LogEnd, LogReader, LossLedger, QueueFloors, Split, read_split
 from reput.plugin import NotSplittableError, PluginSet, StoreContext
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ class Worker:
         self.disk = disk or Disk().at(job.root, follow_links=job.follow_links)
         self._pool = FilePool(self.disk, _FILES_OPEN)
         directory = os.path.join(job.root, "commitlog")
-        self.log = LogReader(directory, job.file_size, self.disk, self._pool, _WINDOW_SIZE)
-        self.log.files.load(writable=False)
-        self.log.set_end(job.end_offset)
-        self.log.ledger = LossLedger(job.root, self.disk, system_clock)
-        self.log.ledger.load(writable=False)
+        files = MappedFileQueue(directory, job.file_size, self.disk, self._pool)
+        files.load(writable=False)
+        ledger = LossLedger(job.root, self.disk, system_clock)
+        ledger.load(writable=False)
+        self.log = LogReader(files, _WINDOW_SIZE, ledger=ledger, end=LogEnd(job.end_offset))
         self.plugins = PluginSet(job.plugins, job.sections)
         self._opened: set[str] = set()
         self._enrichers = self.plugins.having(lambda hooks: hooks.enrich)

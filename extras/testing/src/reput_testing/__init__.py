@@ -28,6 +28,7 @@ from reput_testing.contract.driver import Driver  # noqa: E402
 from reput_testing.contract.rules import ContractRules, Outcome  # noqa: E402
 from reput_testing.crashes.crashrules import CrashContract  # noqa: E402
 from reput_testing.crashes.faults import Fault, Faults  # noqa: E402
+from reput_testing.crashes.insides import kill  # noqa: E402
 from reput_testing.crashes.killpoints import KillPoint, KillPoints, copy_store  # noqa: E402
 from reput_testing.crashes.powercuts import PowerCuts  # noqa: E402
 from reput_testing.crashes.witness import Witness  # noqa: E402
@@ -82,6 +83,7 @@ __all__ = [
     "fuzzing",
     "garbled_at",
     "grown_by",
+    "kill",
     "open_files_under",
     "place",
     "removed",

@@ -41,19 +41,19 @@ def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> No
     nothing is left out. The store must not be open for writing elsewhere.
     """
     from reput_cli.kit import Failure, ProgressBar, check_store, check_used, open_to_write
+    from reput_compaction.plugin import CompactionPlugin
     from reput_compaction.printing import print_compacted
 
     check_used(check_store(path), "compaction")
     with open_to_write(path) as store:
-        run = store.compact  # first, as a plugin that could not be opened has none
+        plugin = store.plugin(CompactionPlugin)  # first: it may not have been opened
         with ProgressBar("dispatching", None, "bytes") as bar:
             store.wait_dispatched(progress=bar.update)
-        plugin = store.plugin_objects["compaction"]
-        if jobs is None and plugin.reput_report()["kept_size"] < _WORTH_PROCESSES:
+        if jobs is None and plugin.kept_size < _WORTH_PROCESSES:
             jobs = 1
         with ProgressBar("compacting", None, "bytes") as bar, _engine(jobs) as engine:
             try:
-                results = run(topic, progress=bar.update, engine=engine)
+                results = plugin.compact(topic, progress=bar.update, engine=engine)
             except ValueError as error:
                 raise Failure(str(error), ExitCode.NOT_FOUND) from None
     print_compacted(results, as_json=as_json)

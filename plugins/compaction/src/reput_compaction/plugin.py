@@ -326,6 +326,11 @@ class CompactionPlugin(reput.Plugin):
 
     # ------------------------------------------------------------------ maintaining
 
+    @property
+    def kept_size(self) -> int:
+        """Bytes of all records that are kept."""
+        return sum(queue.size for queue in list(self.queues.values()))
+
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:
         """Topics, queues, and what keeps queues from being compacted."""
@@ -334,7 +339,7 @@ class CompactionPlugin(reput.Plugin):
             "topics": sorted(self.topics),
             "queue_count": len(self.extents()),
             "kept_count": sum(queue.count for queue in queues),
-            "kept_size": sum(queue.size for queue in queues),
+            "kept_size": self.kept_size,
             "run_count": self.worker.run_count,
             "refused_count": sum(queue.refused_count for queue in queues),
             "log_file_size": self.files.sizes.log,
@@ -347,7 +352,7 @@ class CompactionPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_methods(self) -> Mapping[str, Callable[..., Any]]:
-        """``store.compact``."""
+        """``store.compact``, as it was called before 0.2."""
         return {"compact": self.compact}
 
     @reput.hookimpl

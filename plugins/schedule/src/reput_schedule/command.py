@@ -50,12 +50,14 @@ def schedule(path: str, as_json: bool) -> None:
     """
     from reput.files import system_clock
     from reput_schedule.histogram import histogram
+    from reput_schedule.plugin import SchedulePlugin
 
     with open_to_read(path, plugins=_PLUGINS) as store:
-        waiting: Scheduled = store.scheduled()
+        plugin = store.plugin(SchedulePlugin)
+        waiting = plugin.scheduled()
         now = system_clock()
         bars = histogram(store, waiting, now)
-        is_ours = bool(store.plugin_objects["schedule"].is_ours)
+        is_ours = plugin.is_ours
         problems = list(store.problems)
     if as_json:
         print_json(_document(waiting, bars, now, is_ours) | {"problems": problems})

@@ -238,7 +238,7 @@ class SchedulePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_methods(self) -> Mapping[str, Callable[..., Any]]:
-        """``store.cancel(…)`` and ``store.scheduled()``."""
+        """``store.cancel`` and ``store.scheduled``, as they were called before 0.2."""
         return {"cancel": self.cancel, "scheduled": self.scheduled}
 
     def cancel(

@@ -51,9 +51,10 @@ def transactions(
         _end(path, commits, rollbacks, is_sure, as_json)
         return
     from reput_cli.kit import open_to_read, print_json
+    from reput_transaction.plugin import TransactionPlugin
 
     with open_to_read(path, plugins=_to_read(path)) as store:
-        found = store.dangling(group=group)
+        found = store.plugin(TransactionPlugin).dangling(group=group)
         now = _now()
         if as_json:
             rows = [_document(half, now) for half in found]
@@ -86,6 +87,7 @@ def _end(
     path: str, commits: Sequence[str], rollbacks: Sequence[str], is_sure: bool, as_json: bool
 ) -> None:
     from reput_cli.kit import ExitCode, Failure, open_to_read, print_json
+    from reput_transaction.plugin import TransactionPlugin
 
     both = sorted({*commits} & {*rollbacks})
     if both:
@@ -95,7 +97,9 @@ def _end(
         now = _now()
         _look_for(store, [name for name, _ in wanted])
         if not is_sure:
-            by_id = {each.transaction_id: each for each in store.dangling()}
+            by_id = {
+                each.transaction_id: each for each in store.plugin(TransactionPlugin).dangling()
+            }
             for name, outcome in wanted:
                 verb = "Commit" if outcome == "commit" else "Roll back"
                 half = by_id.get(name)
@@ -113,8 +117,9 @@ def _end(
 
 def _look_for(store: Store, names: Sequence[str]) -> None:
     from reput_cli.kit import ExitCode, Failure
+    from reput_transaction.plugin import TransactionPlugin
 
-    found = store.dangling()
+    found = store.plugin(TransactionPlugin).dangling()
     known = {name for half in found for name in (half.transaction_id, half.msg_id)}
     for name in names:
         if name not in known:
@@ -126,16 +131,19 @@ def _end_now(path: str, wanted: Sequence[tuple[str, str]]) -> list[dict[str, Any
     from reput.plugin import default_plugins
     from reput_cli.kit import check_store, open_to_write, used_plugins
     from reput_transaction.errors import TransactionEndedError
+    from reput_transaction.plugin import TransactionPlugin
 
     root = check_store(path)
     used = used_plugins(root)
     names = list(default_plugins() if used is None else used)
     is_guest = _NAME not in names
-    ended = []
+    ended: list[dict[str, Any]] = []
     with open_to_write(root, plugins=[*names, _NAME] if is_guest else names) as store:
+        transactions = store.plugin(TransactionPlugin)
         for name, outcome in wanted:
             try:
-                receipt = store.commit(name) if outcome == "commit" else store.rollback(name)
+                end = transactions.commit if outcome == "commit" else transactions.rollback
+                receipt = end(name)
             except TransactionEndedError:
                 # One before it in the list was of the same transaction, and took it along.
                 ended.append({"id": name, "outcome": outcome, "physical_offset": None})
@@ -144,7 +152,7 @@ def _end_now(path: str, wanted: Sequence[tuple[str, str]]) -> list[dict[str, Any
             ended.append({"id": name, "outcome": outcome, "physical_offset": offset})
         # RocketMQ knows what was ended by op markers only, and they are written on disk's say.
         store.flush()
-        store.settle()
+        transactions.settle()
         if is_guest:
             store.wait_dispatched()
             store.remove_plugin(_NAME)

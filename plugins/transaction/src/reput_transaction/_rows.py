@@ -13,7 +13,7 @@ __all__ = ["Group", "Row", "Rows"]
 
 @attrs.define(eq=False)
 class Group:
-    """Messages that one ``store.transaction()`` ends together."""
+    """Messages that one `TransactionPlugin.transaction` ends together."""
 
     name: str
     decision: int = UNDECIDED

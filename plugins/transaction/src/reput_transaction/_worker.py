@@ -2,7 +2,7 @@
 
 Source: RocketMQ ``TransactionalMessageServiceImpl#check`` and ``TransactionalOpBatchService``.
 Different on purpose: the application is asked first, in this process, and a half message is copied
-only when it gave no answer; messages of one ``store.transaction()`` have one answer.
+only when it gave no answer; messages of one `TransactionPlugin.transaction` have one answer.
 """
 
 from __future__ import annotations

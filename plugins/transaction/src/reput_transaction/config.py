@@ -18,7 +18,7 @@ class TransactionConfig:
     automatic: bool = attrs.field(default=True, validator=instance_of(bool))
     """Whether the plugin puts anything by itself: op markers, what a crash has left half-done, and
     what check-back needs. With False a store can be opened for writing, and only what callers end
-    is ended; ``store.settle()`` writes the op markers then."""
+    is ended; `TransactionPlugin.settle` writes the op markers then."""
     timeout_ms: int = attrs.field(default=6_000, validator=[instance_of(int), ge(0)])
     """Age from which on the application is asked what became of a half message
     (``transactionTimeOut``); a message may name another in ``CHECK_IMMUNITY_TIME_IN_SECONDS``."""

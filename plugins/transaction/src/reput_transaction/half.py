@@ -41,7 +41,7 @@ class HalfMessage:
 
     @property
     def member_of(self) -> str | None:
-        """Id of the ``store.transaction()`` that it belongs to, None without."""
+        """Id of the `TransactionPlugin.transaction` that it belongs to, None without."""
         return self.properties.get(PROPERTY_MEMBER_OF)
 
     @property

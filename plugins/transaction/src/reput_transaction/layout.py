@@ -38,7 +38,7 @@ PROPERTY_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
 PROPERTY_IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 PROPERTY_DELAY: Final = "DELAY"
 PROPERTY_MEMBER_OF: Final = "REPUT_TRANSACTION"
-"""Id that all messages of one ``store.transaction()`` share; RocketMQ carries it along."""
+"""Id that all messages of one `TransactionPlugin.transaction` share; RocketMQ carries it along."""
 
 OP_TAGS: Final = "d"
 OP_PROPERTIES: Final = b"WAIT\x01true\x02TAGS\x01d\x02"

@@ -201,7 +201,7 @@ class TransactionPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_methods(self) -> Mapping[str, Callable[..., Any]]:
-        """``store.transaction`` and its like."""
+        """``store.transaction`` and its like, as they were called before 0.2."""
         return {
             "transaction": self.transaction,
             "prepare": self.prepare,
@@ -213,7 +213,7 @@ class TransactionPlugin(reput.Plugin):
         }
 
     def transaction(self, group: str = DEFAULT_GROUP) -> Transaction:
-        """Messages that become visible together: ``with store.transaction() as tx: tx.put(...)``.
+        """Messages that become visible together: ``with plugin.transaction() as tx: tx.put(...)``.
 
         Args:
             group: the producer group, whose checks are asked should this process die.
@@ -230,7 +230,7 @@ class TransactionPlugin(reput.Plugin):
         return self._of_store.prepare([marked])[0]
 
     def commit(self, which: Which) -> Receipt:
-        """Make a message visible; those of its ``store.transaction()`` with it.
+        """Make a message visible; those of its `transaction` with it.
 
         Args:
             which: what `prepare` returned, its transaction id or offset message id, or its physical
@@ -252,7 +252,7 @@ class TransactionPlugin(reput.Plugin):
         return receipt[places.index(half.physical_offset) if len(places) > 1 else 0]
 
     def rollback(self, which: Which) -> Receipt:
-        """Have nobody ever see a message, nor those of its ``store.transaction()``.
+        """Have nobody ever see a message, nor those of its `transaction`.
 
         Returns:
             The receipt of the op marker; before that is on disk a power cut may undo it.

@@ -29,7 +29,7 @@ __all__ = ["Transaction"]
 
 @attrs.define(eq=False)
 class Transaction:
-    """What ``store.transaction()`` returns: a context manager; commits at the end of its block.
+    """What ``plugin.transaction()`` returns: a context manager; commits at the end of its block.
 
     A block that raises rolls back. Not thread-safe.
     """

@@ -37,8 +37,8 @@ def compact(
 ) -> list[Compacted]:
     """Drop what later messages with the same key have superseded in compacted topics.
 
-    What comes of it is what ``store.compact()`` makes, to the byte. Spark runs four rounds of
-    tasks, which hand on hashes and numbers in files below the store; bodies are only copied from
+    What comes of it is what ``CompactionPlugin.compact`` makes, to the byte. Spark runs four rounds
+    of tasks, which hand on hashes and numbers in files below the store; bodies are only copied from
     old files to new ones. Executors need reput-compaction installed.
 
     Args:
@@ -95,7 +95,7 @@ def compact_with(
         if _PLUGIN not in store.plugin_objects:
             raise PluginError(_PLUGIN, "the store does not use it, so it has no compacted topics")
         store.wait_dispatched()
-        compacted: list[Compacted] = store.compact(
+        compacted: list[Compacted] = store.plugin("compaction").compact(
             topics, engine=engine, split_size=split_size, progress=progress
         )
         return compacted

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import attrs
 
-from reput.files import FILE_NAME_DIGITS, FilePool, system_clock
+from reput.files import FILE_NAME_DIGITS, FilePool, MappedFileQueue, system_clock
 from reput.log import LogReader
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 from reput_spark.errors import SparkReputError
@@ -74,8 +74,9 @@ class OpenLog(LogReader):
         only = None if place.only_base is None else f"{place.only_base:0{FILE_NAME_DIGITS}d}"
         disk, directory = disk_of(place.directory, only)
         self._open_files = FilePool(disk, _FILES_OPEN)
-        super().__init__(directory, place.file_size, disk, self._open_files, _WINDOW_SIZE)
-        self.files.load(writable=False)
+        files = MappedFileQueue(directory, place.file_size, disk, self._open_files)
+        files.load(writable=False)
+        super().__init__(files, _WINDOW_SIZE)
         self._is_closed = disk.exists(f"{os.path.dirname(directory)}/{_CLOSED}")
 
     def __enter__(self) -> Self:

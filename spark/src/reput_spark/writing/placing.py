@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.files import OWN_DIRECTORY, FilePool
-from reput.log import CloseRecord, LogReader
+from reput.files import OWN_DIRECTORY, FilePool, MappedFileQueue
+from reput.log import CloseRecord, LogEnd, LogReader
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput.store.abort import AbortFile
 from reput_spark.writing.evidence import mark_of
@@ -136,9 +136,9 @@ class Placing:
         pool = FilePool(self.disk, _FILES_OPEN)
         try:
             directory, file_size = log_directory(self.root), self.place.files.file_size
-            log = LogReader(directory, file_size, self.disk, pool, _WINDOW_SIZE)
-            log.files.load(writable=False)
-            log.set_end(end)
+            files = MappedFileQueue(directory, file_size, self.disk, pool)
+            files.load(writable=False)
+            log = LogReader(files, _WINDOW_SIZE, end=LogEnd(end))
             CloseRecord.save(self.root, log, last_record, self.disk)
             # RocketMQ does not look for messages without queues in a store that was closed.
             self._abort_file().leave()

@@ -7,7 +7,7 @@ the latter's end is found by looking behind the last record known, each time som
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -34,12 +34,10 @@ from reput.record.layout import (
 from reput.record.view import MessageView, message_at
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
-    from reput.files.pool import FilePool
     from reput.log.losses import Loss, LossLedger
     from reput.record.batch import DispatchBatch
 
-__all__ = ["BatchReader", "LogReader", "PrefetchingReader"]
+__all__ = ["BatchReader", "LogEnd", "LogReader", "PrefetchingReader"]
 
 _DAMAGE_SIZE = 65_536
 _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
@@ -135,28 +133,64 @@ class BatchReader:
         return self._buffer[:count]
 
 
+@attrs.frozen
+class LogEnd:
+    """Where a log ends, as far as that is known."""
+
+    offset: int = 0
+    """Physical offset after the last whole record."""
+    last_record_offset: int = -1
+    """Where that record begins; -1 where none is known."""
+    last_store_timestamp: int = 0
+    """Its store time, ms; 0 where it is not known. What is older and stands after the end was left
+    there by a log that was cut."""
+    is_damaged: bool = False
+    """Whether something stands there that is not to be taken for a record."""
+
+
 class LogReader:
     """The commit log for whoever only reads; see `reput.log.LogView`. Thread-safe."""
 
     def __init__(
-        self, directory: str, file_size: int, disk: Disk, pool: FilePool, window_size: int
+        self,
+        files: MappedFileQueue,
+        window_size: int,
+        *,
+        ledger: LossLedger | None = None,
+        end: LogEnd | None = None,
+        holes: Sequence[DamagedRange] = (),
+        keeps_records_after_damage: bool = True,
+        follows: bool = False,
     ) -> None:
-        self.files = MappedFileQueue(directory, file_size, disk, pool)
-        self.follows = False
-        """Whether another process may be writing, so that the end must be looked for."""
-        self.holes: tuple[DamagedRange, ...] = ()
-        """Damage that was found in a log that is only read, and passed over."""
-        self.ledger: LossLedger | None = None
-        """What is known to be lost."""
-        self.keeps_records_after_damage = True
-        """Whether records behind damage belong to the log."""
-        self._disk = disk
+        """Read what is in ``files``.
+
+        Args:
+            files: of the log, loaded.
+            window_size: bytes that are read at once.
+            ledger: what is known to be lost; None where nobody asks.
+            end: where the log ends; found by `set_end` later when left out.
+            holes: damage before that end, which is passed over.
+            keeps_records_after_damage: whether sound records after a damaged range are kept. If
+                false, the log ends at the damage.
+            follows: whether another process may be writing, so that the end must be looked for.
+        """
+        self.files = files
+        self.follows = follows
+        self.holes = tuple(holes)
+        self.ledger = ledger
+        self.keeps_records_after_damage = keeps_records_after_damage
         self._window_size = window_size
         self._end_offset = 0
         self._last_timestamp = 0
         self._damage = b""
         """What stood at the end when it was set, if that was damage: no record while it stays."""
         self._follow_lock = threading.RLock()
+        if end is not None:
+            self.set_end(
+                end.offset,
+                damaged=end.is_damaged,
+                last_store_timestamp=end.last_store_timestamp,
+            )
 
     # ------------------------------------------------------------------ extent
 

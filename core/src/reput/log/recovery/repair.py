@@ -1,4 +1,4 @@
-"""Mends the end of a log: keeps aside what is lost, notes it, fills holes and cuts the tail.
+"""Repairs the end of a log: keeps aside what is lost, notes it, fills holes and cuts the tail.
 
 The order, and why:
 
@@ -25,33 +25,35 @@ from reput.files.names import OWN_DIRECTORY, file_name
 from reput.log.losses import CUT, FILLED, Loss
 from reput.log.recovery.padding import fill
 from reput.record.batch import Corruption, CorruptionKind
+from reput.record.ids import pack_host
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk
+    from reput.log.config import CommitLogConfig
     from reput.log.losses import LossLedger
     from reput.log.reading.holes import DamagedRange
+    from reput.log.reading.reader import LogReader
     from reput.log.recovery.end import RecoveryReport
-    from reput.log.writing.commitlog import CommitLog
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["mend", "rewrite"]
+__all__ = ["reflush", "repair"]
 
 _COPY_SIZE: Final = 1 << 20
 
 
-def mend(
-    log: CommitLog,
+def repair(
+    log: LogReader,
     recovery: RecoveryReport,
     ledger: LossLedger,
     root: str,
     disk: Disk,
     *,
-    keeps: bool,
+    config: CommitLogConfig,
     clean: bool,
 ) -> RecoveryReport:
-    """Make the log end where ``recovery`` says, without holes; `RecoveryReport` with what was cut.
+    """Make the log end where ``recovery`` says, without holes.
 
     Args:
         log: of which nobody reads or writes anything now.
@@ -59,8 +61,11 @@ def mend(
         ledger: of the same store, open for writing.
         root: the store's directory.
         disk: file operations.
-        keeps: whether to keep aside what is cut or overwritten.
+        config: says whether to keep aside what is cut or overwritten.
         clean: whether the last writer closed the log, and so left nothing behind its end.
+
+    Returns:
+        ``recovery`` with what was cut.
 
     Raises:
         OSError: there is no room for the copy, or the disk fails; nothing was cut or overwritten
@@ -70,18 +75,21 @@ def mend(
     if clean and recovery.finding is None and not recovery.holes and is_last:
         ledger.finish()
         return recovery
-    return _Mender(log, ledger, os.path.join(root, OWN_DIRECTORY, "lost+found"), disk, keeps).run(
-        recovery
-    )
+    directory = os.path.join(root, OWN_DIRECTORY, "lost+found")
+    return _Repair(log, ledger, directory, disk, config).run(recovery)
 
 
 @attrs.define(eq=False)
-class _Mender:
-    log: CommitLog
+class _Repair:
+    log: LogReader
     ledger: LossLedger
     directory: str
     disk: Disk
-    keeps: bool
+    config: CommitLogConfig
+
+    @property
+    def keeps(self) -> bool:
+        return self.config.keep_cut
 
     def run(self, recovery: RecoveryReport) -> RecoveryReport:
         log, end = self.log, recovery.end_offset
@@ -97,9 +105,9 @@ class _Mender:
         for base, path in later.items():
             losses.append(self._cut_file(base, path))
         known = self.ledger.begin(losses)
-        host = log.encoder.store_host
+        host = pack_host(self.config.store_address, self.config.store_port)
         for hole, loss in zip(recovery.holes, known, strict=False):
-            fill(log.files, self.disk, hole, loss, host, record_crc=log.config.record_crc)
+            fill(log.files, self.disk, hole, loss, host, record_crc=self.config.record_crc)
             logger.warning(
                 "filled hole position=%d size=%d %s", hole.start_offset, loss.size, hole.finding
             )
@@ -213,7 +221,7 @@ class _Mender:
         return path
 
 
-def rewrite(log: CommitLog, start: int, end: int, disk: Disk) -> None:
+def reflush(log: LogReader, start: int, end: int, disk: Disk) -> None:
     """Write the log's bytes ``[start, end)`` once more, and flush them.
 
     What recovery read may be in the page cache only, and a flush alone proves nothing: when one has

@@ -32,9 +32,11 @@ from reput.errors import (
 from reput.files.mapped import MappedFile
 from reput.files.prefault import PREFAULT_STEP, Prefaulter
 from reput.log.reading.reader import LogReader
+from reput.log.writing.flusher import GroupCommit
 from reput.log.writing.receipts import BatchReceipt, Receipt
 from reput.record.encoding.lightqueues import InQueues, in_queues
 from reput.record.encoding.one import Encoder, Prepared, unpackable
+from reput.record.ids import pack_host
 from reput.record.layout import (
     BLANK_MAGIC,
     BLANK_MIN_SIZE,
@@ -48,14 +50,16 @@ if TYPE_CHECKING:
 
     from reput.files.allocate import FileAllocator
     from reput.files.disk import Disk
-    from reput.files.pool import FilePool
+    from reput.files.mapped import MappedFileQueue
     from reput.log.config import CommitLogConfig
-    from reput.log.writing.flusher import GroupCommit
+    from reput.log.losses import LossLedger
+    from reput.log.reading.holes import DamagedRange
+    from reput.log.reading.reader import LogEnd
     from reput.record.encoding.many import PreparedMany
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CommitLog"]
+__all__ = ["CommitLog", "encoder_of"]
 
 _new_receipt = tuple.__new__
 _join = b"".join
@@ -67,20 +71,47 @@ class CommitLog(LogReader):
 
     def __init__(
         self,
-        directory: str,
+        files: MappedFileQueue,
         config: CommitLogConfig,
-        encoder: Encoder,
         disk: Disk,
-        pool: FilePool,
-        allocator: FileAllocator | None,
-        clock: Callable[[], int] | None,
+        *,
+        end: LogEnd,
+        ledger: LossLedger | None = None,
+        holes: Sequence[DamagedRange] = (),
+        allocator: FileAllocator | None = None,
+        clock: Callable[[], int] | None = None,
+        follows: bool = False,
+        threads: bool = True,
     ) -> None:
-        super().__init__(directory, config.file_size, disk, pool, config.window_size)
+        """Open a log whose end is known; everything below it is taken to be on disk.
+
+        Args:
+            files: of the log, loaded.
+            config: its options.
+            disk: file operations.
+            end: where it ends.
+            ledger: what is known to be lost.
+            holes: damage before that end, which is passed over.
+            allocator: makes new files; None for a log that is only read.
+            clock: now, in ms; the system's when left out.
+            follows: whether another process may be writing.
+            threads: whether it may start any.
+        """
+        super().__init__(
+            files,
+            config.window_size,
+            ledger=ledger,
+            end=end,
+            holes=holes,
+            keeps_records_after_damage=config.recovery == "reput",
+            follows=follows,
+        )
         self.config = config
-        self.encoder = encoder
-        self.store_host = encoder.store_host
-        self.flusher: GroupCommit
-        """Set by the store before anything is appended."""
+        self.encoder = encoder_of(config)
+        self.store_host = self.encoder.store_host
+        self.flusher = GroupCommit(self, end.offset)
+        """Brings what is appended to disk."""
+        self._disk = disk
         self.queue_offsets: dict[tuple[str, int], int] = {}
         """Next queue offset of every (topic, queue id)."""
         self.wake: Callable[[], None] | None = None
@@ -101,7 +132,7 @@ class CommitLog(LogReader):
         )
         self._file: MappedFile | None = None
         self._map: Any = None
-        self.last_record_offset = -1
+        self.last_record_offset = end.last_record_offset
         """Where the newest record begins; -1 in an empty log."""
         self._base = 0
         self._record_limit = -1
@@ -111,7 +142,7 @@ class CommitLog(LogReader):
         self._prefaulter = Prefaulter()
         # Not when every put is flushed: pages that are present but not written yet make each flush
         # look at them, 700 microseconds where 160 do.
-        self.prefaults = config.flush != "sync"
+        self.prefaults = config.flush != "sync" and threads
         """Whether a thread makes pages present ahead of the writer."""
         self._refusal: PutError | None = ReadOnlyStoreError(
             "store", None, None, 'it was opened with mode="r"; open it with mode="w" to put'
@@ -121,13 +152,14 @@ class CommitLog(LogReader):
 
     # ------------------------------------------------------------------ life cycle
 
-    def use_allocator(self, allocator: FileAllocator) -> None:
-        """Take new files from ``allocator``."""
-        self._allocator = allocator
+    def start_writing(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
+        """Take appends from now on.
 
-    def start_writing(self, end_offset: int) -> None:
-        """Make ``end_offset`` the end of the log and take appends from now on."""
-        self._end_offset = end_offset
+        Args:
+            queue_offsets: next queue offset of every (topic, queue id).
+        """
+        end_offset = self._end_offset
+        self.queue_offsets = dict(queue_offsets)
         self._refusal = None
         base = self.files.base_of(end_offset)
         if base is not None:
@@ -517,6 +549,15 @@ class CommitLog(LogReader):
         self._file_limit = file.base_offset + self.file_size - BLANK_MIN_SIZE
         self._record_limit = -1
         self._end_offset = end_offset
+
+
+def encoder_of(config: CommitLogConfig) -> Encoder:
+    """What makes records as ``config`` says."""
+    return Encoder(
+        pack_host(config.store_address, config.store_port),
+        config.max_message_size,
+        record_crc=config.record_crc,
+    )
 
 
 def _inside_of_put() -> ServiceNotAvailableError:

@@ -60,13 +60,16 @@ class GroupCommit:
     def __init__(self, log: FlushedLog, flushed_offset: int) -> None:
         self.flushed_offset = flushed_offset
         """Physical offset below which everything is on disk."""
-        self.after_flush: Callable[[], None] | None = None
-        """Called when `flushed_offset` has grown."""
+        self._after_flush: Callable[[], None] | None = None
         self._log = log
         self._lock = threading.RLock()
         self._turn: tuple[int, Flag] | None = None
         """The thread that flushes now, and what it sets at the end."""
         self._failure: OSError | None = None
+
+    def call_after_flush(self, function: Callable[[], None]) -> None:
+        """Have ``function`` called each time that `flushed_offset` has grown."""
+        self._after_flush = function
 
     @property
     def failure(self) -> OSError | None:
@@ -136,8 +139,8 @@ class GroupCommit:
         if target > self.flushed_offset:  # a signal handler may have come further in between
             self.flushed_offset = target
         self._log.release_flushed(target)
-        if self.after_flush is not None:
-            self.after_flush()
+        if self._after_flush is not None:
+            self._after_flush()
 
     def _refusal(self) -> PutError:
         return ServiceNotAvailableError(

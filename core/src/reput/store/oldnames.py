@@ -1,0 +1,55 @@
+"""Methods of plugins by the names that the store had for them before 0.2: ``store.commit``.
+
+They belong to the plugins now (`reput.Store.plugin`). For one release what a plugin offers by its
+hook ``reput_methods`` is found on the store, too, with a warning. The hook is called when somebody
+asks for such a name, and not when the store is opened: what it raises concerns that call alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from reput.errors import PluginMethodError
+
+if TYPE_CHECKING:
+    from reput.store.active import ActivePlugins
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["method_of_plugin"]
+
+
+def method_of_plugin(active: ActivePlugins, name: str) -> Callable[..., Any]:
+    """What the first of the plugins offers by a name that the store does not have.
+
+    Raises:
+        AttributeError: none of them offers it.
+        PluginMethodError: nor does any, but one of them could not be opened.
+    """
+    for plugin, hook in active.usable(lambda hooks: hooks.methods):
+        method = _offered(plugin, hook).get(name)
+        if callable(method):
+            warnings.warn(
+                f"Store.{name} is store.plugin({plugin!r}).{name} now",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+            return method  # type: ignore[no-any-return]
+    for plugin, _ in active.set.having(lambda hooks: hooks.methods):
+        each = active.find(plugin)
+        if each is not None and each.is_broken:
+            text = f"it offers nothing, {name!r} included, for it could not be opened"
+            raise PluginMethodError(plugin, f"{text}: {each.last_error}")
+    known = ", ".join(active.objects) or "none"
+    raise AttributeError(f"neither the store nor one of its plugins ({known}) has {name!r}")
+
+
+def _offered(plugin: str, hook: Callable[[], Any]) -> dict[str, Any]:
+    try:
+        return dict(hook())
+    except (Exception, SystemExit) as error:  # whatever a plugin raises
+        logger.error("methods not offered plugin=%s error=%r", plugin, error)
+        return {}

@@ -1,0 +1,280 @@
+"""The last stage of opening a store: its plugins, what drives them, and the store itself."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from reput.dispatch.flusher import PluginFlusher
+from reput.dispatch.loop import ReputLoop
+from reput.dispatch.members import Members
+from reput.dispatch.opener import PluginOpener
+from reput.dispatch.records.deadletters import DeadLetterFile
+from reput.dispatch.runner import Board
+from reput.dispatch.startplaces import checked_offsets, dispatch_limit, known_progress
+from reput.dispatch.status import live_state, recorded_state
+from reput.dispatch.workers import Workers
+from reput.log.writing.queuefloors import QueueFloors
+from reput.log.writing.queueoffsets import after_lost_ones, count_queue_offsets
+from reput.retention.holds import LiveHolds, RecordedHolds
+from reput.retention.planner import Planner, RetentionReader
+from reput.retention.service import RetentionService
+from reput.store.access import OpenParts, StoreDoor
+from reput.store.active import ActivePlugins
+from reput.store.closing import Closer
+from reput.store.config import RETENTION_SECTION
+from reput.store.exiting import close_at_exit
+from reput.store.forked import guard, guard_disk
+from reput.store.reads import Reads
+from reput.store.store import Store
+from reput.store.writes import Writes
+
+if TYPE_CHECKING:
+    from reput.log.writing.commitlog import CommitLog
+    from reput.plugin.host.pluginset import PluginSet
+    from reput.record.batch import DispatchBatch
+    from reput.store.stages import Asked, Examined, Held, Settings
+    from reput.store.undoing import Undoing
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["close_plugins", "start_reading", "start_writing"]
+
+_CLOSE_SECONDS: Final = 10.0
+_CATCH_UP_FLUSH_SECONDS = 1.0
+
+
+def start_reading(
+    asked: Asked, held: Held, settings: Settings, found: Examined, log: CommitLog, undoing: Undoing
+) -> Store:
+    """Open the plugins of a store that is only read."""
+    door = StoreDoor()
+    floors = QueueFloors(asked.root, asked.disk, damaged=held.problems.told)
+    board = Board(settings.dispatch, held.calls)
+    _open_plugins(_opener(asked, held, log, board, floors, door), held, settings, found)
+    for name, each in board.runners.items():
+        if each.is_broken:
+            held.problems.tell(f"the plugin {name!r} cannot be used: {each.last_error}")
+    active = ActivePlugins(
+        settings.plugins,
+        board,
+        lambda each, version: recorded_state(
+            each, held.records.load(each.name), log, settings.dispatch, version
+        ),
+        settings.versions,
+    )
+    planner = Planner(asked.root, log, asked.disk, asked.now, settings.retention)
+    retention = RetentionReader(planner, RecordedHolds(log, board.runners))
+    closer = Closer(
+        asked.root,
+        log,
+        active,
+        held.calls,
+        held.abort,
+        undoing.release,
+        None,
+        None,
+        settings.dispatch.close_timeout_ms,
+    )
+    parts = OpenParts(asked.disk, log, Reads(active), Writes(log, active), active, closer, None)
+    store = Store(
+        parts,
+        None,
+        retention,
+        recovery=found.report,
+        clean=held.clean,
+        problems=held.problems.all,
+    )
+    _let_in(store, parts, door)
+    return store
+
+
+def start_writing(
+    asked: Asked, held: Held, settings: Settings, found: Examined, log: CommitLog, undoing: Undoing
+) -> Store:
+    """Open the plugins of a store that is written, have them catch up, and start all threads."""
+    plugins, config = settings.plugins, settings.log
+    door = StoreDoor()
+    floors = QueueFloors(asked.root, asked.disk, writable=True)
+    board = Board(settings.dispatch, held.calls)
+    opener = _opener(asked, held, log, board, floors, door)
+    _open_plugins(opener, held, settings, found)
+    loop = ReputLoop(
+        log, board, dispatch_limit(log, config), _dead_letters(asked), threads=asked.threads
+    )
+    undoing.when_failed(loop.stop)
+    loop.use(list(plugins.plugins))
+    log.flusher.call_after_flush(loop.wake)
+    loop.start()
+    workers = Workers(board, asked.now, threads=asked.threads)
+    workers.use()
+    plugin_flusher = PluginFlusher(
+        log, board, found.places, found.checkpoint, asked.path("checkpoint"), asked.disk
+    )
+    plugin_flusher.use(plugins.hooks)
+    log.start_writing(_queue_offsets(asked, plugins, log, loop, plugin_flusher, floors))
+    active = ActivePlugins(
+        plugins,
+        board,
+        lambda each, version: live_state(each, loop, log, settings.dispatch, version),
+        settings.versions,
+    )
+    reads, writes = Reads(active), Writes(log, active)
+
+    def changed(plugins: PluginSet) -> None:
+        active.use(plugins)
+        reads.use()
+        writes.use()
+
+    members = Members(
+        asked.root,
+        plugins,
+        settings.sections,
+        opener,
+        board,
+        held.records,
+        loop,
+        workers,
+        plugin_flusher,
+        found.places,
+        asked.disk,
+        asked.now,
+        changed,
+    )
+    retention = RetentionService(
+        Planner(asked.root, log, asked.disk, asked.now, settings.retention),
+        LiveHolds(log, members),
+        plugin_flusher.flush,
+        members.still,
+        floors,
+        writes,
+    )
+    if settings.retention.disk_warn_ratio:
+        retention.look_at_disk()
+    workers.add(RETENTION_SECTION, retention.work)
+    if asked.threads:
+        undoing.when_failed(plugin_flusher.stop)
+        plugin_flusher.start(
+            config.flush_interval_ms, config.plugin_flush_interval_ms, members.tick
+        )
+    closer = Closer(
+        asked.root,
+        log,
+        active,
+        held.calls,
+        held.abort,
+        undoing.release,
+        members,
+        retention,
+        settings.dispatch.close_timeout_ms,
+    )
+    parts = OpenParts(asked.disk, log, reads, writes, active, closer, workers)
+    store = Store(parts, members, retention, recovery=found.report, clean=held.clean, problems=())
+    _let_in(store, parts, door)
+    undoing.when_failed(workers.stop)
+    workers.start()  # last: they put messages and read queues
+    close_at_exit(store)
+    return store
+
+
+def _let_in(store: Store, parts: OpenParts, door: StoreDoor) -> None:
+    """Let the plugins use the store; keep children that are forked from now on from doing so."""
+    door.open(parts)
+    guard(store, store.root)
+    guard(parts.log, store.root)
+    guard_disk(parts.disk)
+
+
+# --------------------------------------------------------------------------- plugins
+
+
+def _opener(
+    asked: Asked,
+    held: Held,
+    log: CommitLog,
+    board: Board,
+    floors: QueueFloors,
+    door: StoreDoor,
+) -> PluginOpener:
+    return PluginOpener(
+        asked.root,
+        asked.writable,
+        log,
+        asked.disk,
+        asked.clock,
+        board,
+        held.records,
+        door.of,
+        floors,
+        door.wake,
+        (lambda text: None) if asked.writable else held.problems.tell,
+    )
+
+
+def _open_plugins(opener: PluginOpener, held: Held, settings: Settings, found: Examined) -> None:
+    """Open and recover every plugin, and give its runner to the board."""
+    plugins = settings.plugins
+    for name in plugins.plugins:
+        record = held.records.load(name)
+        file = found.places.get(name)
+        progress = opener.log.min_physical_offset
+        if file is not None:
+            progress = known_progress(opener.log, file, held.clean, found.report, held.manifest)
+        opened = opener.open(plugins, name, file, progress, clean=held.clean, record=record)
+        opener.board.add(opener.runner(plugins, name, opened, record))
+
+
+def close_plugins(held: Held, plugins: PluginSet) -> None:
+    """Close the plugins of a store that could not be opened, as far as they were."""
+    for name, hook in plugins.having(lambda hooks: hooks.close):
+        if held.calls.running(name):
+            continue  # it hangs in being opened
+        call = held.calls.start(name, "reput_close", hook)
+        if call.wait(_CLOSE_SECONDS) and call.error is not None:
+            logger.warning("could not close plugin=%s error=%s", name, call.error)
+
+
+def _dead_letters(asked: Asked) -> Callable[[str, DispatchBatch, BaseException], None]:
+    def write(plugin: str, batch: DispatchBatch, error: BaseException) -> None:
+        DeadLetterFile.of(asked.root, plugin, asked.disk).add(batch, error, asked.now())
+
+    return write
+
+
+def _queue_offsets(
+    asked: Asked,
+    plugins: PluginSet,
+    log: CommitLog,
+    loop: ReputLoop,
+    plugin_flusher: PluginFlusher,
+    floors: QueueFloors,
+) -> Mapping[tuple[str, int], int]:
+    """Next queue offsets: of the plugins that know them, once these have caught up; else counted.
+
+    Reads all of the log where no plugin knows.
+    """
+    first, end = log.min_physical_offset, loop.limit()
+    flushed_at = time.monotonic()
+
+    def report(offset: int) -> None:
+        nonlocal flushed_at
+        # One that is far behind takes a while: what is done is kept, should somebody end this.
+        if asked.threads and time.monotonic() - flushed_at >= _CATCH_UP_FLUSH_SECONDS:
+            try:
+                plugin_flusher.flush(patience=0.2)
+            except OSError as error:
+                logger.warning("progress not written error=%s", error)
+            flushed_at = time.monotonic()
+        if asked.progress is not None:
+            asked.progress(max(offset - first, 0), end - first)
+
+    knowing = {name for name, hooks in plugins.hooks.items() if hooks.queue_offsets}
+    loop.wait(end, None, report, names=knowing)
+    failed = sorted(name for name in knowing if loop.failure_of(name) is not None)
+    offsets = None if failed else checked_offsets(plugins)
+    if offsets is None:
+        offsets = count_queue_offsets(log)
+    # A plugin's files know no more than the log where they were made again.
+    return after_lost_ones(floors.above(offsets), log)

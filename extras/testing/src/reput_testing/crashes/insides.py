@@ -1,0 +1,50 @@
+"""What an open store is made of, for tests of the core itself, and a kill without a process.
+
+Names in here follow the core wherever it goes; a test that goes through them need not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput.dispatch.flusher import PluginFlusher
+    from reput.dispatch.loop import ReputLoop
+    from reput.dispatch.members import Members
+    from reput.dispatch.workers import Workers
+    from reput.retention.service import RetentionService
+
+__all__ = ["Insides", "insides", "kill"]
+
+
+@attrs.frozen(eq=False)
+class Insides:
+    """The parts of one store that is open for writing."""
+
+    loop: ReputLoop
+    workers: Workers
+    plugin_flusher: PluginFlusher
+    members: Members
+    retention: RetentionService
+
+
+def insides(store: Store) -> Insides:
+    """The parts of ``store``, which is open for writing."""
+    closer = store._closer
+    members, retention = closer.members, closer.retention
+    assert members is not None
+    assert retention is not None
+    return Insides(members.loop, members.workers, members.plugin_flusher, members, retention)
+
+
+def kill(store: Store) -> None:
+    """Leave ``store`` as a process that is killed leaves it, but for this process, which goes on.
+
+    Nothing more is dispatched, flushed or written, no plugin is closed; files, threads and the lock
+    are given up, so that the store can be opened again. What was written stays written: for what a
+    power cut takes see `PowerCuts`, for a process that really dies `KillContract`.
+    """
+    store._closer.abandon()

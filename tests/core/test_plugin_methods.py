@@ -1,0 +1,158 @@
+"""What plugins offer beside the store: `reput.Store.plugin`, and how they were called before."""
+
+from __future__ import annotations
+
+import pytest
+
+import reput
+from reput.errors import PluginError, PluginMethodError, StoreClosedError
+from reput_testing import QuickDisk
+
+
+class Greeting(reput.Plugin):
+    """Greets whoever asks."""
+
+    name = "greeting"
+
+    def __init__(self, config=None):
+        super().__init__(config)
+
+    def greet(self, name):
+        return f"hi {name}"
+
+    @reput.hookimpl
+    def reput_methods(self):
+        return {"greet": self.greet}
+
+
+class Broken(Greeting):
+    """Cannot be opened."""
+
+    name = "broken"
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        raise OSError("no such thing")
+
+
+def plugin(name, **members):
+    """A plugin object of a class of its own; ``members`` are hooks as plain functions."""
+    made = {key: reput.hookimpl(function) for key, function in members.items()}
+    made["__init__"] = lambda self: reput.Plugin.__init__(self, None)
+    return type(name.capitalize(), (reput.Plugin,), {"name": name, **made})()
+
+
+def open_with(path, *plugins, mode="w"):
+    return reput.open(path, mode, plugins=plugins, disk=QuickDisk(), threads=False)
+
+
+# --------------------------------------------------------------------------- Store.plugin
+
+
+@pytest.mark.parametrize("which", ["greeting", Greeting])
+def test_a_plugin_is_called_by_its_name_or_its_class(tmp_path, which):
+    with open_with(tmp_path, Greeting()) as store:
+        written = store.plugin(which).greet("you")
+    with open_with(tmp_path, Greeting(), mode="r") as store:
+        read = store.plugin(which).greet("them")
+
+    assert (written, read) == ("hi you", "hi them")
+
+
+def test_a_plugin_is_found_by_a_class_above_its_own(tmp_path):
+    class Polite(Greeting):
+        name = "polite"
+
+    with open_with(tmp_path, Polite()) as store:
+        assert type(store.plugin(Greeting)) is Polite
+
+
+@pytest.mark.parametrize("which", ["greeting", Greeting])
+def test_a_plugin_that_the_store_does_not_use_is_no_ones_answer(tmp_path, which):
+    other = plugin("other")
+    with open_with(tmp_path, other, Greeting()) as store:
+        store.remove_plugin("greeting")
+        with pytest.raises(PluginError, match=r"'greeting'.* it uses other"):
+            store.plugin(which)
+
+
+def test_a_plugin_that_could_not_be_opened_offers_nothing(tmp_path):
+    with open_with(tmp_path, Broken()) as store:
+        with pytest.raises(PluginError, match=r"'broken'.* could not be opened: .*no such thing"):
+            store.plugin("broken")
+
+
+def test_a_closed_store_has_no_plugins_to_call(tmp_path):
+    store = open_with(tmp_path, Greeting())
+    store.close()
+
+    with pytest.raises(StoreClosedError):
+        store.plugin("greeting")
+
+
+@pytest.mark.parametrize("which", [None, 5, object, Greeting()])
+def test_what_names_no_plugin_is_refused(tmp_path, which):
+    with open_with(tmp_path, Greeting()) as store, pytest.raises(TypeError, match="which: "):
+        store.plugin(which)
+
+
+# --------------------------------------------------------------------------- the names before 0.2
+
+
+def test_a_name_that_a_plugin_offers_on_the_store_works_and_says_where_it_is_now(tmp_path):
+    with open_with(tmp_path, Greeting()) as store:
+        with pytest.warns(DeprecationWarning, match=r"store\.plugin\('greeting'\)\.greet") as told:
+            greet = store.greet
+        store.remove_plugin("greeting")
+        with pytest.raises(AttributeError, match="neither the store"):
+            store.greet("you")
+
+    assert greet("you") == "hi you"
+    assert told[0].filename == __file__
+
+
+def test_opening_a_store_asks_no_plugin_for_its_methods(tmp_path):
+    asked = []
+    asking = plugin("asking", reput_methods=lambda self: asked.append(1) or {})
+    with open_with(tmp_path, asking) as store:
+        store.put(reput.Message("T", b"a"))
+        during = list(asked)
+        with pytest.raises(AttributeError):
+            store.greet("you")
+
+    assert (during, asked) == ([], [1])
+
+
+@pytest.mark.parametrize("name", ["put", "close", "root"])
+def test_what_the_store_has_stays_its_own(tmp_path, name):
+    thief = plugin("thief", reput_methods=lambda self: {name: lambda: "stolen"})
+    with open_with(tmp_path, thief) as store:
+        assert getattr(store, name) != "stolen"
+        assert not callable(store.root)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_of_two_with_one_name_the_first_in_dispatch_order_is_called(tmp_path):
+    one = plugin("alpha", reput_methods=lambda self: {"greet": lambda: "one"})
+    two = plugin("beta", reput_methods=lambda self: {"greet": lambda: "two", "leave": 5})
+    with open_with(tmp_path, two, one) as store:
+        assert store.greet() == "one"
+        with pytest.raises(AttributeError, match="leave"):
+            store.leave()
+
+
+@pytest.mark.parametrize("error", [PluginError("x", "broken"), SystemExit(3)])
+def test_methods_that_cannot_be_asked_for_cost_nobody_the_store(tmp_path, error):
+    def broken(self):
+        raise error
+
+    with open_with(tmp_path, plugin("bad", reput_methods=broken)) as store:
+        store.put(reput.Message("T", b"a"))
+        with pytest.raises(AttributeError, match="neither the store"):
+            store.greet()
+
+
+def test_a_name_of_a_plugin_that_could_not_be_opened_says_so(tmp_path):
+    with open_with(tmp_path, Broken()) as store:
+        with pytest.raises(PluginMethodError, match="'greet' included, for it could not be opened"):
+            store.greet("you")
