@@ -528,9 +528,10 @@ def test_queue_offsets_that_are_none_are_counted_instead(tmp_path, answer):
         assert store.put(reput.Message("T", b"")).queue_offset == 4
 
 
-def test_queue_offsets_that_cannot_be_told_are_counted_instead(tmp_path):
+@pytest.mark.parametrize("error", [ValueError("forgotten"), SystemExit("forgotten")])
+def test_queue_offsets_that_cannot_be_told_are_counted_instead(tmp_path, error):
     def raising(self):
-        raise ValueError("forgotten")
+        raise error
 
     with open_with(tmp_path) as store:
         put(store, 4)

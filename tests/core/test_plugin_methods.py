@@ -96,6 +96,22 @@ def test_what_names_no_plugin_is_refused(tmp_path, which):
         store.plugin(which)
 
 
+@pytest.mark.parametrize("error", [ValueError("no idea"), SystemExit("no idea")])
+def test_a_plugin_that_cannot_report_leaves_the_other_facts_as_they_are(tmp_path, error):
+    def broken(self):
+        raise error
+
+    silent, sound = (
+        plugin("silent", reput_report=broken),
+        plugin("sound", reput_report=lambda self: {"count": 5}),
+    )
+    with open_with(tmp_path, silent, sound) as store:
+        facts = store.report()["plugins"]
+
+    assert facts["silent"]["report_error"] == "no idea"
+    assert facts["sound"]["count"] == 5
+
+
 # --------------------------------------------------------------------------- the names before 0.2
 
 

@@ -1,4 +1,4 @@
-"""`store.scheduled()` says what waits, whatever was dispatched and saved by then."""
+"""`SchedulePlugin.scheduled` says what waits, whatever was dispatched and saved by then."""
 
 from __future__ import annotations
 

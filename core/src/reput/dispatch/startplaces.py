@@ -53,7 +53,7 @@ def checked_offsets(plugins: PluginSet) -> dict[tuple[str, int], int] | None:
     try:
         asked = (hook() for _, hook in plugins.having(lambda hooks: hooks.queue_offsets))
         answer = next((answer for answer in asked if answer is not None), None)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # whatever a plugin raises
         logger.error("queue offsets not known, counted instead error=%r", error)
         return None
     if answer is None:

@@ -5,30 +5,25 @@ Names in here follow the core wherever it goes; a test that goes through them ne
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput.dispatch.flusher import PluginFlusher
-    from reput.dispatch.loop import ReputLoop
-    from reput.dispatch.members import Members
-    from reput.dispatch.workers import Workers
-    from reput.retention.service import RetentionService
 
 __all__ = ["Insides", "insides", "kill"]
 
 
 @attrs.frozen(eq=False)
 class Insides:
-    """The parts of one store that is open for writing."""
+    """The parts of one store that is open for writing; what each of them is may change."""
 
-    loop: ReputLoop
-    workers: Workers
-    plugin_flusher: PluginFlusher
-    members: Members
-    retention: RetentionService
+    loop: Any
+    workers: Any
+    plugin_flusher: Any
+    members: Any
+    retention: Any
 
 
 def insides(store: Store) -> Insides:
