@@ -201,7 +201,7 @@ def _wait() -> bool:
 
 
 def _warn_of_lag(store: Store) -> None:
-    """Say so when the queues do not hold all of the log, and nobody is at work to change that."""
+    """Say so when the queues do not hold all of the log, and no process is changing that."""
     # Others that are behind have no part in what is read here.
     readers = {step.name for step in store.plan() if "read" in step.hooks}
     behind = max(
@@ -224,14 +224,14 @@ def _scanned(
 
 
 def _meeting(conditions: Conditions, found: Iterator[Placed | Lost]) -> Iterator[Placed | Lost]:
-    """Messages that meet the conditions; and what is lost, as nobody knows what it was."""
+    """Messages that meet the conditions; and what is lost, as it is not known what it was."""
     for each in found:
         if not isinstance(each, reading.Placed) or conditions.matches(each.message):
             yield each
 
 
 def _first(found: Iterator[Placed | Lost], count: int) -> Iterator[Placed | Lost]:
-    """Up to ``count`` messages, and the holes in front of them."""
+    """Up to ``count`` messages, and the holes before them."""
     left = count
     while left and (each := next(found, None)) is not None:
         left -= isinstance(each, reading.Placed)
@@ -264,5 +264,5 @@ class _Output:
         if self._as_json:
             stream.write(json_line(lost.document()))
         else:
-            stream.flush()  # the messages in front of it are shown in front of it
+            stream.flush()  # the messages before it are shown before it
             warn(str(lost))

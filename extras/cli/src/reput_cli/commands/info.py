@@ -92,7 +92,7 @@ class _Facts(NamedTuple):
 
     store: Store
     topics: list[TopicFacts] | None
-    """None where nobody can tell."""
+    """None where no plugin can tell."""
     traces: Traces
     damages: list[Damage] | None
     """All damage; None where the log was not read."""
@@ -280,7 +280,7 @@ def _retention_document(store: Store) -> dict[str, Any]:
 
 
 def _retention(store: Store) -> Iterator[tuple[str, str]]:
-    """What is to go by the store's configuration, and what somebody holds back."""
+    """What is to go by the store's configuration, and what a plugin holds back."""
     if not store.retention.is_active:
         return
     plan = store.expire_log(dry_run=True).plan

@@ -182,7 +182,7 @@ class _Stored:
         self.first_msg_id: str | None = None
         self.last_msg_id: str | None = None
         self.queues: dict[int, tuple[int, int]] = {}
-        """First queue offset and the one behind the last, by queue id."""
+        """First queue offset and the one after the last, by queue id."""
         self.receipt: BatchReceipt | None = None
 
     def add(self, receipt: BatchReceipt) -> None:
@@ -244,7 +244,7 @@ def _store_messages(store: Store, numbered: list[tuple[int, Message]], stored: _
     except (MessageIllegalError, PropertiesSizeError) as error:
         if len(numbered) == 1:
             raise _refusal(numbered[0][0], error, stored) from error
-        # All were refused before the first byte. One at a time those in front of the culprit are
+        # All were refused before the first byte. One at a time those before the culprit are
         # stored, and the error can name its line.
         for one in numbered:
             _store_messages(store, [one], stored)

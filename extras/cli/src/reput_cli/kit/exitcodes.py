@@ -29,4 +29,4 @@ class ExitCode(enum.IntEnum):
     INTERRUPTED = 130
     """Ctrl-C (128 + SIGINT)."""
     OUTPUT_CLOSED = 141
-    """Whoever read the output went away, as in ``| head`` (128 + SIGPIPE)."""
+    """The reader of the output went away, as in ``| head`` (128 + SIGPIPE)."""

@@ -23,7 +23,7 @@ __all__ = ["follows_links", "holds_a_store", "open_to_read", "open_to_write", "s
 
 @contextlib.contextmanager
 def open_to_read(path: str, *, plugins: Iterable[str] | None = None) -> Iterator[Store]:
-    """The store at ``path``, opened so that nothing in it changes, whoever else writes it.
+    """The store at ``path``, opened so that nothing in it changes; another process may write it.
 
     Args:
         path: its directory.
@@ -71,7 +71,7 @@ def open_to_write(
     if not holds_a_store(path):
         if not create:
             raise StoreNotFoundError(path, f"{EXPECTED}{_how_to_make_one()}")
-        # A slip of the finger must not put a gigabyte of log into somebody's home directory.
+        # A slip of the finger must not put a gigabyte of log into the user's home directory.
         if os.path.isdir(path) and os.listdir(path):
             text = f"{path}: holds files but no store; name a new or an empty directory"
             raise Failure(text, ExitCode.UNAVAILABLE)

@@ -76,7 +76,7 @@ def timeout_option(command: _Command) -> _Command:
 
 
 def with_debug(command: _Command) -> _Command:
-    """``--debug`` behind the command's name too, where one adds it when something failed."""
+    """``--debug`` after the command's name too, where it is added when something failed."""
 
     def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
         if value:

@@ -11,7 +11,7 @@ __all__ = ["program"]
 
 
 def program() -> str:
-    """What to type in front of a command's name: ``reput``, or the way to it that was used."""
+    """What to type before a command's name: ``reput``, or the way to it that was used."""
     called = sys.argv[0]
     name = os.path.basename(called)
     if name == "__main__.py":

@@ -27,7 +27,7 @@ class ProgressBar:
 
     Args:
         label: what is being done, "appending".
-        total: how much there is to do; None when nobody knows.
+        total: how much there is to do; None when that is not known.
         unit: what is counted: ``"bytes"``, or a plural noun.
         shown: False keeps it silent, where lines of the result go to the same terminal.
         clock: seconds, for tests.

@@ -1,4 +1,4 @@
-"""The plugins that a store names, and who writes it, without opening it."""
+"""The plugins that a store names, and the process that writes it, without opening it."""
 
 from __future__ import annotations
 

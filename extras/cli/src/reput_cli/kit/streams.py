@@ -90,4 +90,4 @@ class _Errors(io.FileIO):
         try:
             return super().write(data)
         except OSError:
-            return len(data)  # there is nobody to tell; the exit code says it
+            return len(data)  # no stream is left to tell it; the exit code does

@@ -1,4 +1,4 @@
-"""What the small files in a store's root tell of who wrote it, and how it was left."""
+"""What the small files in a store's root tell: which program wrote it, and how it was left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Traces(NamedTuple):
     written_by: str
     """``"reput"``, ``"rocketmq"`` or ``"rocketmq 5"``."""
     abort: bool
-    """Whether the file ``abort`` is there: somebody is writing, or never closed the store."""
+    """Whether the file ``abort`` is there: a process writes, or did not close the store."""
     writer_pid: int | None
     """The process that ``abort`` names, while it lives."""
     checkpoint: Checkpoint | None
@@ -74,7 +74,7 @@ def _writer_pid(path: str, disk: Disk) -> int | None:
     try:
         os.kill(pid, 0)
     except PermissionError:
-        pass  # it lives, and is somebody else's
+        pass  # it lives, and is another user's
     except (OSError, OverflowError):
         return None
     return pid if pid > 0 else None

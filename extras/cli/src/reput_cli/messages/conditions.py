@@ -85,7 +85,7 @@ def with_filter(
 
     if plugins is None:
         used = None
-        # Who only reads does without notes that are damaged, and opening tells of them.
+        # A reader does without notes that are damaged, and opening tells of them.
         with contextlib.suppress(CorruptFileError, OSError):
             used = used_plugins(check_store(path))
         plugins = tuple(default_plugins() if used is None else used)

@@ -38,7 +38,7 @@ def lost_size(losses: Sequence[Loss]) -> int:
 def lost_queue(loss: Loss) -> str:
     """``orders/0@12`` of the first record lost, as far as it is known; else a dash."""
     text = _first_lost(loss.topic, loss.queue_id, loss.queue_offset)
-    # Half-open, as offsets are everywhere: behind the dots stands the first that is not lost.
+    # Half-open, as offsets are everywhere: after the dots stands the first that is not lost.
     return text if loss.queue_end_offset is None else f"{text}..{loss.queue_end_offset}"
 
 

@@ -273,7 +273,7 @@ def _body(given: Any, encoding: Any) -> bytes:
 
 def _integer(given: dict[str, Any], name: str, default: Any) -> Any:
     value = given.get(name, default)
-    # bool is an int to Python and to nobody else.
+    # bool is an int to Python alone.
     if value is not default and (not isinstance(value, int) or isinstance(value, bool)):
         raise InputError(f"{name}: an integer expected, found {value!r}")
     return value

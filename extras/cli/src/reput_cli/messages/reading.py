@@ -37,7 +37,7 @@ class Placed(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """What stands in the place of a message that nobody can read any more."""
+    """What stands in the place of a message that cannot be read any more."""
 
     topic: str | None
     """None where it is not known whose message it was; likewise what follows."""
@@ -109,7 +109,7 @@ class QueueReader:
         self.next_offset = self._first_offset(queue, start)
         self.stop_offset = queue.max_queue_offset
         self.has_more = False
-        """Whether the last read left messages behind."""
+        """Whether messages were left after the last read."""
         self.known_to = -1
         """Physical offset of the last message that was read."""
 

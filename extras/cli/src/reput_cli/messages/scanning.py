@@ -101,6 +101,6 @@ class _Losses:
             self._left.sort(key=lambda lost: lost.physical_offset)
 
     def before(self, physical_offset: int) -> Iterator[Lost]:
-        """What was lost in front of a place."""
+        """What was lost before a place."""
         while self._left and self._left[0].physical_offset < physical_offset:
             yield self._left.pop(0)

@@ -22,11 +22,11 @@ CLOCK_SLACK_MS: Final = 60_000
 
 
 def first_offset_since(log: LogView, begin: int) -> int:
-    """Where the newest log file starts behind which no message stored from ``begin`` on is missed.
+    """Start of the newest log file that is sure to miss no message stored from ``begin`` on.
 
     Args:
         log: of the store.
-        begin: ms.
+        begin: store time, ms.
     """
     first, size = log.min_physical_offset, log.file_size
     if begin < CLOCK_SLACK_MS:

@@ -30,7 +30,7 @@ class TopicFacts(NamedTuple):
 
     @property
     def last_update_timestamp(self) -> int | None:
-        """Store time of the newest message, ms; None where nobody can tell."""
+        """Store time of the newest message, ms; None where no plugin can tell."""
         times = [queue.last_update_timestamp for queue in self.queues]
         return max((time for time in times if time is not None), default=None)
 

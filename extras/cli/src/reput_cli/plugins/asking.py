@@ -1,8 +1,9 @@
 """Suspends or resumes a plugin of a store, whether another process writes it or not.
 
-Who writes the store is asked through a file that it takes away (`reput.dispatch.records.states`),
-and answers by the plugin's record. Where nobody does, the record is changed here, under the lock:
-what it says counts at the next opening, and nothing has to be opened for that.
+The process that writes the store is asked through a file that it takes away
+(`reput.dispatch.records.states`), and answers by the plugin's record. Where none does, the record is
+changed here, under the lock: what it says counts at the next opening, and nothing has to be opened
+for that.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def change_plugin(path: str, plugin: str, request: str, timeout: float) -> Answe
         timeout: seconds that another process may take to do it.
 
     Raises:
-        Failure: no such plugin, nobody took the request, or the plugin could not be resumed.
+        Failure: no such plugin, no process took the request, or the plugin could not be resumed.
     """
     root = check_store(path)
     check_used(root, plugin)
@@ -95,7 +96,7 @@ class _Change:
         lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
         lock.acquire()
         try:
-            self.records.withdraw(self.plugin)  # what somebody asked before
+            self.records.withdraw(self.plugin)  # what was asked before
             record = self.records.load(self.plugin)
             is_suspension = self.request == SUSPEND
             record = attrs.evolve(

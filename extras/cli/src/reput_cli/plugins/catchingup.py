@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CaughtUp", "catch_up"]
 
-# Who writes the store says by files alone how far it is, about once a second, and wakes nobody.
+# The writer says by files alone how far it is, about once a second, and wakes no other process.
 # To look more often than that finds soon that the process has gone.
 _POLL_S = 0.25
 
@@ -130,7 +130,7 @@ class _Work:
         started, recorded = time.monotonic(), self._recorded()
         start, is_interrupted = recorded or 0, False
         try:
-            # Who keeps queues catches up while the store is opened: a put needs to know them.
+            # What keeps queues catches up while the store is opened: a put needs to know them.
             with open_to_write(self.path, waits=False) as store:
                 try:
                     if self.plugin not in store.plugin_objects:
@@ -144,7 +144,7 @@ class _Work:
                     reached = self._wait(store, start, end)
                     derives = _derives(store, self.plugin)
                 except KeyboardInterrupt:
-                    # Whoever is behind is no reason to wait any longer: this is the way to stop.
+                    # A plugin that is behind is no reason to go on waiting: this is the way to stop.
                     store.close(timeout=0)
                     raise
             if derives:

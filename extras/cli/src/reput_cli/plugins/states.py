@@ -38,7 +38,7 @@ __all__ = [
 
 _USUAL_POLICY = "suspend"
 _IN_WORDS = {"reading": "idle"}
-"""What people are shown for a state: nobody has the store open for writing."""
+"""What people are shown for a state: no process has the store open for writing."""
 _FIELDS = (
     "name",
     "version",
@@ -171,7 +171,7 @@ def _digits(milliseconds: float) -> str:
 
 
 def _notes(root: str, states: Sequence[PluginState]) -> Iterator[str]:
-    """What needs somebody's attention, each with the next step."""
+    """What needs the operator's attention, each with the next step."""
     from reput.dispatch.phase import Phase
 
     place = shlex.quote(root)

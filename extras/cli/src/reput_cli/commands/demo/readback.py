@@ -79,7 +79,7 @@ def check(
     Args:
         store: the store; everything in it was dispatched.
         java: what RocketMQ said that each queue holds.
-        put: sums over what was put behind that.
+        put: sums over what was put after that.
     """
     tally = _Tally()
     queues = store.queues()
