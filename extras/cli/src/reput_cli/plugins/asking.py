@@ -1,9 +1,9 @@
 """Suspends or resumes a plugin of a store, whether another process writes it or not.
 
 The process that writes the store is asked through a file that it takes away
-(`reput.dispatch.records.states`), and answers by the plugin's record. Where none does, the record is
-changed here, under the lock: what it says counts at the next opening, and nothing has to be opened
-for that.
+(`reput.dispatch.records.states`), and answers by the plugin's record. Where none does, the record
+is changed here, under the lock: what it says counts at the next opening, and nothing has to be
+opened for that.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class _Work:
                     reached = self._wait(store, start, end)
                     derives = _derives(store, self.plugin)
                 except KeyboardInterrupt:
-                    # A plugin that is behind is no reason to go on waiting: this is the way to stop.
+                    # A plugin that is behind is no reason to go on waiting: so it is stopped.
                     store.close(timeout=0)
                     raise
             if derives:
