@@ -13,24 +13,28 @@ When none are, a cohort waits for one that is close behind, and the log is read 
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from reput.dispatch.calls import is_users_interrupt
 from reput.dispatch.forking import end_forked_thread
+from reput.dispatch.phase import Phase
 from reput.flags import Flag
 from reput.log.reading.reader import BatchReader
 from reput.record.decode import Decoder, End
 
 if TYPE_CHECKING:
     from reput.dispatch.calls import Call
-    from reput.dispatch.loop import ReputLoop
+    from reput.dispatch.feed import Feed
     from reput.dispatch.runner import PluginRunner
     from reput.plugin.host.hooktable import BatchHook, EnrichHook
     from reput.record.batch import DispatchBatch
     from reput.record.decode import DecodeResult
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Lane"]
 
@@ -45,10 +49,29 @@ _LONGEST_PAUSE = 1.0
 class Lane:
     """Drives some plugins, on a thread of its own or step by step."""
 
-    def __init__(self, loop: ReputLoop, runners: list[PluginRunner], *, is_main: bool) -> None:
-        self.loop = loop
+    def __init__(
+        self,
+        feed: Feed,
+        runners: list[PluginRunner],
+        *,
+        is_main: bool,
+        wake: Callable[[], None],
+        take_home: Callable[[Lane], bool],
+    ) -> None:
+        """Make a lane that does not run yet.
+
+        Args:
+            feed: what it reads.
+            runners: the plugins that it drives.
+            is_main: whether it is the one for all that need none of their own.
+            wake: has all lanes look for work; called when the log has grown.
+            take_home: takes the plugin of a side lane back into the main one, where it can.
+        """
+        self.feed = feed
+        self._board = feed.board
+        self._wake, self._take_home = wake, take_home
         self.runners = runners
-        """Replaced whole, under the loop's lock."""
+        """Replaced whole, under the board's lock."""
         self.is_main = is_main
         self.call: Call | None = None
         """Set while the lane is inside of a plugin."""
@@ -60,8 +83,10 @@ class Lane:
         self._is_stepping = False
         self.read_failures = 0
         """How often in a row the log could not be read."""
-        self._reader = loop.log.read_ahead()
-        self._slice_limit = loop.log.config.window_size
+        self.read_error: Exception | None = None
+        """Why not; None where it could be read the last time."""
+        self._reader = feed.log.read_ahead()
+        self._slice_limit = feed.log.config.window_size
         self._slice_size = self._slice_limit
         self._slice_readers: dict[int, BatchReader] = {}
         self._is_catching_up = False
@@ -80,7 +105,7 @@ class Lane:
             finally:
                 self._is_stepping = False
         if behind:
-            self.loop.board.notify_moved()
+            self._board.notify_moved()
         return behind
 
     @property
@@ -90,7 +115,7 @@ class Lane:
             return self._is_stepping
 
     def _step(self) -> bool:
-        limit = self.loop.limit()
+        limit = self.feed.limit()
         places = sorted({each.position for each in self._ready()})
         behind = self._apart([place for place in places if place < limit], limit)
         # The cohort at the end first: what waits for new messages must not wait for the past.
@@ -110,7 +135,7 @@ class Lane:
         An index that dispatches its last record once more stands one record behind the queues
         whenever a store is opened, and would stay there: all would be read and decoded twice.
         """
-        if len(places) < 2 or self.loop.is_busy():
+        if len(places) < 2 or self.feed.is_busy():
             return places
         near = self._slice_limit
         joined = {
@@ -130,8 +155,8 @@ class Lane:
         if len(batch) == 0:
             end = batch.end_offset
             if result.end != End.BLANK:
-                end = self.loop.skip_damage(batch, stop)
-            with self.loop.board.lock:
+                end = self.feed.skip_damage(batch, stop)
+            with self._board.lock:
                 # Looking for the next record took a while: who was resumed meanwhile, at an older
                 # place, is not moved.
                 for each in cohort:
@@ -148,26 +173,26 @@ class Lane:
             self._arrive(batch)
 
     def _read(self, start: int, stop: int, *, is_last: bool, is_alone: bool) -> DecodeResult:
-        is_busy = self.loop.is_busy()
+        is_busy = self.feed.is_busy()
         if is_last or (is_alone and not is_busy):
             return self._reader.read(start, stop)
         # Not with that one: what it has read ahead for the others would be thrown away.
         size = self._slice_size if is_busy else self._slice_limit
         reader = self._slice_readers.get(size)
         if reader is None:
-            reader = self._slice_readers[size] = BatchReader(self.loop.log.files, Decoder(), size)
+            reader = self._slice_readers[size] = BatchReader(self.feed.log.files, Decoder(), size)
         return reader.read(start, stop)
 
     def _enriched(self, batch: DispatchBatch) -> DispatchBatch | None:
         """The batch with what plugins add to it; None when one of them stops everything."""
-        for each, enrich in self.loop.enrichers:
+        for each, enrich in self.feed.enrichers:
             # Two lanes may read at once, and a hook is never called twice at once. A plugin that
             # hangs in there is marked as such by the watch, and then nobody waits for it.
             while (call := self._make(each, "reput_enrich", enrich, batch)) is None:
                 other = each.inside("reput_enrich")
                 if not each.is_usable:
                     break
-                if self.loop.stopping:
+                if self.feed.is_over:
                     return None
                 if other is not None:
                     other.wait(0.1)
@@ -181,7 +206,7 @@ class Lane:
                     error = not_columns
             if error is not None:
                 each.fail(error)
-            if self.loop.board.halted:
+            if self._board.halted:
                 return None
         return batch
 
@@ -217,11 +242,11 @@ class Lane:
                 continue
             if len(part) > 1:
                 parts += _halves(part)
-            elif not self.loop.dead_letter(each, part, found):
+            elif not self.feed.dead_letter(each, part, found):
                 return
 
     def _arrive(self, batch: DispatchBatch) -> None:
-        for each, arrive in self.loop.arrivers:
+        for each, arrive in self.feed.arrivers:
             call = self._make(each, "reput_arrive", arrive, batch)
             if call is not None and call.error is not None:
                 each.fail(call.error)
@@ -251,7 +276,7 @@ class Lane:
         assert hook is not None
         call = each.ready(name)
         try:
-            with self.loop.board.lock:
+            with self._board.lock:
                 if start is not None and each not in self.runners:
                     return None
                 if not each.begin(call, at=start):
@@ -265,7 +290,7 @@ class Lane:
                     raise
                 call.error = error
             finally:
-                end_forked_thread(self.loop.process)
+                end_forked_thread(self.feed.process)
             if start is not None and call.error is None:
                 seconds, used = time.perf_counter() - started, time.thread_time() - used
                 # Before the call ends: who waits for the plugin to be outside takes it for granted
@@ -275,7 +300,7 @@ class Lane:
         finally:
             call.is_done = True
             self.call = None
-            self.loop.board.calls.end(call)
+            self._board.calls.end(call)
         return call
 
     # ------------------------------------------------------------------ running
@@ -293,7 +318,7 @@ class Lane:
 
     def sleep_to_retry(self) -> None:
         """Wait until the next plugin is to be tried again, if one is."""
-        pause = self.loop.seconds_to_retry(self)
+        pause = self._seconds_to_retry()
         if pause is not None:
             self.work.wait(pause)
 
@@ -302,20 +327,20 @@ class Lane:
         self._reader.close()
 
     def _run(self) -> None:
-        while not self.loop.stopping and (self.is_main or self.runners):
+        while not self.feed.is_over and (self.is_main or self.runners):
             before, used = self._reached(), time.thread_time()
             if self._step_safely():
                 self._pause(self._reached() - before, time.thread_time() - used)
                 continue
-            if not self.is_main and self.loop.lanes.take_home(self):
+            if not self.is_main and self._take_home(self):
                 break
             self.work.clear()
             # Ask to be woken first and look again then: an append in between is seen by the one
             # or by the other.
-            self.loop.log.ask_to_wake(self.loop.wake)
-            if self._has_work() or self.loop.stopping:
+            self.feed.log.ask_to_wake(self._wake)
+            if self._has_work() or self.feed.is_over:
                 continue
-            self.work.wait(self.loop.seconds_to_retry(self))
+            self.work.wait(self._seconds_to_retry())
         if not self.is_main:
             self.close()
 
@@ -324,32 +349,52 @@ class Lane:
         try:
             is_done = self.step()
         except Exception as error:
-            pause = self.loop.reading_failed(self, error)
+            pause = self._reading_failed(error)
             self.released.clear()
-            if not self.loop.stopping:
+            if not self.feed.is_over:
                 self.released.wait(pause)
             return True
         if self.read_failures:
-            self.loop.reading_works(self)
+            self.read_failures, self.read_error = 0, None
         return is_done
+
+    def _reading_failed(self, error: Exception) -> float:
+        """Take note that the log cannot be read; seconds until it is to be tried again."""
+        self.read_error = error
+        self.read_failures += 1
+        pause = self._board.config.pause_seconds(self.read_failures)
+        logger.error(
+            "log not read, tried again attempt=%d pause_s=%g",
+            self.read_failures,
+            pause,
+            exc_info=error,
+        )
+        self._board.changed.set()
+        self._board.notify_moved()
+        return pause
+
+    def _seconds_to_retry(self) -> float | None:
+        """How long the lane may sleep at most."""
+        times = [each.retry_at for each in self.runners if each.phase is Phase.RETRYING]
+        return max(min(times) - self._board.now(), 0.001) if times else None
 
     def _reached(self) -> int:
         return min((each.position for each in self._ready()), default=0)
 
     def _has_work(self) -> bool:
-        limit = self.loop.limit()
+        limit = self.feed.limit()
         return any(each.position < limit for each in self._ready())
 
     def _pause(self, size: int, used: float) -> None:
         if not self.is_main:
             self.released.clear()
-            if any(self.loop.is_throttled(each) for each in self.runners):
+            if any(self.feed.is_throttled(each) for each in self.runners):
                 # Processor time is the one thing that this lane shares with the others.
                 self.released.wait(min(_SHARE * used, _LONGEST_PAUSE))
         elif 0 <= size < _SMALL_ROUND and not self._is_catching_up:
             # A round of one message takes as long as one of hundreds, and takes it from the
             # producers. What is put alone is dispatched at once, and then not more often than this.
-            self.loop.hurry.wait(_PAUSE)
+            self.feed.hurry.wait(_PAUSE)
 
 
 def _halves(batch: DispatchBatch) -> list[DispatchBatch]:

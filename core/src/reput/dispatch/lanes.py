@@ -16,7 +16,7 @@ from reput.dispatch.phase import Phase
 from reput.flags import Flag
 
 if TYPE_CHECKING:
-    from reput.dispatch.loop import ReputLoop
+    from reput.dispatch.feed import Feed
     from reput.dispatch.runner import PluginRunner
 
 logger = logging.getLogger(__name__)
@@ -27,15 +27,24 @@ _WATCH_SECONDS = 1.0
 
 
 class Lanes:
-    """The lanes of one reput loop; who is in which changes under the loop's lock."""
+    """The lanes of one reput loop; who is in which changes under the board's lock."""
 
-    def __init__(self, loop: ReputLoop, runners: list[PluginRunner]) -> None:
-        self._loop = loop
-        self._board = loop.board
-        self.main = Lane(loop, runners, is_main=True)
+    def __init__(self, feed: Feed, runners: list[PluginRunner]) -> None:
+        self._feed = feed
+        self._board = feed.board
+        self.main = self._lane(runners, is_main=True)
         self.side: list[Lane] = []
         self._stop = Flag()
         self._watcher: threading.Thread | None = None
+
+    def _lane(self, runners: list[PluginRunner], *, is_main: bool) -> Lane:
+        wake, take_home = self.wake, self.take_home
+        return Lane(self._feed, runners, is_main=is_main, wake=wake, take_home=take_home)
+
+    @property
+    def all(self) -> list[Lane]:
+        """The main lane, and those of single plugins."""
+        return [self.main, *self.side]
 
     # ------------------------------------------------------------------ who is where
 
@@ -50,7 +59,7 @@ class Lanes:
 
     def lane_of(self, each: PluginRunner) -> Lane | None:
         """The lane that drives a plugin; None where it was taken away."""
-        return next((lane for lane in [self.main, *self.side] if each in lane.runners), None)
+        return next((lane for lane in self.all if each in lane.runners), None)
 
     def remove(self, each: PluginRunner) -> None:
         """Drive a plugin no more."""
@@ -69,7 +78,7 @@ class Lanes:
             (each,) = lane.runners
             if not each.figures.is_quick:
                 return False
-            if each.phase is not Phase.RUNNING or each.position < self._loop.limit():
+            if each.phase is not Phase.RUNNING or each.position < self._feed.limit():
                 return False
             self.move_to_main(each)
             return True
@@ -84,7 +93,7 @@ class Lanes:
                 if each is not None:
                     self._leave(self.main, each)
                 self._set_aside_slow()
-                if self.main.thread is None and not self._loop.stopping:
+                if self.main.thread is None and not self._feed.is_over:
                     self._start_again()
 
     def _start_again(self) -> None:
@@ -106,8 +115,8 @@ class Lanes:
         lane.is_main = False
         lane.runners = [each]
         self.side.append(lane)
-        self.main = Lane(self._loop, others, is_main=True)
-        if not self._loop.stopping:
+        self.main = self._lane(others, is_main=True)
+        if not self._feed.is_over:
             self._start_again()
 
     def _set_aside_slow(self) -> None:
@@ -119,7 +128,7 @@ class Lanes:
             inside = call is not None and call.plugin == each.name
             if each.phase is Phase.RUNNING and not inside and each.figures.is_slow:
                 each.figures.forget_times()
-                lane = Lane(self._loop, [each], is_main=False)
+                lane = self._lane([each], is_main=False)
                 try:
                     lane.start()
                 except RuntimeError as error:  # it stays where it is
@@ -144,7 +153,7 @@ class Lanes:
         self.release()
         limit = time.monotonic() + self._board.stall_seconds + 2 * _WATCH_SECONDS
         with self._board.lock:
-            lanes = [self.main, *self.side]
+            lanes = self.all
         for lane in lanes:
             while lane.thread is not None and lane.thread.is_alive():
                 lane.thread.join(0.05)
@@ -160,11 +169,10 @@ class Lanes:
 
     def release(self) -> None:
         """Somebody waits: whoever is waited for makes no pauses."""
-        for lane in [self.main, *self.side]:
+        for lane in self.all:
             lane.released.set()
 
     def wake(self) -> None:
         """There may be something to do."""
-        self.main.work.set()
-        for lane in self.side:
+        for lane in self.all:
             lane.work.set()

@@ -236,7 +236,7 @@ class Members:
             return all(
                 each.position >= physical_offset
                 and self.plugin_flusher.is_flushed(each)
-                and self.loop.failure_of(each.name) is None
+                and each.failure is None
                 for each in keepers
             )
 

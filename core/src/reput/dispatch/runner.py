@@ -218,6 +218,11 @@ class PluginRunner:
         return self.phase in _ACTIVE
 
     @property
+    def failure(self) -> str | None:
+        """Why it does not run; None while it does."""
+        return None if self.is_active else self.last_error or self.phase.shown
+
+    @property
     def is_broken(self) -> bool:
         """Whether it could not be opened, so that no hook of it may be called."""
         return self.phase is Phase.BROKEN

@@ -272,7 +272,7 @@ def _queue_offsets(
 
     knowing = {name for name, hooks in plugins.hooks.items() if hooks.queue_offsets}
     loop.wait(end, None, report, names=knowing)
-    failed = sorted(name for name in knowing if loop.failure_of(name) is not None)
+    failed = sorted(name for name in knowing if loop.board.runners[name].failure is not None)
     offsets = None if failed else checked_offsets(plugins)
     if offsets is None:
         offsets = count_queue_offsets(log)

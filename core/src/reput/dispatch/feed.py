@@ -1,0 +1,149 @@
+"""`Feed`: what all lanes of a loop share: the log and how far it may be read, who sees a batch.
+
+It knows who waits for the loop and whether the log grows, by which the lanes pace themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from reput.flags import Flag
+
+if TYPE_CHECKING:
+    from reput.dispatch.runner import Board, PluginRunner
+    from reput.log.writing.commitlog import CommitLog
+    from reput.plugin.host.hooktable import BatchHook, EnrichHook
+    from reput.record.batch import DispatchBatch
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Feed"]
+
+_BUSY_SECONDS = 10.0  # how long after the last new message the next one is expected
+
+
+class Feed:
+    """What the lanes of one store read, and what becomes of what nobody can take."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        board: Board,
+        limit: Callable[[], int],
+        write_dead_letter: Callable[[str, DispatchBatch, BaseException], None],
+    ) -> None:
+        """Make it for the plugins on the board.
+
+        Args:
+            log: the log to read.
+            board: the plugins.
+            limit: end of what may be dispatched now.
+            write_dead_letter: keeps a note of the first message of a batch, durably.
+        """
+        self.log = log
+        self.board = board
+        self.process = os.getpid()
+        self.hurry = Flag()
+        """Set while somebody waits for the loop, which then makes no pauses."""
+        self.enrichers: list[tuple[PluginRunner, EnrichHook]] = []
+        self.arrivers: list[tuple[PluginRunner, BatchHook]] = []
+        self._limit = limit
+        self._write_dead_letter = write_dead_letter
+        self._awaited: list[set[str] | None] = []
+        """Whom those who wait are waiting for; None: for everybody."""
+        self._seen_limit = -1
+        self._grew_at = -_BUSY_SECONDS
+
+    def use(self, names: Sequence[str]) -> None:
+        """Call the hooks of these plugins from the next batch on, in this order."""
+        with self.board.lock:
+            self.board.sort(names)
+            runners = list(self.board.runners.values())
+            self.enrichers = [(each, each.hooks.enrich) for each in runners if each.hooks.enrich]
+            self.arrivers = [(each, each.hooks.arrive) for each in runners if each.hooks.arrive]
+
+    # ------------------------------------------------------------------ how far, how fast
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the store closes, so that no further round is made."""
+        return self.board.is_stopping
+
+    def limit(self) -> int:
+        """Physical offset up to which may be dispatched now."""
+        limit = self._limit()
+        if limit != self._seen_limit:
+            if self._seen_limit >= 0:
+                self._grew_at = time.monotonic()
+            self._seen_limit = limit
+        return limit
+
+    def is_busy(self) -> bool:
+        """Whether messages are arriving, so that nobody should be long in anybody's way."""
+        return self._is_growing and not self.hurry.is_set()
+
+    @property
+    def _is_growing(self) -> bool:
+        return time.monotonic() - self._grew_at < _BUSY_SECONDS
+
+    def is_throttled(self, each: PluginRunner) -> bool:
+        """Whether a slow plugin leaves the processor to the others: nobody waits for it."""
+        awaited = any(names is None or each.name in names for names in list(self._awaited))
+        return self._is_growing and not awaited and not self.is_over
+
+    def begin_waiting(self, names: set[str] | None) -> None:
+        """Take note that somebody waits for these plugins; None for all. Ended in ``finally``."""
+        with self.board.lock:
+            self._awaited.append(names)
+        self.hurry.set()
+
+    def end_waiting(self, names: set[str] | None) -> None:
+        """Take note that somebody does not wait any more, or was interrupted before it did."""
+        with self.board.lock:
+            if names in self._awaited:  # else an interrupt came first
+                self._awaited.remove(names)
+            if not self._awaited and not self.is_over:
+                self.hurry.clear()
+
+    # ------------------------------------------------------------------ what nobody can take
+
+    def dead_letter(self, each: PluginRunner, batch: DispatchBatch, error: BaseException) -> bool:
+        """Pass over the one message of ``batch``; False when the plugin stops there instead."""
+        if not each.may_skip:
+            each.fail(error)
+            return False
+        try:
+            self._write_dead_letter(each.name, batch, error)
+        except OSError as cause:
+            logger.error("dead letter not written plugin=%s error=%s", each.name, cause)
+            each.fail(error)
+            return False
+        each.skipped(batch)
+        logger.warning(
+            "message skipped plugin=%s physical_offset=%d error=%s",
+            each.name,
+            batch.start_offset,
+            error,
+        )
+        return True
+
+    def skip_damage(self, batch: DispatchBatch, stop: int) -> int:
+        """Next offset at which a record begins behind damage; everything between is lost."""
+        hole = self.log.hole_at(batch.end_offset, stop, batch.finding)
+        path, position = self.log.path_of(batch.end_offset)
+        logger.error(
+            "damaged log skipped file=%s position=%d skipped_size=%d reason=%s",
+            path,
+            position,
+            hole.end_offset - batch.end_offset,
+            hole.finding,
+        )
+        try:
+            self.log.note_loss(batch.end_offset, hole.end_offset, batch.finding, hole)
+        except OSError as error:
+            logger.error("loss not noted error=%s", error)
+        return hole.end_offset
