@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark spark-installed test soak lint format dev bench constraints clean
+.PHONY: help demo demo-spark spark-installed test matrix soak lint format dev bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,9 +48,13 @@ spark-installed: $(BIN)/tox
 	@$(BIN)/python -c 'import pyspark' 2>/dev/null || echo 'Installing Apache Spark: 450 MB, once' >&2
 	@UV_NO_SOURCES=1 $(INSTALL) './core[arrow,cli]' ./extras/arrow ./extras/cli ./extras/rebuild $(PLUGINS:%=./plugins/%) ./spark
 
-test: $(BIN)/tox ## run the whole matrix: lint, types, every plugin alone and together, Spark where Java is, on every CPython >= 3.11
+test: LABELS = test
+test: matrix ## lint, types, every distribution alone with its proofs, a little of Spark and of each other CPython >= 3.11
+
+LABELS ?= test more
+matrix: $(BIN)/tox ## the whole matrix: also all together, the proofs' other half, every CPython >= 3.11, Spark where Java is
 	@$(HAS_JAVA) || export REPUT_JAVA=Java-17; PATH="$(INTERPRETERS)$$PATH" \
-	  $(BIN)/tox run-parallel --parallel auto --parallel-no-spinner $(ARGS)
+	  $(BIN)/tox run-parallel -m $(LABELS) --parallel auto --parallel-no-spinner $(ARGS)
 
 soak: $(BIN)/tox ## kill writers and cut the power, thousands of times
 	@$(BIN)/tox run -e soak $(ARGS)

@@ -78,11 +78,15 @@ def test_every_plugin_has_its_factor_and_its_lines_in_the_matrix() -> None:
     install = factors_of(tox_section("testenv")["commands_pre"])
     run = factors_of(tox_section("testenv")["commands"])
 
-    matrix = next(line for line in env_list.splitlines() if "-{core," in line)
-    factors = re.fullmatch(r"py3\{[\d,]+\}-\{core,(.+)\}", matrix)
+    labels = tox_section("tox")["labels"]
+    matrix = [line for line in env_list.splitlines() if "{core," in line]
+    factors = [re.fullmatch(r"(?:py3\{[\d,]+\}-)?\{core,(.+)\}", line) for line in matrix]
 
-    assert factors is not None
-    assert sorted(factors[1].split(",")) == PLUGINS
+    assert len(factors) == 2  # each alone, and on the newest interpreters
+    for line, names in zip(matrix, factors, strict=True):
+        assert names is not None
+        assert sorted(names[1].split(",")) == PLUGINS
+        assert f" {line}," in labels
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"\nPLUGINS := {' '.join(PLUGINS)}\n" in makefile
     for name in PLUGINS:
@@ -92,12 +96,28 @@ def test_every_plugin_has_its_factor_and_its_lines_in_the_matrix() -> None:
         assert run[name] == f"pytest {{posargs:tests/{name}}}"
 
 
+def environments(text: str) -> list[str]:
+    """Names of a list of tox's, parted where no brace is open."""
+    return [name for name in re.split(r"[,\s]+(?![^{]*\})", text) if name]
+
+
+def test_every_environment_of_the_matrix_has_one_label() -> None:
+    section = tox_section("tox")
+    lines = [line for line in section["labels"].splitlines() if " = " in line]
+    labels = {line.partition(" = ")[0]: environments(line.partition(" = ")[2]) for line in lines}
+
+    assert list(labels) == ["test", "more"]
+    listed = [name for name in environments(section["env_list"]) if name != "{spark-short,spark}"]
+    assert sorted(labels["test"] + labels["more"]) == sorted([*listed, "spark-short", "spark"])
+
+
 def test_every_extra_has_its_factor_and_its_lines_in_the_matrix() -> None:
     env_list = tox_section("tox")["env_list"]
     install = factors_of(tox_section("testenv")["commands_pre"])
     run = factors_of(tox_section("testenv")["commands"])
 
-    assert f"\npy311-{{{','.join(EXTRAS)}}}\n" in env_list
+    assert f"\n{{{','.join(EXTRAS)}}}\n" in env_list
+    assert f" {{{','.join(EXTRAS)}}}," in tox_section("tox")["labels"]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"\nEXTRAS := {' '.join(EXTRAS)}\n" in makefile
     for name in EXTRAS:

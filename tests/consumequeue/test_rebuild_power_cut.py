@@ -9,7 +9,7 @@ import pytest
 import reput
 from reput_rebuild.local import rebuild
 from reput_testing import QuickDisk, snapshot
-from reput_testing.crashes.powercuts import is_soak
+from reput_testing.crashes.effort import is_soak
 from reput_testing.disks.simulateddisk import SimulatedDisk
 
 pytestmark = pytest.mark.proof

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput_testing.crashes.powercuts import PowerCuts, is_soak
+from reput_testing.crashes.effort import is_soak
+from reput_testing.crashes.powercuts import PowerCuts
 from reput_testing.crashes.witness import Witness
 
 pytestmark = pytest.mark.proof

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from timerstores import DAY, TimerStore
 
 from reput_schedule._timerput import rounded
-from reput_testing.crashes.powercuts import is_soak
+from reput_testing.crashes.effort import is_soak
 
 PRECISION = 1000
 DELAYS = st.one_of(

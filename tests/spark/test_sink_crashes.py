@@ -17,7 +17,7 @@ from reput.files import Disk
 from reput_spark.sink.matching import found_rows
 from reput_spark.sink.segments import TaskFacts, write_segment
 from reput_testing import PowerCuts
-from reput_testing.crashes.powercuts import is_soak
+from reput_testing.crashes.effort import is_soak
 from reput_testing.disks.simulateddisk import SimulatedDisk
 
 COUNTS = (4, 3)

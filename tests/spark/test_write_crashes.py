@@ -23,7 +23,7 @@ from reput_spark.writing.publishing import publish
 from reput_spark.writing.settling import take_back
 from reput_spark.writing.staging import STALE_MS, is_vacant, spark_directory, sweep
 from reput_testing import PowerCuts
-from reput_testing.crashes.powercuts import is_soak
+from reput_testing.crashes.effort import is_soak
 from reput_testing.disks.simulateddisk import SimulatedDisk
 
 

@@ -21,7 +21,8 @@ import attrs
 
 import reput
 from reput.errors import ReputError
-from reput_testing.crashes.powercuts import command_for, is_soak
+from reput_testing.crashes.effort import is_soak, part
+from reput_testing.crashes.powercuts import command_for
 from reput_testing.crashes.witness import Witness, messages_of
 from reput_testing.disks.failing import CHANGING, FaultyDisk, QuickDisk
 
@@ -123,7 +124,7 @@ class Faults:
             steps,
         )
         assert not errors, f"without a fault: {errors}"
-        for number in range(1, len(disk.calls) + 1, 1 if is_soak() else self.every):
+        for number in part(range(1, len(disk.calls) + 1, 1 if is_soak() else self.every)):
             for error in self.errors:
                 yield Fault(number, error, lasting=False)
                 yield Fault(number, error, lasting=True)

@@ -24,9 +24,9 @@ from typing import Any, Literal
 
 import reput
 from reput.errors import StoreNotFoundError
+from reput_testing.crashes.effort import is_soak, part_of_count
 from reput_testing.crashes.killplan import CLOSED_PHASE, Death, Life, PluginSource, Start
 from reput_testing.crashes.lives import KILLS_VARIABLE, Lives
-from reput_testing.crashes.powercuts import is_soak
 from reput_testing.crashes.survivors import Survivors, records_of
 from reput_testing.crashes.writerprocess import HANG_SECONDS, Outcome, WriterTemplate
 from reput_testing.disks import damage
@@ -41,7 +41,8 @@ Sections = Mapping[str, Mapping[str, Any]]
 
 def kill_count(usual: int) -> int:
     """Kills to make: as ``REPUT_KILLS`` says, 1,500 with ``REPUT_SOAK=1``, else ``usual``."""
-    return int(os.environ.get(KILLS_VARIABLE) or (_SOAK_KILLS if is_soak() else usual))
+    count = _SOAK_KILLS if is_soak() else part_of_count(usual)
+    return int(os.environ.get(KILLS_VARIABLE) or count)
 
 
 class KillLoop(Lives[WriterTemplate]):

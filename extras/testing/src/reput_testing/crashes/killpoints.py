@@ -31,7 +31,8 @@ import attrs
 
 from reput.files import Disk
 from reput_testing.contract.rules import spread
-from reput_testing.crashes.powercuts import command_for, is_soak
+from reput_testing.crashes.effort import is_soak, part
+from reput_testing.crashes.powercuts import command_for
 from reput_testing.disks.failing import QuickDisk
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class KillPoints(QuickDisk):
         chosen = {point.number for point in self.points}
         if most is not None and not is_soak():
             chosen = {self.points[at].number for at in spread(len(self.points) - 1, most)}
+        chosen = set(part(sorted(chosen)))
         wanted = os.environ.get(POINT_VARIABLE)
         if wanted is not None:
             chosen = {int(wanted)}

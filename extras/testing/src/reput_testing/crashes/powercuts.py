@@ -25,14 +25,14 @@ from typing import TypeVar
 import attrs
 
 from reput.record import Message
+from reput_testing.crashes.effort import is_soak, part, part_count, part_of_count
 from reput_testing.crashes.witness import Witness
 from reput_testing.disks.crashstates import CrashPoint, CrashState
 from reput_testing.disks.simulateddisk import SimulatedDisk
 
-__all__ = ["PowerCuts", "Start", "command_for", "is_soak", "second_life"]
+__all__ = ["PowerCuts", "Start", "command_for", "second_life"]
 
 STATE_VARIABLE = "REPUT_CRASH_STATE"
-SOAK_VARIABLE = "REPUT_SOAK"
 SEED_VARIABLE = "REPUT_CRASH_SEED"
 KILLED = "killed"
 
@@ -40,11 +40,6 @@ _T = TypeVar("_T")
 
 Life = Callable[[Witness, str], object]
 Check = Callable[[Witness, CrashPoint, str], object]
-
-
-def is_soak() -> bool:
-    """Whether tests may take their time."""
-    return os.environ.get(SOAK_VARIABLE, "") not in ("", "0")
 
 
 def command_for(variable: str, value: str) -> str:
@@ -142,7 +137,7 @@ class PowerCuts:
         that there is not any more, would look like success.
         """
         wanted = os.environ.get(STATE_VARIABLE, "")
-        least = 1 if wanted else at_least
+        least = 1 if wanted else at_least // part_count()
         found = f"state {wanted!r} was not found" if wanted else f"{self.tried_count} states tried"
         assert self.tried_count >= least, f"{found}, {least} expected"
 
@@ -222,12 +217,13 @@ class PowerCuts:
             if wanted.startswith(self.trail) and more:
                 yield _start(name, points)
             return
+        half = -(-part_of_count(count) // 2)
         counted = self.state_count
-        states = _spread(list(self.states(points)), count // 2)
+        states = _spread(list(self.states(points)), half)
         self.state_count = counted  # these were counted when they were tried
         for state in states:
             yield Start(state)
-        for point in _spread(points, count // 2):
+        for point in _spread(points, half):
             yield Start(point.newest(), killed=True)
 
     def states(self, points: Sequence[CrashPoint]) -> Iterator[CrashState]:
@@ -249,7 +245,7 @@ class PowerCuts:
         if wanted:
             yield from self._wanted(wanted, points)
             return
-        yield from _spread(list(self.states(points)), self.tries)
+        yield from part(_spread(list(self.states(points)), self.tries))
 
     def _wanted(self, wanted: str, points: Sequence[CrashPoint]) -> Iterator[CrashState]:
         name = wanted.removeprefix(self.trail)

@@ -42,7 +42,7 @@ _NO_PAGE: Final = bytes(PAGE_SIZE)
 # --------------------------------------------------------------------------- what is recorded
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # for what is computed once and kept
 class FileState:
     """Sizes and pages that a file had, each with the moment from which on; durable ones first."""
 
@@ -86,6 +86,30 @@ class FileState:
             for number, contents in self.pages.items()
         }
         return FileState(self.sizes[-1:], pages, self.dropped)
+
+    def content(self, chosen: Mapping[int, Any]) -> bytes:
+        """Bytes with these forms of its pages, by number, and its size, by -1; rest: newest."""
+        size = chosen.get(-1, self.size)
+        data = bytearray(size)
+        for number in self.pages:
+            start = number * PAGE_SIZE
+            if start < size:
+                page = chosen.get(number) or self.page(number)
+                data[start : start + PAGE_SIZE] = page[: size - start]
+        return bytes(data)
+
+    def digest(self, chosen: Mapping[int, Any]) -> bytes:
+        """Digest of `content`; kept, as most states of a disk differ in one file."""
+        key = tuple((page, hash(form)) for page, form in chosen.items())
+        found = self._digests.get(key)
+        if found is None:
+            found = hashlib.blake2b(self.content(chosen), digest_size=16).digest()
+            self._digests[key] = found
+        return found
+
+    @cached_property
+    def _digests(self) -> dict[tuple[tuple[int, int], ...], bytes]:
+        return {}
 
     def given_up(self) -> FileState:
         """With what was not flushed yet in memory only, for good."""
@@ -305,6 +329,16 @@ class CrashState:
 
     def image(self) -> dict[str, bytes | None]:
         """Bytes of every file by its name below the disk's directory; None for a directory."""
+        return {
+            path: None if node is None else self.point.files[node].content(chosen)
+            for path, node, chosen in self._entries()
+        }
+
+    def _entries(self) -> list[tuple[str, int | None, Mapping[int, Any]]]:
+        """Path, file and its chosen forms of each name, in order; no file: a directory.
+
+        Keys of the forms are pages, -1 is the size; what is not there is as it is now.
+        """
         point = self.point
         directories = {number: dict(names) for number, names in point.durable.items()}
         for change, kept in zip(point.changes, self.choices, strict=False):
@@ -314,7 +348,7 @@ class CrashState:
         for piece, form in zip(point.pieces, self.choices, strict=True):
             if piece.file >= 0:
                 chosen.setdefault(piece.file, {})[piece.page] = piece.contents[form]
-        found: dict[str, bytes | None] = {}
+        found: list[tuple[str, int | None, Mapping[int, Any]]] = []
         self._walk(point.root, "", directories, chosen, found)
         return found
 
@@ -324,16 +358,15 @@ class CrashState:
         prefix: str,
         directories: Mapping[int, Mapping[str, int]],
         chosen: Mapping[int, Mapping[int, Any]],
-        found: dict[str, bytes | None],
+        found: list[tuple[str, int | None, Mapping[int, Any]]],
     ) -> None:
         for name, node in sorted(directories.get(directory, {}).items()):
             path = f"{prefix}{name}"
-            file = self.point.files.get(node)
-            if file is None:
-                found[path] = None
+            if node not in self.point.files:
+                found.append((path, None, {}))
                 self._walk(node, f"{path}/", directories, chosen, found)
             else:
-                found[path] = _content(file, chosen.get(node, {}))
+                found.append((path, node, chosen.get(node, {})))
 
     def materialize(self, target: str | os.PathLike[str]) -> None:
         """Write the state as plain files to the directory ``target``, which is made."""
@@ -349,9 +382,9 @@ class CrashState:
     def fingerprint(self) -> bytes:
         """Equal for states that look the same."""
         digest = hashlib.blake2b(digest_size=16)
-        for name, data in self.image().items():
-            digest.update(f"{name}\0{-1 if data is None else len(data)}\0".encode())
-            digest.update(data or b"")
+        for name, node, chosen in self._entries():
+            digest.update(f"{name}\0".encode())
+            digest.update(b"-" if node is None else self.point.files[node].digest(chosen))
         return digest.digest()
 
     def describe(self) -> str:
@@ -393,14 +426,3 @@ def _torn(old: bytes, new: bytes) -> Iterable[bytes]:
     for cut in range(SECTOR_SIZE, PAGE_SIZE, SECTOR_SIZE):
         yield new[:cut] + old[cut:]
         yield old[:cut] + new[cut:]
-
-
-def _content(file: FileState, chosen: Mapping[int, Any]) -> bytes:
-    size = chosen.get(-1, file.size)
-    data = bytearray(size)
-    for number in file.pages:
-        start = number * PAGE_SIZE
-        if start < size:
-            page = chosen.get(number) or file.page(number)
-            data[start : start + PAGE_SIZE] = page[: size - start]
-    return bytes(data)

@@ -1,0 +1,50 @@
+"""Parts of a proof: together they are all of it, and each is some of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from reput_testing.crashes.effort import part, part_of_count
+
+
+@pytest.fixture(autouse=True)
+def no_soak(monkeypatch):
+    monkeypatch.delenv("REPUT_SOAK", raising=False)
+    monkeypatch.delenv("REPUT_PROOFS", raising=False)
+
+
+def test_without_a_part_all_is_tried():
+    assert (part(range(5)), part_of_count(5)) == (range(5), 5)
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+@pytest.mark.parametrize("length", [7, 8, 50])
+def test_parts_together_are_all_and_none_is_tried_twice(monkeypatch, count, length):
+    tried = []
+    for number in range(1, count + 1):
+        monkeypatch.setenv("REPUT_PROOFS", f"{number}/{count}")
+        tried += part(list(range(length)))
+
+    assert sorted(tried) == list(range(length))
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_every_part_has_a_case_if_there_is_one(monkeypatch, number):
+    monkeypatch.setenv("REPUT_PROOFS", f"{number}/4")
+
+    assert (list(part(["one"])), list(part([])), part_of_count(1)) == (["one"], [], 1)
+
+
+def test_a_soak_tries_all_parts(monkeypatch):
+    monkeypatch.setenv("REPUT_PROOFS", "2/2")
+    monkeypatch.setenv("REPUT_SOAK", "1")
+
+    assert (part(range(5)), part_of_count(5)) == (range(5), 5)
+
+
+@pytest.mark.parametrize("text", ["half", "0/2", "3/2", "1/0", "/", "1/", "-1/2"])
+def test_a_part_that_is_none_is_refused(monkeypatch, text):
+    monkeypatch.setenv("REPUT_PROOFS", text)
+
+    with pytest.raises(ValueError, match="REPUT_PROOFS: NUMBER/COUNT expected"):
+        part(range(5))
