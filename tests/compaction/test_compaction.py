@@ -10,9 +10,9 @@ import pytest
 
 import reput
 from reput.errors import MessageIllegalError, ReadOnlyStoreError
+from reput.files import FilePool
 from reput.status import ReadStatus
 from reput_compaction._compaction import Compaction
-from reput_compaction._handles import HandlePool
 from reput_compaction._tombstones import Tombstones
 from reput_testing import FaultyDisk, ManualClock, QuickDisk
 
@@ -228,7 +228,7 @@ def test_a_read_that_has_begun_goes_on_with_the_files_it_has_opened(tmp_path):
         put(store, *[("k", b"%d" % n) for n in range(9)])
         plugin = store.plugin_objects["compaction"]
         pair = plugin.queues["t", 0].pairs[0]
-        pool: HandlePool = plugin.files.pool
+        pool: FilePool = plugin.files.pool
         before = pool.read(pair.log, 1288, 0)
 
         with pool.descriptor(pair.log):

@@ -74,9 +74,9 @@ def test_a_flush_that_failed_is_never_repeated_into_success(tmp_path):
     queue.files.write(0, memoryview(_unit(0)))
 
     with pytest.raises(OSError, match=r"call 1") as first:
-        queue.files.shared.flush()
+        queue.files.shared.unflushed.flush()
     with pytest.raises(OSError, match="before") as second:
-        queue.files.shared.flush()
+        queue.files.shared.unflushed.flush()
 
     assert first.value.errno == second.value.errno == errno.EIO
 
@@ -90,14 +90,14 @@ def test_the_names_of_a_new_queue_are_brought_to_disk_up_to_the_stores_directory
 
     queue = _queue(tmp_path, 2, Watched())
     queue.files.write(0, memoryview(_unit(0)))
-    queue.files.shared.flush()
+    queue.files.shared.unflushed.flush()
     assert flushed == [".", "consumequeue", "consumequeue/T", "consumequeue/T/0"]
 
     flushed.clear()
     queue.files.write(1, memoryview(_unit(1) + _unit(2)))
-    queue.files.shared.flush()
+    queue.files.shared.unflushed.flush()
     assert flushed == ["consumequeue/T/0"]
-    queue.files.shared.flush()
+    queue.files.shared.unflushed.flush()
     assert flushed == ["consumequeue/T/0"]
 
 
@@ -105,9 +105,9 @@ def test_a_flush_passes_over_files_that_were_trimmed_meanwhile(tmp_path):
     queue = _queue(tmp_path, 2)
     queue.files.write(0, memoryview(b"".join(map(_unit, range(6)))))
     assert queue.files.trim(4) == 2
-    queue.files.shared.dirty.add(queue.files.path(0))  # written between the two
+    queue.files.shared.unflushed.written(queue.files.path(0))  # written between the two
 
-    queue.files.shared.flush()
+    queue.files.shared.unflushed.flush()
 
     assert queue.files.bases == (4,)
 
@@ -159,14 +159,17 @@ def test_a_crash_while_a_file_is_made_leaves_none_without_its_size(tmp_path):
 class _StoppingDisk(QuickDisk):
     """A disk on which flushing is cut short by no error of the disk: Ctrl-C, for one."""
 
-    left = None
+    left, flushed = -1, 0
 
     def flush(self, descriptor):
-        if self.left == 0:
+        if self.left == self.flushed:
             raise KeyboardInterrupt
         super().flush(descriptor)
-        if self.left is not None:
-            self.left -= 1
+        self.flushed += 1
+
+    def flush_directory(self, path):
+        super().flush_directory(path)
+        self.flushed += 1
 
 
 def test_a_flush_goes_on_where_the_one_before_it_was_cut_short(tmp_path):
@@ -175,16 +178,16 @@ def test_a_flush_goes_on_where_the_one_before_it_was_cut_short(tmp_path):
     paths = [str(tmp_path / name) for name in "abcdef"]
     for path in paths:
         disk.close(disk.open(path, create=True))
-        shared.written(path)
+        shared.unflushed.written(path)
     shared.made(str(tmp_path), is_new=False)
 
     disk.left = 4
     with pytest.raises(KeyboardInterrupt):
-        shared.flush()
+        shared.unflushed.flush()
 
-    assert shared.dirty == set(paths[4:])
-    assert shared.new_directories == {str(tmp_path)}
-    disk.left = None
-    shared.flush()
-    assert not shared.dirty
-    assert not shared.new_directories
+    assert disk.flushed == 4
+    disk.left = -1
+    shared.unflushed.flush()
+    assert disk.flushed == 7  # the other two, and the names
+    shared.unflushed.flush()
+    assert disk.flushed == 7

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from reput.files.disk import Disk
-from reput.files.pool import FilePool
+from reput.files.pool import FilePool, Handle, ReplacedError
 
 
 class SlowDisk(Disk):
@@ -96,3 +96,61 @@ def test_a_file_that_cannot_be_opened_leaves_nothing_behind(tmp_path):
 
     assert [pool.read(str(path), 1, 0) for _ in range(2)] == [b"x", b"x"]
     assert disk.open_count == 1
+
+
+def test_a_file_that_was_replaced_is_read_to_the_end_by_who_has_it_open(paths):
+    _, other = paths
+    pool, handle = FilePool(Disk(), write=True), Handle(str(other))
+
+    with pool.descriptor(handle):
+        pool.forget(handle)
+        other.unlink()
+        other.write_bytes(b"newer")
+        read = pool.read(handle, 9, 0)
+
+    assert read == b"other"
+    with pytest.raises(ReplacedError):
+        pool.read(handle, 9, 0)
+    assert pool.read(Handle(str(other)), 9, 0) == b"newer"
+
+
+def test_a_file_that_is_replaced_while_it_is_opened_is_not_read(paths):
+    slow, _ = paths
+    disk, handle = SlowDisk(slow), Handle(str(slow))
+    pool = FilePool(disk)
+
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(pool.read, handle, 9, 0)
+        disk.inside.acquire()
+        pool.forget(handle)
+        slow.write_bytes(b"newer")
+        disk.may_open.set()
+        with pytest.raises(ReplacedError):
+            waiting.result()
+
+    assert disk.open_count == 0
+
+
+def test_a_file_has_another_name_and_is_the_same(paths, tmp_path):
+    slow, _ = paths
+    pool, handle = FilePool(Disk()), Handle(str(slow))
+    before = pool.read(handle, 9, 0)
+
+    slow.rename(tmp_path / "moved")
+    handle.path = str(tmp_path / "moved")
+
+    assert (before, pool.read(handle, 9, 0), pool.size(handle)) == (b"slow", b"slow", 4)
+    pool.close()
+    assert pool.read(handle, 9, 0) == b"slow"
+
+
+def test_a_closed_pool_keeps_nothing_open(paths):
+    slow, other = paths
+    disk = SlowDisk("")
+    pool = FilePool(disk)
+
+    with pool.descriptor(str(slow)):
+        pool.close()
+        pool.read(str(other), 9, 0)
+
+    assert disk.open_count == 0

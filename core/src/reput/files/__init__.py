@@ -13,23 +13,33 @@ from reput.doors import door
 if TYPE_CHECKING:
     from reput.files.clock import system_clock as system_clock
     from reput.files.disk import Disk as Disk
+    from reput.files.making import make_aside as make_aside
+    from reput.files.making import make_file as make_file
     from reput.files.mapped import MappedFileQueue as MappedFileQueue
     from reput.files.names import FILE_NAME_DIGITS as FILE_NAME_DIGITS
     from reput.files.names import OWN_DIRECTORY as OWN_DIRECTORY
     from reput.files.names import file_name as file_name
     from reput.files.names import is_safe_name as is_safe_name
     from reput.files.pool import FilePool as FilePool
+    from reput.files.pool import Handle as Handle
+    from reput.files.pool import ReplacedError as ReplacedError
     from reput.files.root import Entry as Entry
+    from reput.files.unflushed import Unflushed as Unflushed
 
 _HOMES = {
     "Disk": "disk",
     "Entry": "root",
     "FILE_NAME_DIGITS": "names",
     "FilePool": "pool",
+    "Handle": "pool",
     "MappedFileQueue": "mapped",
     "OWN_DIRECTORY": "names",
+    "ReplacedError": "pool",
+    "Unflushed": "unflushed",
     "file_name": "names",
     "is_safe_name": "names",
+    "make_aside": "making",
+    "make_file": "making",
     "system_clock": "clock",
 }
 

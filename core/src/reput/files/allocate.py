@@ -14,6 +14,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from reput.files.making import make_aside
 from reput.flags import Flag
 
 if TYPE_CHECKING:
@@ -113,15 +114,7 @@ class FileAllocator:
             logger.warning("could not allocate ahead size=%d error=%s", self._file_size, error)
 
     def _make(self) -> None:
-        descriptor = self._disk.create_fresh(self._path)
-        try:
-            self._disk.allocate(descriptor, self._file_size)
-            # Before it gets its name: a power cut must not leave one without its size in the log,
-            # where another file may follow it.
-            self._disk.flush(descriptor)
-        except OSError:
-            self._disk.close(descriptor)
-            self._disk.remove(self._path)
-            raise
-        self._disk.close(descriptor)
+        # Flushed before it gets its name: a power cut must not leave one without its size in the
+        # log, where another file may follow it.
+        make_aside(self._disk, self._path, self._file_size, reserve=True, flush=True)
         self._ready = True

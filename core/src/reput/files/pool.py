@@ -1,4 +1,8 @@
-"""`FilePool`: open descriptors of many files, kept for the next one who asks."""
+"""`FilePool`: open descriptors of many files, kept for the next one who asks.
+
+A file is known by its path or, where names pass from one file to another, by a `Handle`: who has
+begun to read the old one goes on with it, and who has not is told that it was replaced.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,27 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+import attrs
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from reput.files.disk import Buffer, Disk
 
-__all__ = ["FilePool"]
+__all__ = ["FilePool", "Handle", "ReplacedError"]
+
+
+class ReplacedError(Exception):
+    """The file was replaced before it was opened; look for the one that has its place."""
+
+
+@attrs.define(eq=False)
+class Handle:
+    """One file, whatever it is called."""
+
+    path: str
+    is_replaced: bool = False
+    """Whether it is opened no more, as the name leads elsewhere by now; see `FilePool.forget`."""
 
 
 class FilePool:
@@ -27,70 +46,62 @@ class FilePool:
         self._max_open = max_open
         self._write = write
         self._lock = threading.RLock()  # a signal handler may close the store on any thread
-        self._idle: OrderedDict[str, int] = OrderedDict()
-        self._pinned: dict[str, tuple[int, int]] = {}  # path -> (descriptor, users)
-        self._opening: dict[str, int] = {}  # path -> threads that open it
-        self._doomed: set[str] = set()
+        self._idle: OrderedDict[str | Handle, int] = OrderedDict()
+        self._pinned: dict[str | Handle, tuple[int, int]] = {}  # file -> (descriptor, users)
+        self._opening: dict[str | Handle, int] = {}  # file -> threads that open it
+        self._doomed: set[str | Handle] = set()
+        self._is_closed = False
 
     @contextlib.contextmanager
-    def descriptor(self, path: str) -> Iterator[int]:
-        """The file's descriptor, open for the time of the ``with`` block."""
-        descriptor = self._pin(path)
+    def descriptor(self, file: str | Handle) -> Iterator[int]:
+        """The file's descriptor, open for the time of the ``with`` block.
+
+        Raises:
+            ReplacedError: it was replaced, and is not open any more.
+        """
+        descriptor = self._pin(file)
         try:
             yield descriptor
         finally:
-            self._unpin(path)
+            self._unpin(file)
 
-    def read(self, path: str, size: int, position: int) -> bytes:
+    def read(self, file: str | Handle, size: int, position: int) -> bytes:
         """`Disk.read` of a pooled file."""
-        descriptor = self._pin(path)
+        descriptor = self._pin(file)
         try:
             return self._disk.read(descriptor, size, position)
         finally:
-            self._unpin(path)
+            self._unpin(file)
 
-    def write(self, path: str, data: Buffer, position: int) -> None:
+    def write(self, file: str | Handle, data: Buffer, position: int) -> None:
         """`Disk.write` of a pooled file."""
-        descriptor = self._pin(path)
+        descriptor = self._pin(file)
         try:
             self._disk.write(descriptor, data, position)
         finally:
-            self._unpin(path)
+            self._unpin(file)
 
-    def flush(
-        self,
-        paths: Sequence[str],
-        *,
-        missing_ok: bool = False,
-        before: Callable[[str], object] | None = None,
-    ) -> None:
-        """`Disk.flush` of each path, side by side where there are many.
+    def flush(self, file: str | Handle) -> None:
+        """`Disk.flush` of a pooled file."""
+        with self.descriptor(file) as descriptor:
+            self._disk.flush(descriptor)
 
-        Args:
-            paths: which files.
-            missing_ok: pass over files that are not there any more.
-            before: called with each path just before that file is flushed, on the same thread: what
-                is written from then on may not be part of it.
+    def size(self, file: str | Handle) -> int:
+        """`Disk.size` of a pooled file."""
+        with self.descriptor(file) as descriptor:
+            return self._disk.size(descriptor)
+
+    def forget(self, file: str | Handle) -> None:
+        """Close the file's descriptor when its last user is done; a `Handle` is replaced then.
+
+        To be called before the file is removed, or its name is given to another one.
         """
-
-        def flush_one(path: str) -> None:
-            if before is not None:
-                before(path)
-            try:
-                with self.descriptor(path) as descriptor:
-                    self._disk.flush(descriptor)
-            except FileNotFoundError:
-                if not missing_ok:
-                    raise
-
-        self._disk.side_by_side(flush_one, paths)
-
-    def forget(self, path: str) -> None:
-        """Close the file's descriptor as soon as nobody uses it; call before removing the file."""
         with self._lock:
-            descriptor = self._idle.pop(path, None)
-            if path in self._pinned or path in self._opening:
-                self._doomed.add(path)
+            if isinstance(file, Handle):
+                file.is_replaced = True
+            descriptor = self._idle.pop(file, None)
+            if file in self._pinned or file in self._opening:
+                self._doomed.add(file)
         if descriptor is not None:
             self._disk.close(descriptor)
 
@@ -98,64 +109,75 @@ class FilePool:
         """Close every idle descriptor; those in use close when their user is done."""
         with self._lock:
             idle, self._idle = list(self._idle.values()), OrderedDict()
-            self._doomed.update(self._pinned, self._opening)
+            self._is_closed = True
         for descriptor in idle:
             self._disk.close(descriptor)
 
-    def _pin(self, path: str) -> int:
+    def _pin(self, file: str | Handle) -> int:
         with self._lock:
-            held = self._pinned.get(path)
+            held = self._pinned.get(file)
             if held is not None:
-                self._pinned[path] = (held[0], held[1] + 1)
+                self._pinned[file] = (held[0], held[1] + 1)
                 return held[0]
-            descriptor = self._idle.pop(path, -1)
+            descriptor = self._idle.pop(file, -1)
             if descriptor >= 0:
-                self._pinned[path] = (descriptor, 1)
+                self._pinned[file] = (descriptor, 1)
                 return descriptor
-            self._opening[path] = self._opening.get(path, 0) + 1
+            path = file if isinstance(file, str) else _path_of(file)
+            self._opening[file] = self._opening.get(file, 0) + 1
         # Not under the lock: one slow open, on a network's disk, would stop all other readers.
         opened = spare = -1
         try:
             opened = self._disk.open(path, write=self._write)
         finally:
             with self._lock:
-                self._opening[path] -= 1
-                if not self._opening[path]:
-                    del self._opening[path]
-                    if opened < 0 and path not in self._pinned:
-                        self._doomed.discard(path)
+                self._opening[file] -= 1
                 if opened >= 0:
-                    descriptor, spare = self._chosen(path, opened)
+                    descriptor, spare = self._chosen(file, opened)
+                if not self._opening[file]:
+                    del self._opening[file]
+                    if file not in self._pinned:
+                        self._doomed.discard(file)
         if spare >= 0:
             self._disk.close(spare)
+        if descriptor < 0:
+            raise ReplacedError(path)
         return descriptor
 
-    def _chosen(self, path: str, opened: int) -> tuple[int, int]:
-        """Pin the descriptor in use, or ``opened``: the one to use, and one to close or -1."""
-        held = self._pinned.get(path)
-        idle = self._idle.pop(path, -1)
+    def _chosen(self, file: str | Handle, opened: int) -> tuple[int, int]:
+        """Pin the descriptor in use, or ``opened``: the one to use, and one to close; -1: none."""
+        held = self._pinned.get(file)
+        idle = self._idle.pop(file, -1)
         if held is not None:
-            self._pinned[path] = (held[0], held[1] + 1)
+            self._pinned[file] = (held[0], held[1] + 1)
             return held[0], opened
         if idle >= 0:
-            self._pinned[path] = (idle, 1)
+            self._pinned[file] = (idle, 1)
             return idle, opened
-        self._pinned[path] = (opened, 1)
+        if isinstance(file, Handle) and file.is_replaced:
+            return -1, opened  # the name may have led to the other file by then
+        self._pinned[file] = (opened, 1)
         return opened, -1
 
-    def _unpin(self, path: str) -> None:
+    def _unpin(self, file: str | Handle) -> None:
         surplus = []
         with self._lock:
-            descriptor, users = self._pinned.pop(path)
+            descriptor, users = self._pinned.pop(file)
             if users > 1:
-                self._pinned[path] = (descriptor, users - 1)
+                self._pinned[file] = (descriptor, users - 1)
                 return
-            if path in self._doomed:
-                self._doomed.discard(path)
+            if self._is_closed or file in self._doomed:
+                self._doomed.discard(file)
                 surplus.append(descriptor)
             else:
-                self._idle[path] = descriptor
+                self._idle[file] = descriptor
                 while len(self._idle) > self._max_open:
                     surplus.append(self._idle.popitem(last=False)[1])
         for descriptor in surplus:
             self._disk.close(descriptor)
+
+
+def _path_of(handle: Handle) -> str:
+    if handle.is_replaced:
+        raise ReplacedError(handle.path)
+    return handle.path

@@ -237,7 +237,7 @@ class Compaction:
             for pair in self.old:
                 for handle in pair.handles:
                     # Who has it open goes on reading; who has not waits for the lock.
-                    self.files.pool.replace(handle)
+                    self.files.pool.forget(handle)
             try:
                 replacement.rename(disk, places)
             finally:
@@ -281,6 +281,6 @@ class Compaction:
             return
         for pair in self.new:
             for handle in pair.handles:
-                self.files.pool.replace(handle)
+                self.files.pool.forget(handle)
         with contextlib.suppress(OSError):  # an opening, or the next run, does it
             clear_work_area(self.files.disk, self.queue.places)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 
 from reput.errors import CorruptFileError
-from reput_compaction._handles import HandlePool
+from reput.files import FilePool
 from reput_compaction._load import look_into, paired
 from reput_compaction._names import Places
 from reput_compaction._pairs import Files
@@ -53,7 +53,7 @@ class Follower:
         Raises:
             CorruptFileError: files that only a writer can mend.
         """
-        pool = HandlePool(self.context.disk, _FILES_OPEN, write=False)
+        pool = FilePool(self.context.disk, _FILES_OPEN, write=False)
         for attempt in range(_ATTEMPTS):
             is_last = attempt == _ATTEMPTS - 1
             try:
@@ -65,10 +65,10 @@ class Follower:
                     raise
             finally:
                 pool.close()
-                pool = HandlePool(self.context.disk, _FILES_OPEN, write=False)
+                pool = FilePool(self.context.disk, _FILES_OPEN, write=False)
         raise AssertionError("the last attempt returns or raises")
 
-    def _load(self, pool: HandlePool, topic: str, queue_id: int) -> CompactedQueue:
+    def _load(self, pool: FilePool, topic: str, queue_id: int) -> CompactedQueue:
         places = Places.of(self.context, topic, queue_id)
         files = Files(self.context.root, self.context.disk, pool, self.sizes())
         # The log first: what a note says that is seen behind it may not be in the log yet.

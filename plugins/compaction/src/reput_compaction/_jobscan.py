@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput_compaction._handles import HandlePool
+from reput.files import FilePool
 from reput_compaction._jobvalues import KIND_DTYPE, KIND_STAYS, KIND_WAITS, Scanned
 from reput_compaction._pairs import Files, Pair
 from reput_compaction._scan import windows
@@ -42,7 +42,7 @@ def scan(job: Job, task: ScanTask, report: Callable[[int], None], disk: Disk) ->
     Raises:
         CorruptFileError: a record is not what its unit says.
     """
-    pool = HandlePool(disk, _FILES_OPEN, write=False)
+    pool = FilePool(disk, _FILES_OPEN, write=False)
     files = Files(job.staging, disk, pool, job.sizes)
     key_hash, done = KeyHash(job.seed), 0
     found = _Found(job, disk, task.parts[0].row)

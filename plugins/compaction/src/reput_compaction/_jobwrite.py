@@ -11,7 +11,6 @@ import numpy as np
 from reput.errors import CorruptFileError
 from reput.files import FilePool
 from reput_compaction._block import Block, gathered
-from reput_compaction._handles import HandlePool
 from reput_compaction._jobmerge import read_items
 from reput_compaction._jobvalues import Made
 from reput_compaction._names import Places
@@ -62,14 +61,12 @@ class _Writer:
         self._task = task
         self._first_rows = np.array([part.row for part in task.parts])
         self._numbers = FilePool(disk, _FILES_OPEN)
-        self._source = Files(
-            job.staging, disk, HandlePool(disk, _FILES_OPEN, write=False), job.sizes
-        )
+        self._source = Files(job.staging, disk, FilePool(disk, _FILES_OPEN, write=False), job.sizes)
         self._directory = f"{job.staging}/write-{uuid.uuid4().hex}"
         # Not what leads to it: where that is gone the job has ended, and nobody waits for this.
         disk.make_one_directory(self._directory)
         self._target = Files(
-            self._directory, disk, HandlePool(disk, _FILES_OPEN, write=True), job.sizes
+            self._directory, disk, FilePool(disk, _FILES_OPEN, write=True), job.sizes
         )
 
     def write(self, laid: LaidPair) -> Made:
@@ -93,7 +90,7 @@ class _Writer:
         self._target.close(pair)
         self._target.flush_pair(pair)
         for handle in pair.handles:
-            self._target.pool.replace(handle)  # closes it; it is not written any more
+            self._target.pool.forget(handle)  # closes it; it is not written any more
         paths = (pair.log.path, pair.queue.path, pair.notes.path)
         extent = (pair.count, pair.size, pair.last, True)
         return Made(laid.queue, laid.base, paths, extent, min(oldest, default=None))

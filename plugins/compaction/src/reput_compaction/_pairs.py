@@ -10,18 +10,17 @@ others, where RocketMQ leaves zeros.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
-from reput.files import file_name
+from reput.files import FilePool, Handle, ReplacedError, Unflushed, file_name
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput_compaction._block import Block, state_positions
-from reput_compaction._handles import Handle, HandlePool, ReplacedError
 from reput_compaction.layout import END_UNIT, UNIT_DTYPE, UNIT_SIZE, FileSizes
 from reput_compaction.notelayout import NOTE_DTYPE, NOTE_SIZE, UNKNOWN
 
@@ -75,15 +74,12 @@ class Pair:
 class Files:
     """What all queues share: the disk, sizes, open files, and what has to be flushed."""
 
-    def __init__(self, root: str, disk: Disk, pool: HandlePool, sizes: FileSizes) -> None:
+    def __init__(self, root: str, disk: Disk, pool: FilePool, sizes: FileSizes) -> None:
         self.root = root
         self.disk = disk
         self.pool = pool
         self.sizes = sizes
-        self._lock = threading.Lock()
-        self._dirty: dict[Pair, None] = {}
-        self._directories: dict[str, None] = {}
-        self._failure: OSError | None = None
+        self._unflushed: Unflushed[Pair] = Unflushed(disk, self._flush_pair)
 
     @property
     def note_file_size(self) -> int:
@@ -146,12 +142,12 @@ class Files:
         starts = np.cumsum(sizes) - sizes
         units["position"] = starts + pair.base + pair.size
         state_positions(block.data, starts + part.start, units["position"])
-        self.note_dirty(pair)
         with memoryview(block.data) as data:
             self.pool.write(pair.log, data[part], pair.size)
         self.pool.write(pair.notes, notes.tobytes(), pair.count * NOTE_SIZE)
         # The units last: what they lead to is there then, for whoever reads the files meanwhile.
         self.pool.write(pair.queue, units.tobytes(), pair.count * UNIT_SIZE)
+        self.note_dirty(pair)
         if pair.count == 0:
             pair.first = int(units["queue_offset"][0])
             pair.timestamp = int(units["store_timestamp"][0])
@@ -162,10 +158,10 @@ class Files:
 
     def close(self, pair: Pair) -> None:
         """Write the marks behind which nothing comes any more."""
-        self.note_dirty(pair)
         self.pool.write(pair.queue, END_UNIT, pair.count * UNIT_SIZE)
         blank = SIZE_AND_MAGIC.pack(self.sizes.log - pair.size, BLANK_MAGIC)
         self.pool.write(pair.log, blank, pair.size)
+        self.note_dirty(pair)
         pair.is_closed = True
 
     def make(self, places: Places, base: int) -> Pair:
@@ -187,7 +183,6 @@ class Files:
 
     def cut(self, pair: Pair, count: int) -> None:
         """Take everything behind the first ``count`` messages out of a pair."""
-        self.note_dirty(pair)
         size = 0
         if count:
             unit = self.read_units(pair, count - 1, count)[0]
@@ -197,7 +192,10 @@ class Files:
         # The units first: whoever reads meanwhile, or after a crash in between, must not find one
         # that leads to a record which is gone.
         for handle, kept, full in (cuts[1], cuts[2], cuts[0]):
-            self.pool.cut(handle, kept, full)
+            with self.pool.descriptor(handle) as descriptor:
+                self.disk.truncate(descriptor, kept)
+                self.disk.truncate(descriptor, full)
+        self.note_dirty(pair)
         pair.is_closed = False
         pair.count, pair.size = count, size
         self.note_extent(pair)
@@ -218,14 +216,13 @@ class Files:
     def remove(self, pair: Pair) -> None:
         """Remove the files of a pair, which nobody is going to read."""
         for handle in pair.handles:
-            self.pool.replace(handle)
+            self.pool.forget(handle)
             try:
                 self.disk.remove(handle.path)
             except FileNotFoundError:
                 continue
             self.note_names(os.path.dirname(handle.path))
-        with self._lock:
-            self._dirty.pop(pair, None)
+        self._unflushed.forget(pair)
 
     # ------------------------------------------------------------------ to disk
 
@@ -240,45 +237,26 @@ class Files:
             self.note_names(os.path.dirname(each))
 
     def note_dirty(self, pair: Pair) -> None:
-        """Have the next flush bring a pair to disk."""
-        with self._lock:
-            self._dirty[pair] = None
+        """Have the next flush bring a pair, which was written, to disk."""
+        self._unflushed.written(pair)
 
     def note_names(self, directory: str) -> None:
         """Have the next flush bring the names in a directory to disk."""
-        with self._lock:
-            self._directories[directory] = None
+        self._unflushed.named(directory)
 
     def flush(self) -> None:
         """Bring everything to disk that was written before this call.
 
         Raises:
-            OSError: this or an earlier flush failed. The system may have dropped the pages that it
-                could not write, so that trying again would report success without them.
+            OSError: this or an earlier flush failed; see `reput.files.Unflushed`.
         """
-        if self._failure is not None:
-            raise OSError(self._failure.errno, f"flushed before: {self._failure}")
-        with self._lock:
-            pairs, self._dirty = self._dirty, {}
-            directories, self._directories = self._directories, {}
-        try:
-            for pair in pairs:
-                self.flush_pair(pair)
-            for directory in directories:
-                try:
-                    self.disk.flush_directory(directory)
-                except FileNotFoundError:
-                    continue  # a work area that is gone by now
-        except OSError as error:
-            self._failure = error
-            raise
+        self._unflushed.flush()
 
     def flush_pair(self, pair: Pair) -> None:
-        """Bring the bytes of one pair to disk; nothing where it was replaced meanwhile."""
-        with self._lock:
-            self._dirty.pop(pair, None)
+        """Bring the bytes of one pair to disk, ahead of a `flush`; raises what that does."""
+        self._unflushed.flush_file(pair)
+
+    def _flush_pair(self, pair: Pair) -> None:
         for handle in pair.handles:
-            try:
+            with contextlib.suppress(ReplacedError, FileNotFoundError):
                 self.pool.flush(handle)
-            except (ReplacedError, FileNotFoundError):
-                continue

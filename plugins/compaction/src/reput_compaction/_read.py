@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
+from reput.files import ReplacedError
 from reput.plugin import MissingMessage, ReadResult
 from reput.record import RECORD_SIZE_MAX, message_at
 from reput.record.layout import RECORD_MIN_SIZE
 from reput.status import ReadStatus
-from reput_compaction._handles import ReplacedError
 
 if TYPE_CHECKING:
     from reput.record import MessageView

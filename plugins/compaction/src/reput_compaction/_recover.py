@@ -134,7 +134,7 @@ class QueueRecovery:
     def _first_note(self, base: int) -> np.void:
         pair = Pair.at(self.queue.places, base)
         note: np.void = self.files.read_notes(pair, 0, 1)[0]
-        self.files.pool.replace(pair.notes)
+        self.files.pool.forget(pair.notes)
         return note
 
     def _drop_stray_notes(self, bases: set[int]) -> None:

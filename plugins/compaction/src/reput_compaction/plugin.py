@@ -16,14 +16,13 @@ from reput.errors import (
     MessageIllegalError,
     ReadOnlyStoreError,
 )
-from reput.files import OWN_DIRECTORY
+from reput.files import OWN_DIRECTORY, FilePool
 from reput.plugin import PutInterest, QueueInfo, ReadResult
 from reput.record import parse_properties
 from reput.record.layout import PROPERTY_KEYS
 from reput.status import ReadStatus
 from reput_compaction._checkpoint import Checkpoint
 from reput_compaction._follow import Follower
-from reput_compaction._handles import HandlePool
 from reput_compaction._jobstaging import sweep
 from reput_compaction._load import find_queues, find_sizes
 from reput_compaction._names import Places
@@ -119,7 +118,7 @@ class CompactionPlugin(reput.Plugin):
         self.queues = {}
         self.topics = compacted_topics(context, self.config.topics)
         asked = file_sizes(self.config.log_file_size, self.config.queue_file_size)
-        pool = HandlePool(context.disk, _FILES_OPEN, write=context.writable)
+        pool = FilePool(context.disk, _FILES_OPEN, write=context.writable)
         self.files = Files(context.root, context.disk, pool, find_sizes(context, asked))
         if self.files.sizes != asked:
             logger.info("files that exist keep their size log=%d queue=%d", *self.files.sizes)

@@ -134,7 +134,7 @@ class ExtendFiles:
                     data = disk.read(descriptor, min(_ZERO_SIZE, stop - at), at)
                     if data.count(0) != len(data):
                         disk.write(descriptor, bytes(len(data)), at)
-                        self._shared.written(path)
+                        self._shared.unflushed.written(path)
 
     # ------------------------------------------------------------------ writing
 
@@ -199,7 +199,7 @@ class ExtendFiles:
     def _write(self, base: int, position: int, data: bytes) -> None:
         path = self.path(base)
         self._shared.pool.write(path, memoryview(data), position)
-        self._shared.written(path)
+        self._shared.unflushed.written(path)
 
     def _make(self, base: int) -> None:
         self._shared.make_file(

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.files import FILE_NAME_DIGITS, file_name
+from reput.files import FILE_NAME_DIGITS, Unflushed, file_name, make_file
 from reput_consumequeue.layout import UNIT, UNIT_DTYPE, UNIT_SIZE
 
 if TYPE_CHECKING:
@@ -46,110 +46,33 @@ class FileSet:
     """Where a file is made before it gets its name; beside it when left out."""
     extend_file_size: int = 0
     """Bytes of an extend file; 0 as long as there is none."""
-    dirty: set[str] = attrs.field(factory=set)
-    """Paths written since the last flush."""
-    new_directories: set[str] = attrs.field(factory=set)
-    """Directories in which files were made since the last flush."""
+    unflushed: Unflushed[str] = attrs.field(init=False)
     lock: threading.Lock = attrs.field(factory=threading.Lock)
-    """Held for moments, by whoever changes the sets above or the list of a queue's files."""
-    _flush_failure: OSError | None = None
+    """Held for moments, by whoever changes the list of a queue's files."""
 
-    def written(self, path: str) -> None:
-        """Note that a file has bytes which are not on disk."""
-        if path not in self.dirty:
-            with self.lock:
-                self.dirty.add(path)
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a flush has failed: what the files hold is not known until they are opened."""
-        return self._flush_failure is not None
-
-    def flush(self, then: Callable[[], None] = lambda: None) -> None:
-        """Bring to disk what was written before this call; a dispatch may go on meanwhile.
-
-        Each file leaves `dirty` when its own flush begins. So what is done is done: a flush that is
-        cut short has the next one go on with the rest.
-
-        Args:
-            then: part of the flush that rests on the files: called when they are on disk.
-
-        Raises:
-            OSError: this or an earlier flush failed. The system may have dropped the pages that it
-                could not write, so that trying again would report success without them.
-        """
-        if self._flush_failure is not None:
-            raise OSError(self._flush_failure.errno, f"flushed before: {self._flush_failure}")
-        with self.lock:
-            paths, directories = sorted(self.dirty), sorted(self.new_directories)
-        under_way: set[str] = set()
-
-        def begin(path: str) -> None:
-            # Before the flush: what is written to it from here on may not be part of it.
-            with self.lock:
-                self.dirty.discard(path)
-                self.new_directories.discard(path)
-                under_way.add(path)
-
-        def flush_file(path: str) -> None:
-            self.pool.flush([path], missing_ok=True, before=begin)  # else trimmed meanwhile
-            under_way.discard(path)
-
-        def flush_directory(path: str) -> None:
-            begin(path)
-            self.disk.flush_directory(path)
-            under_way.discard(path)
-
-        try:
-            self.disk.side_by_side(flush_file, paths)
-            # The names behind the bytes: a file without its units is mended, a unit without its
-            # file is not missed.
-            self.disk.side_by_side(flush_directory, directories)
-            then()
-        except OSError as error:
-            self._flush_failure = error
-            raise
-        finally:
-            with self.lock:  # empty unless it was cut short
-                self.dirty.update(under_way.intersection(paths))
-                self.new_directories.update(under_way.intersection(directories))
+    def __attrs_post_init__(self) -> None:
+        self.unflushed = Unflushed(self.disk, self.pool.flush)
 
     def forget(self, path: str) -> None:
         """Note that a file is about to be removed."""
-        with self.lock:
-            self.dirty.discard(path)
+        self.unflushed.forget(path)
         self.pool.forget(path)
 
     def make_file(self, directory: str, path: str, size: int, *, is_first: bool) -> None:
         """Make a file of zeros in a directory, which is made, too, when this is its first."""
-        disk = self.disk
         if is_first:
-            disk.make_directory(directory)
-        # Made elsewhere and renamed: RocketMQ 4 does not open a store in which a crash left a file
-        # without its size.
-        scratch = self.scratch or f"{path}.new"
-        disk.make_directory(os.path.dirname(scratch))
-        # A power cut may leave a file here that was renamed already and is somebody's under its
-        # other name, with another size perhaps: the new one must not be the same.
-        descriptor = disk.create_fresh(scratch)
-        try:
-            # No space yet: units are written through the file, so a full disk is an error of
-            # that write; and ten thousand queues of three messages do not take sixty gigabytes.
-            disk.truncate(descriptor, size)
-        finally:
-            disk.close(descriptor)
-        disk.rename(scratch, path)
-        self.written(path)
+            self.disk.make_directory(directory)
+        make_file(self.disk, path, size, aside=self.scratch)
+        self.unflushed.written(path)
         self.made(directory, is_new=is_first)
 
     def made(self, directory: str, *, is_new: bool) -> None:
         """Note that a file was made or removed in ``directory``, which may be new itself."""
-        with self.lock:
-            self.new_directories.add(directory)
-            if is_new:
-                topic = os.path.dirname(directory)
-                every_queue = os.path.dirname(topic)
-                self.new_directories.update((topic, every_queue, os.path.dirname(every_queue)))
+        if is_new:
+            topic = os.path.dirname(directory)
+            every_queue = os.path.dirname(topic)
+            self.unflushed.named(os.path.dirname(every_queue), every_queue, topic)
+        self.unflushed.named(directory)
 
 
 def unit_file_size(entry: Entry) -> int | None:
@@ -281,7 +204,7 @@ class QueueFiles:
                 self._activate(unit - unit % self.units_per_file)
             part = data[position : position + (self._active_stop - unit) * UNIT_SIZE]
             self.shared.pool.write(self._active_path, part, (unit - self._active_base) * UNIT_SIZE)
-            self.shared.written(self._active_path)
+            self.shared.unflushed.written(self._active_path)
             position += len(part)
             unit += len(part) // UNIT_SIZE
 
@@ -301,7 +224,7 @@ class QueueFiles:
     def note_unflushed(self) -> None:
         """Have the next flush bring all files to disk, and the names that lead to them."""
         for base in self.bases:
-            self.shared.written(self.path(base))
+            self.shared.unflushed.written(self.path(base))
         self.shared.made(self.directory, is_new=True)
 
     def clear_from(self, unit: int) -> None:
@@ -320,7 +243,7 @@ class QueueFiles:
             with self.shared.pool.descriptor(path) as descriptor:
                 size = self.units_per_file * UNIT_SIZE
                 if _zero(self.shared.disk, descriptor, (unit - holding) * UNIT_SIZE, size):
-                    self.shared.written(path)
+                    self.shared.unflushed.written(path)
 
     def clear(self) -> None:
         """Remove all files."""

@@ -93,7 +93,7 @@ class QueueScan:
 
     def finish(self) -> Mapping[tuple[str, int], Extent]:
         """Bring the units to disk; what was written of each queue."""
-        self._pool.flush(sorted(self._made))
+        self.disk.side_by_side(self._pool.flush, sorted(self._made))
         self._pool.close()
         return self.extents
 

@@ -307,7 +307,7 @@ class ConsumeQueuePlugin(reput.Plugin):
     @reput.hookimpl
     def reput_flush(self) -> None:
         """Bring the units that were written so far to disk, and a note of queues that are new."""
-        self.files.flush(then=lambda: self._noted.keep_new(self.queues))
+        self.files.unflushed.flush(then=lambda: self._noted.keep_new(self.queues))
 
     # ------------------------------------------------------------------ reading
 
@@ -427,7 +427,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Note how far queues go; close files."""
         if hasattr(self, "files"):
             try:
-                if not self.files.has_failed:
+                if not self.files.unflushed.has_failed:
                     self._noted.keep_all(self.queues)
             finally:
                 self.files.pool.close()

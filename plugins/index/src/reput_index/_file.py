@@ -220,7 +220,7 @@ class IndexFile:
         if self.read_header().next_item <= stop:
             return
         self.pool.write(self.path, self.header.encode(), 0)
-        self.pool.flush([self.path])
+        self.pool.flush(self.path)
         # Slots in front of the items, too: header and items agree from here on, so that nobody who
         # opens the file after an orderly close would look whether slots lead beyond them.
         for run in self.dirty_runs():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
+from reput.files import Unflushed, make_file
 from reput_index._file import IndexFile
 from reput_index._geometry import guess_geometry
 from reput_index._header import Geometry, Header
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from reput.files import Disk, FilePool
     from reput_index._keys import Keys
 
-__all__ = ["IndexFiles", "follow_up", "make_empty"]
+__all__ = ["IndexFiles", "follow_up"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,9 +51,12 @@ class IndexFiles:
     # Held while slots go to disk: what one thread copied must not overwrite what another one wrote
     # later. Taken before `lock`.
     _writing: threading.Lock = attrs.field(factory=threading.Lock)
-    _unflushed: dict[str, IndexFile] = attrs.field(factory=dict)
-    _names_changed: bool = False
-    _failure: OSError | None = None
+    _unflushed: Unflushed[IndexFile] = attrs.field(init=False)
+    _full_timestamps: list[int] = attrs.field(factory=list)
+    """End times of full files that were flushed since `flushed_timestamp` was set."""
+
+    def __attrs_post_init__(self) -> None:
+        self._unflushed = Unflushed(self.disk, self._flush_file)
 
     # ------------------------------------------------------------------ loading
 
@@ -170,8 +174,9 @@ class IndexFiles:
         if file.is_full:
             file = self.make(int(keys.timestamps[0]))
         with self.lock:
-            self._unflushed[file.path] = file
-            return file.append(keys)
+            count = file.append(keys)
+        self._unflushed.written(file)
+        return count
 
     def make(self, timestamp: int) -> IndexFile:
         """Make the next file, at full size and zero, for a message stored at ``timestamp``."""
@@ -183,12 +188,11 @@ class IndexFiles:
             header, name = follow_up(full.header, full.name, timestamp)
         path = f"{self.directory}/{file_name(name)}"
         self.disk.make_directory(self.directory)
-        make_empty(self.disk, self.scratch, path, self.geometry)
+        make_file(self.disk, path, self.geometry.file_size, aside=self.scratch)
         file = IndexFile(path, name, self.geometry, self.disk, self.pool, header)
         with self.lock:
             self.files = (*self.files, file)
-            self._unflushed[path] = file
-            self._names_changed = True
+        self.note_unflushed(file)
         logger.info("made file=%s", path)
         return file
 
@@ -198,30 +202,21 @@ class IndexFiles:
         """Bring everything to disk that was added before this call.
 
         Raises:
-            OSError: this or an earlier flush failed. The system may have dropped the pages that it
-                could not write, so that trying again would report success without them.
+            OSError: this or an earlier flush failed; see `reput.files.Unflushed`.
         """
-        if self._failure is not None:
-            raise OSError(self._failure.errno, f"flushed before: {self._failure}")
-        with self.lock:
-            files, self._unflushed = self._unflushed, {}
-            names_changed, self._names_changed = self._names_changed, False
-        try:
-            for file in files.values():
-                try:
-                    header = self._write_back(file)
-                    self.pool.flush([file.path])
-                except FileNotFoundError:
-                    continue  # trimmed in the meantime
-                # What the file says by now may have come behind the flush.
-                if header.next_item >= file.geometry.item_count:
-                    self.flushed_timestamp = max(self.flushed_timestamp, header.end_timestamp)
-            if names_changed:
-                self.disk.flush_directory(self.directory)
-                self.disk.flush_directory(os.path.dirname(self.directory))
-        except OSError as error:
-            self._failure = error
-            raise
+        self._unflushed.flush(then=self._count_full)
+
+    def _flush_file(self, file: IndexFile) -> None:
+        header = self._write_back(file)
+        self.pool.flush(file.path)
+        # Not what the file says by now: that may have come after the flush.
+        if header.next_item >= file.geometry.item_count:
+            self._full_timestamps.append(header.end_timestamp)
+
+    def _count_full(self) -> None:
+        # Not before all are on disk: files are flushed in any order.
+        self.flushed_timestamp = max(self.flushed_timestamp, *self._full_timestamps, 0)
+        self._full_timestamps.clear()
 
     def _write_back(self, file: IndexFile) -> Header:
         """Write slots and header; the header that the file then has."""
@@ -244,10 +239,9 @@ class IndexFiles:
         return header
 
     def note_unflushed(self, file: IndexFile) -> None:
-        """Have the next flush bring a file to disk."""
-        with self.lock:
-            self._unflushed[file.path] = file
-            self._names_changed = True
+        """Have the next flush bring a file to disk, and its name."""
+        self._unflushed.written(file)
+        self._unflushed.named(self.directory, os.path.dirname(self.directory))
 
     # ------------------------------------------------------------------ removing
 
@@ -262,8 +256,8 @@ class IndexFiles:
         """Remove a file."""
         with self.lock:
             self.files = tuple(other for other in self.files if other is not file)
-            self._unflushed.pop(file.path, None)
-            self._names_changed = True
+        self._unflushed.forget(file)
+        self._unflushed.named(self.directory, os.path.dirname(self.directory))
         self.pool.forget(file.path)
         self.disk.remove(file.path)
         # One after the other also on disk: a power cut must not leave a gap.
@@ -286,16 +280,3 @@ def follow_up(full: Header, name: int, timestamp: int) -> tuple[Header, int]:
         max(full.end_physical_offset, 0),
     )
     return header, max(name_of_time(timestamp), name + 1)
-
-
-def make_empty(disk: Disk, scratch: str, path: str, geometry: Geometry) -> None:
-    """Make a file at full size and zero, and give it its name at once."""
-    disk.make_directory(os.path.dirname(scratch))
-    # A power cut may leave a file here that was renamed and written already.
-    descriptor = disk.create_fresh(scratch)
-    try:
-        # No space yet: a full disk is an error of the write that needs it.
-        disk.truncate(descriptor, geometry.file_size)
-    finally:
-        disk.close(descriptor)
-    disk.rename(scratch, path)

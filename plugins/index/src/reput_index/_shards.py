@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from reput.files import Disk, FilePool
+from reput.files import Disk, FilePool, make_file
 from reput_index._file import CHUNK, IndexFile
-from reput_index._files import IndexFiles, follow_up, make_empty
+from reput_index._files import IndexFiles, follow_up
 from reput_index._header import Geometry, Header
 from reput_index._keys import Keys, KeysOfBatch
 from reput_index._names import file_name, name_of_time
@@ -145,7 +145,7 @@ class IndexBuilder:
         directory = f"{staging}/{DIRECTORY}"
         path = f"{staging}/{uuid.uuid4().hex}"
         self.disk.make_directory(directory)
-        make_empty(self.disk, f"{path}.new", path, self.geometry)
+        make_file(self.disk, path, self.geometry.file_size)
         pool = FilePool(self.disk, 1, write=True)
         file = IndexFile(path, task.name, self.geometry, self.disk, pool, task.header)
         # The keeper of all files, here of this one: what brings slots and header to disk is its.

@@ -7,15 +7,20 @@ holds as many as fit. Thread-safe for one writer and any readers.
 from __future__ import annotations
 
 import logging
-import os
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.files import OWN_DIRECTORY, Disk, FilePool, MappedFileQueue
+from reput.files import (
+    OWN_DIRECTORY,
+    Disk,
+    FilePool,
+    MappedFileQueue,
+    Unflushed,
+    make_aside,
+)
 from reput.record.layout import BLANK_MAGIC
 from reput_schedule.timerlayout import (
     BLANK_DTYPE,
@@ -56,9 +61,9 @@ class TimerLog:
         self._directory = context.directory(LOG_DIRECTORY)
         self._scratch = context.directory(OWN_DIRECTORY, "timerlog-file")
         self._pool = FilePool(context.disk, _OPEN_FILES, write=context.writable)
-        self._lock = threading.Lock()  # for the sets of what is not on disk
-        self._dirty: set[str] = set()
-        self._is_directory_dirty = False
+        self.unflushed: Unflushed[str] = Unflushed(
+            context.disk, lambda path: self._pool.flush(path)
+        )
         self.file_size = file_size
         self.end = 0
         self._files = self._queue(file_size)
@@ -168,7 +173,7 @@ class TimerLog:
             part = records[written : written + room]
             path = self.path_of(number)
             self._pool.write(path, part.tobytes(), number % self._per_file * RECORD_SIZE)
-            self._note(path)
+            self.unflushed.written(path)
             written += len(part)
         self.end += len(records)
 
@@ -177,14 +182,8 @@ class TimerLog:
             self._close_file(base - self.file_size)
         disk = self._disk
         disk.make_directory(self._directory, durable=True)
-        disk.make_directory(os.path.dirname(self._scratch))
-        # Made elsewhere and renamed: RocketMQ does not open a log with a file of another size.
-        descriptor = disk.create_fresh(self._scratch)
-        try:
-            disk.truncate(descriptor, self.file_size)
-            disk.flush(descriptor)
-        finally:
-            disk.close(descriptor)
+        # On disk before it gets its name: a record in it leads to those in the files before it.
+        make_aside(disk, self._scratch, self.file_size, flush=True)
         self._files.add(base, self._scratch)
 
     def _close_file(self, base: int) -> None:
@@ -194,26 +193,12 @@ class TimerLog:
         blank["size"], blank["magic"] = self.file_size - position, BLANK_MAGIC
         path = self._files.path(base)
         self._pool.write(path, blank.tobytes(), position)
-        self._note(path)
-
-    def _note(self, path: str) -> None:
-        with self._lock:
-            self._dirty.add(path)
+        self.unflushed.written(path)
 
     def note_unflushed(self) -> None:
         """Have the next flush bring every file to disk: who wrote them may have been killed."""
         for base in self._files.bases:
-            self._note(self._files.path(base))
-
-    def flush(self) -> None:
-        """Bring to disk what was appended before this call."""
-        with self._lock:
-            paths, self._dirty = sorted(self._dirty), set()
-        for path in paths:
-            try:
-                self._pool.flush([path])
-            except FileNotFoundError:
-                continue  # trimmed in the meantime
+            self.unflushed.written(self._files.path(base))
 
     # ------------------------------------------------------------------ cutting
 
@@ -221,8 +206,6 @@ class TimerLog:
         """Cut everything from record ``number`` on."""
         self._files.truncate(self.position_of(number))
         self.end = number
-        with self._lock:
-            self._dirty = {path for path in self._dirty if self._disk.exists(path)}
 
     def remove_all(self) -> None:
         """Remove every file of the directory that could be one of the log's, and begin at 0."""
@@ -232,7 +215,7 @@ class TimerLog:
                 self._disk.remove(entry.path)
                 self._disk.flush_directory(self._directory)
         self._pool = FilePool(self._disk, _OPEN_FILES, write=True)
-        self._files, self.end, self._dirty = self._queue(self.file_size), 0, set()
+        self._files, self.end = self._queue(self.file_size), 0
 
     def trim(self, min_physical_offset: int) -> int:
         """Remove files, never the last, all of whose messages the log has lost; their number.

@@ -11,7 +11,6 @@ Source: RocketMQ ``TimerMessageStore``.
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 from typing import TYPE_CHECKING, Final
@@ -98,7 +97,6 @@ class Timer:
         self._is_caught_up = False  # what was in the log by then is on the wheel
         self._refused = 0
         self._is_open = False
-        self._has_failed = False  # what the files hold is not known since a flush
 
     def _use(self, precision: int) -> None:
         options = self.options
@@ -379,17 +377,14 @@ class Timer:
             OSError: something could not be written, by this call or one before it; what the files
                 hold is not known then.
         """
-        if self._has_failed:
-            # The system may have dropped what it could not write, and would report success now.
-            raise OSError(
-                errno.EIO, "a flush failed before; the files count again when the plugin is resumed"
-            )
+        unflushed = self._files.log.unflushed
+        unflushed.require_sound()
         if not self._is_open:
             return
         try:
             self._flush(is_closing=False)
-        except BaseException:
-            self._has_failed = True
+        except BaseException as error:  # Ctrl-C, too: pages of the wheel were taken and not written
+            unflushed.fail(error)
             raise
 
     def _flush(self, *, is_closing: bool) -> None:
@@ -402,7 +397,7 @@ class Timer:
             if self._metrics.is_changed:
                 metrics = self._metrics.encode(self._context.clock())
                 self._metrics.is_changed = False
-        files.log.flush()
+        files.log.unflushed.flush()
         if pages is not None:
             if self._saved is not None and self._saved.is_closed:
                 # From the first page on the file is neither the old wheel nor the new one.
@@ -552,7 +547,7 @@ class Timer:
     def close(self) -> None:
         """Save that everything is in order, if it is, and close the files."""
         try:
-            if self._is_open and not self._has_failed:
+            if self._is_open and not self._files.log.unflushed.has_failed:
                 self._flush(is_closing=True)
         finally:
             self._files.close()

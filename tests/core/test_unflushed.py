@@ -1,0 +1,203 @@
+"""`Unflushed`: which files and names a flush brings to disk, and what a failed one leaves."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import threading
+
+import pytest
+
+from reput.files import Disk, Unflushed
+
+
+class RecordingDisk(Disk):
+    """Notes which directories are flushed, among what else `done` is told."""
+
+    flushes_at_once = 1
+
+    def __init__(self):
+        self.done = []
+
+    def flush_directory(self, path):
+        os.stat(path)
+        self.done.append(path)
+
+
+@pytest.fixture
+def disk():
+    return RecordingDisk()
+
+
+@pytest.fixture
+def notes(disk):
+    return Unflushed(disk, disk.done.append)
+
+
+def failing(error, *, times=1):
+    """A function that raises ``error`` the first ``times`` times, and what it was given after."""
+    left, done = [error] * times, []
+
+    def flush(file):
+        if left:
+            raise left.pop()
+        done.append(file)
+
+    return flush, done
+
+
+def test_files_come_to_disk_once_and_before_the_names(notes, disk, tmp_path):
+    notes.named(str(tmp_path))
+    notes.written("b")
+    notes.written("a")
+    notes.written("b")
+
+    notes.flush(then=lambda: disk.done.append("then"))
+    notes.flush()
+
+    assert disk.done == ["b", "a", str(tmp_path), "then"]
+
+
+def test_files_and_directories_that_are_gone_are_passed_over(disk, tmp_path):
+    def flush(file):
+        disk.done.append(file)
+        if file == "gone":
+            raise FileNotFoundError(file)
+
+    notes = Unflushed(disk, flush)
+    notes.written("gone")
+    notes.written("there")
+    notes.named(str(tmp_path / "gone"), str(tmp_path))
+
+    notes.flush()
+    notes.flush()
+
+    assert disk.done == ["gone", "there", str(tmp_path)]
+    assert not notes.has_failed
+
+
+def test_what_is_forgotten_is_not_flushed(notes, disk):
+    notes.written("removed")
+    notes.forget("removed")
+
+    notes.flush()
+
+    assert disk.done == []
+
+
+@pytest.mark.parametrize("where", ["file", "directory", "then", "ahead"])
+def test_a_flush_that_failed_fails_for_ever(disk, tmp_path, where):
+    error = OSError(errno.EIO, "bad sector")
+    flush, done = failing(error, times=where in ("file", "ahead"))
+    notes = Unflushed(disk, flush)
+    notes.written("a")
+
+    def fail(*args):
+        raise error
+
+    if where == "directory":
+        disk.flush_directory = fail
+    notes.named(str(tmp_path))
+
+    first = functools.partial(notes.flush, then=fail if where == "then" else list)
+    if where == "ahead":
+        first = functools.partial(notes.flush_file, "a")
+    with pytest.raises(OSError, match="bad sector"):
+        first()
+    done.clear()
+
+    for again in (notes.flush, lambda: notes.flush_file("b"), notes.require_sound):
+        with pytest.raises(OSError, match=r"a flush failed before.*bad sector") as raised:
+            again()
+        assert raised.value.errno == errno.EIO
+    assert notes.has_failed
+    assert done == []
+
+
+def test_a_flush_that_was_cut_short_is_gone_on_with(disk, tmp_path):
+    flush, done = failing(KeyboardInterrupt())
+    notes = Unflushed(disk, flush)
+    for file in "abc":
+        notes.written(file)
+    notes.named(str(tmp_path))
+
+    with pytest.raises(KeyboardInterrupt):
+        notes.flush()
+    notes.flush()
+
+    assert sorted(done) == ["a", "b", "c"]
+    assert disk.done == [str(tmp_path)]
+
+
+def test_what_is_written_while_its_file_is_flushed_is_for_the_next_flush(disk):
+    def flush(file):
+        disk.done.append(file)
+        if len(disk.done) == 1:
+            notes.written(file)
+
+    notes = Unflushed(disk, flush)
+    notes.written("a")
+
+    notes.flush()
+    notes.flush()
+    notes.flush()
+
+    assert disk.done == ["a", "a"]
+
+
+def test_one_file_can_go_ahead_of_the_others(notes, disk):
+    notes.written("a")
+    notes.written("b")
+
+    notes.flush_file("b")
+    notes.flush()
+
+    assert disk.done == ["b", "a"]
+
+
+def test_a_flush_does_not_return_while_another_one_has_its_files_under_way(disk):
+    is_inside, may_end = threading.Event(), threading.Event()
+
+    def flush(file):
+        is_inside.set()
+        assert may_end.wait(60)
+        raise OSError(errno.EIO, "bad sector")
+
+    notes = Unflushed(disk, flush)
+    notes.written("a")
+    outcomes = []
+
+    def run():
+        try:
+            notes.flush()
+        except OSError:
+            outcomes.append("failed")
+        else:
+            outcomes.append("on disk")
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    threads[0].start()
+    assert is_inside.wait(60)
+    threads[1].start()
+    threads[1].join(0.1)  # one that did not wait would be back by then
+    may_end.set()
+    for thread in threads:
+        thread.join()
+
+    assert outcomes == ["failed", "failed"]
+
+
+def test_a_flush_inside_of_another_one_flushes_what_that_one_has_under_way(disk):
+    def flush(file):
+        disk.done.append(file)
+        if len(disk.done) == 1:  # as a signal handler does that closes the store
+            notes.flush()
+
+    notes = Unflushed(disk, flush)
+    notes.written("a")
+    notes.written("b")
+
+    notes.flush()
+
+    assert disk.done == ["a", "a", "b", "b"]
