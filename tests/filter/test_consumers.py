@@ -204,6 +204,15 @@ def test_the_file_is_the_one_of_the_specification(consumers):
     assert encode(consumers.everyone()).decode() == SPECIFIED
 
 
+def test_an_expression_that_looks_like_a_list_is_written_as_it_is(consumers):
+    consumers.register("CID_abc", "TopicTest", "a = '[1, 2]'", version=NOW)
+
+    written = json.loads(encode(consumers.everyone()))
+
+    found = written["filterDataByTopic"]["TopicTest"]["groupFilterData"]["CID_abc"]
+    assert found["expression"] == "a = '[1, 2]'"
+
+
 @pytest.mark.parametrize(("later", "dead"), [(10, NOW), (60_000, NOW + 30_000)])
 def test_what_is_loaded_is_dead_for_half_a_minute(later, dead):
     (found,) = decode(SPECIFIED.encode(), BloomFilter.of(), NOW + later)

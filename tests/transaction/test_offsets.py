@@ -134,7 +134,7 @@ def test_the_offsets_follow_what_is_finished_and_on_disk(steps):
     assert (offset_of(document, HALF_KEY), offset_of(document, OP_KEY)) == (0, 0)
     document = parse_offsets(path_of(at).read_bytes(), "f")
     assert (offset_of(document, HALF_KEY), offset_of(document, OP_KEY)) == (2, 2)
-    assert document["offsetTable"]["TopicTest@GroupA"] == {"\x000": 12, "\x001": 10}
+    assert document["offsetTable"]["TopicTest@GroupA"] == {"0": 12, "1": 10}
 
 
 def test_a_file_that_cannot_be_read_is_left_alone(steps, caplog):

@@ -1,7 +1,7 @@
 """Files of a store: paths, sizes, descriptors, maps, and how they get to disk whole.
 
 This room does everything that touches the file system. It must not know what the bytes mean: no
-message, no record, no log.
+message, no record, no log. `reput.files.brokerjson` is part of this door.
 """
 
 from __future__ import annotations

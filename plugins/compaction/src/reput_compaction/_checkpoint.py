@@ -10,7 +10,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from reput_compaction._json import read_json, write_json
+from reput.files import brokerjson
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ class Checkpoint:
         self._disk = disk
         self._path = path
         self._lock = threading.Lock()
-        found = (read_json(disk, path, tell) or {}).get(_MAP)
+        found = (brokerjson.read(disk, path, tell) or {}).get(_MAP)
         self._positions = {
             name: position
             for name, position in (found.items() if isinstance(found, dict) else ())
@@ -51,7 +51,7 @@ class Checkpoint:
                 return
             changed = {**self._positions, name: queue_offset}
             self._disk.make_directory(os.path.dirname(self._path), durable=True)
-            write_json(
+            brokerjson.replace(
                 self._disk, self._path, {"empty": False, _MAP: dict(sorted(changed.items()))}
             )
             self._positions = changed

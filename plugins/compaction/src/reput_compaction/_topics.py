@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from reput_compaction._json import read_json
+from reput.files import brokerjson
 from reput_compaction._names import is_topic
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _POLICY = "COMPACTION"
 def compacted_topics(context: StoreContext, configured: Iterable[str]) -> frozenset[str]:
     """Names of the compacted topics; those that cannot be directories are told and left out."""
     found = set(configured)
-    document = read_json(
+    document = brokerjson.read(
         context.disk, context.directory("config", "topics.json"), context.note_problem
     )
     table = (document or {}).get("topicConfigTable")

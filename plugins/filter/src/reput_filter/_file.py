@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from reput.files import brokerjson
 from reput_filter.bloom import BloomFilter
 from reput_filter.consumer import Consumer
 from reput_filter.errors import ExpressionError
@@ -32,13 +32,12 @@ _DAMAGE: Final = (
     ArithmeticError,
     RecursionError,
 )  # what reading somebody else's JSON ends in
-_NUMBERS: Final = re.compile(r"\[[\s\d,]+\]")
 
 
 def encode(consumers: Iterable[Consumer]) -> bytes:
     """The file's text; tabs and no blanks, as RocketMQ writes it."""
     by_topic: dict[str, Any] = {}
-    for each in consumers:
+    for each in sorted(consumers, key=lambda each: (each.topic, each.group)):
         entry = by_topic.setdefault(each.topic, {"groupFilterData": {}, "topic": each.topic})
         entry["groupFilterData"][each.group] = {
             "bloomFilterData": {"bitNum": each.bit_count, "bitPos": list(each.positions)},
@@ -51,15 +50,8 @@ def encode(consumers: Iterable[Consumer]) -> bytes:
             "expressionType": each.kind,
             "topic": each.topic,
         }
-    text = json.dumps(
-        {"filterDataByTopic": by_topic},
-        ensure_ascii=False,
-        indent="\t",
-        separators=(",", ":"),
-        sort_keys=True,
-    )
-    lines = _NUMBERS.sub(lambda found: re.sub(r"\s", "", found.group()), text)
-    return lines.encode("utf-8", "surrogatepass")
+    text = brokerjson.encode({"filterDataByTopic": by_topic})
+    return text.encode("utf-8", "surrogatepass")
 
 
 def decode(

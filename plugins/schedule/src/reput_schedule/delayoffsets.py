@@ -21,26 +21,22 @@ Source: RocketMQ ``ScheduleMessageService#encode`` and ``DelayOffsetSerializeWra
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
 from reput.errors import CorruptFileError
+from reput.files import brokerjson
 from reput_schedule.levels import LEVEL_MAX
 
 __all__ = ["BACKUP_NAME", "FILE_NAME", "DelayOffsets", "decode_offsets", "encode_offsets"]
 
 DIRECTORY: Final = "config"
 FILE_NAME: Final = "delayOffset.json"
-BACKUP_NAME: Final = "delayOffset.json.bak"
-"""Where RocketMQ keeps the file as it was before; read where the file itself cannot be."""
+BACKUP_NAME: Final = brokerjson.backup_of(FILE_NAME)
 
 _SIZE_MAX: Final = 1 << 20
-# A text, which stays as it is, or a key that lacks its quotes.
-_BARE_KEY: Final = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?[0-9]+)(?=\s*:)')
 _OFFSET_MAX: Final = (1 << 63) - 1
 
 
@@ -58,20 +54,12 @@ class DelayOffsets:
 
 def encode_offsets(state: DelayOffsets, timestamp: int) -> bytes:
     """The file's bytes; ``timestamp`` is of this change, ms."""
-    table = ",".join(f"{level}:{offset}" for level, offset in sorted(state.offsets.items()))
-    lines = [
-        "{",
-        '\t"dataVersion":{',
-        f'\t\t"counter":{state.counter},',
-        '\t\t"stateVersion":0,',
-        f'\t\t"timestamp":{timestamp}',
-        "\t},",
-        *([f'\t"offsetTable":{{{table}', "\t}"] if table else ['\t"offsetTable":{}']),
-    ]
+    table = {brokerjson.BareKey(level): offset for level, offset in sorted(state.offsets.items())}
+    version = {"counter": state.counter, "stateVersion": 0, "timestamp": timestamp}
+    document: dict[str, Any] = {"dataVersion": version, "offsetTable": table}
     if state.delivered_to is not None:
-        lines[-1] += ","
-        lines.append(f'\t"reputOffset":{state.delivered_to}')
-    return "\n".join([*lines, "}"]).encode()
+        document["reputOffset"] = state.delivered_to
+    return brokerjson.encode(document).encode()
 
 
 def decode_offsets(data: bytes, path: str) -> DelayOffsets:
@@ -104,16 +92,12 @@ def decode_offsets(data: bytes, path: str) -> DelayOffsets:
 
 def _document(data: bytes, path: str) -> dict[str, Any]:
     try:
-        document = json.loads(_BARE_KEY.sub(_quoted, data.decode()))
-    except (ValueError, RecursionError) as error:
+        document = brokerjson.decode(data)
+    except ValueError as error:
         raise CorruptFileError(path, 0, f"no JSON as RocketMQ writes it: {error}") from None
     if not isinstance(document, dict):
         raise _corrupt(path, "the file", document, "a JSON object")
     return document
-
-
-def _quoted(found: re.Match[str]) -> str:
-    return str(found[1] or f'{found[2]}"{found[3]}"')
 
 
 def _is_offset(value: object) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.files import Disk
+from reput.files import Disk, brokerjson
 from reput_transaction._offsetfile import (
     HALF_KEY,
     OP_KEY,
@@ -56,7 +56,7 @@ class SystemOffsets:
         """Read both; a file that is damaged is left alone, and its backup read."""
         self.half_offset = self.op_offset = None
         self.is_readable = True
-        for path in (self.path, f"{self.path}.bak"):
+        for path in (self.path, brokerjson.backup_of(self.path)):
             if not self.disk.exists(path):
                 continue
             try:
