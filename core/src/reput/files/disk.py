@@ -32,6 +32,8 @@ __all__ = ["Disk"]
 
 Item = TypeVar("Item")
 
+_CLEAR_SIZE = 1 << 20  # bytes looked at, and zeroed, at a time
+
 
 class Disk:
     """File operations of a store; every method raises `OSError` when the system does.
@@ -182,6 +184,21 @@ class Disk:
         except AttributeError:  # no SEEK_DATA on this system
             return [(start, end)]
         return ranges
+
+    def clear(self, descriptor: int, start: int, end: int) -> int:
+        """Zero what is not zero in ``[start, end)``.
+
+        Returns:
+            How many bytes were written, for the caller to flush; 0 where all were zero already.
+        """
+        cleared = 0
+        for first, stop in self.data_ranges(descriptor, start, end):
+            for at in range(first, stop, _CLEAR_SIZE):
+                data = self.read(descriptor, min(_CLEAR_SIZE, stop - at), at)
+                if data.count(0) != len(data):
+                    self.write(descriptor, bytes(len(data)), at)
+                    cleared += len(data)
+        return cleared
 
     def write(self, descriptor: int, data: Buffer, position: int) -> None:
         """Write all of ``data`` at file position ``position``."""

@@ -365,13 +365,7 @@ class MappedFileQueue:
         """Zero whatever is not zero in the file from ``position`` on."""
         descriptor = self._disk.open(path, write=True)
         try:
-            cleared = 0
-            for start, end in self._disk.data_ranges(descriptor, position, self.file_size):
-                for at in range(start, end, _CLEAR_SIZE):
-                    data = self._disk.read(descriptor, min(_CLEAR_SIZE, end - at), at)
-                    if data.count(0) != len(data):
-                        self._disk.write(descriptor, bytes(len(data)), at)
-                        cleared += len(data)
+            cleared = self._disk.clear(descriptor, position, self.file_size)
             if cleared:
                 self._disk.flush(descriptor)
                 logger.warning("cleared stale tail file=%s size=%d", path, cleared)

@@ -37,8 +37,6 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["ExtendFiles", "ExtendSource", "ExtendUnits"]
 
-_ZERO_SIZE = 1 << 16  # bytes cleared at a time
-
 
 class ExtendFiles:
     """Extend files of one queue. One thread appends; any may read.
@@ -127,14 +125,10 @@ class ExtendFiles:
         return np.frombuffer(data.ljust(EXTEND_HEAD_SIZE, b"\0"), EXTEND_DTYPE, 1)[0]  # type: ignore[no-any-return]
 
     def _zero_from(self, base: int, position: int) -> None:
-        disk, path = self._shared.disk, self.path(base)
+        path = self.path(base)
         with self._shared.pool.descriptor(path) as descriptor:
-            for first, stop in disk.data_ranges(descriptor, position, self.file_size):
-                for at in range(first, stop, _ZERO_SIZE):
-                    data = disk.read(descriptor, min(_ZERO_SIZE, stop - at), at)
-                    if data.count(0) != len(data):
-                        disk.write(descriptor, bytes(len(data)), at)
-                        self._shared.unflushed.written(path)
+            if self._shared.disk.clear(descriptor, position, self.file_size):
+                self._shared.unflushed.written(path)
 
     # ------------------------------------------------------------------ writing
 

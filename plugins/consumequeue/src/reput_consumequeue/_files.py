@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ZERO_SIZE = 1 << 16  # bytes looked at and zeroed at a time
-
 __all__ = ["FileSet", "QueueFiles", "unit_file_size"]
 
 
@@ -242,7 +240,7 @@ class QueueFiles:
             path = self.path(holding)
             with self.shared.pool.descriptor(path) as descriptor:
                 size = self.units_per_file * UNIT_SIZE
-                if _zero(self.shared.disk, descriptor, (unit - holding) * UNIT_SIZE, size):
+                if self.shared.disk.clear(descriptor, (unit - holding) * UNIT_SIZE, size):
                     self.shared.unflushed.written(path)
 
     def clear(self) -> None:
@@ -272,15 +270,3 @@ class QueueFiles:
         self._removed_one = True
         self.shared.made(self.directory, is_new=False)
         logger.info("removed file=%s", path)
-
-
-def _zero(disk: Disk, descriptor: int, position: int, end: int) -> bool:
-    """Zero ``[position, end)`` of a file where it is not zero already; whether anything was not."""
-    changed = False
-    for first, stop in disk.data_ranges(descriptor, position, end):
-        for at in range(first, stop, _ZERO_SIZE):
-            data = disk.read(descriptor, min(_ZERO_SIZE, stop - at), at)
-            if data.count(0) != len(data):
-                disk.write(descriptor, bytes(len(data)), at)
-                changed = True
-    return changed
