@@ -179,7 +179,7 @@ def test_a_flush_goes_on_where_the_one_before_it_was_cut_short(tmp_path):
     for path in paths:
         disk.close(disk.open(path, create=True))
         shared.unflushed.written(path)
-    shared.made(str(tmp_path), is_new=False)
+    shared.unflushed.named(str(tmp_path))
 
     disk.left = 4
     with pytest.raises(KeyboardInterrupt):

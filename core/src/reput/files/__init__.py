@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from reput.files.pool import FilePool as FilePool
     from reput.files.pool import Handle as Handle
     from reput.files.pool import ReplacedError as ReplacedError
+    from reput.files.records import FileAccess as FileAccess
+    from reput.files.records import RecordFiles as RecordFiles
     from reput.files.root import Entry as Entry
     from reput.files.unflushed import Unflushed as Unflushed
 
@@ -30,10 +32,12 @@ _HOMES = {
     "Disk": "disk",
     "Entry": "root",
     "FILE_NAME_DIGITS": "names",
+    "FileAccess": "records",
     "FilePool": "pool",
     "Handle": "pool",
     "MappedFileQueue": "mapped",
     "OWN_DIRECTORY": "names",
+    "RecordFiles": "records",
     "ReplacedError": "pool",
     "Unflushed": "unflushed",
     "file_name": "names",

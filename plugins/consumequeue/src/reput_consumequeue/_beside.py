@@ -89,7 +89,7 @@ class Follower:
         """
         if answer.status is ReadStatus.OFFSET_FOUND_NULL:
             return True
-        units = queue.files.read(queue_offset, queue.files.units_per_file)
+        units = queue.files.read(queue_offset, queue.files.per_file)
         gap = valid_count(units)
         if gap == len(units) or queue_offset + gap >= answer.next_queue_offset:
             return False

@@ -8,13 +8,12 @@ none, as there; what is cut is cleared; and an opening looks at the last unit on
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.files import file_name
+from reput.files import RecordFiles
 from reput_consumequeue._extendsource import ExtendSource
 from reput_consumequeue._extendunits import ExtendUnits, read_units
 from reput_consumequeue._files import unit_file_size
@@ -33,33 +32,23 @@ if TYPE_CHECKING:
 
     from reput_consumequeue._files import FileSet
 
-logger = logging.getLogger(__name__)
-
 __all__ = ["ExtendFiles", "ExtendSource", "ExtendUnits"]
 
 
-class ExtendFiles:
-    """Extend files of one queue. One thread appends; any may read.
+class ExtendFiles(RecordFiles):
+    """Extend files of one queue. Positions are bytes, as units are of many sizes.
 
     Attributes:
-        bases: byte at which each file begins, ascending; replaced whole.
         end: byte behind the last unit.
         source: what the messages that are being dispatched say; None to write no units.
     """
 
     def __init__(self, directory: str, shared: FileSet, file_size: int) -> None:
-        self.directory = directory
-        self.file_size = file_size
-        self.bases: tuple[int, ...] = ()
+        super().__init__(directory, shared, record_size=1, per_file=file_size, depth=2)
         self.end = 0
         self.source: ExtendSource | None = None
-        self._shared = shared
         self._next_end = 0
         self._empty: tuple[int, ...] = ()
-
-    def path(self, base: int) -> str:
-        """Path of the file that begins at ``base``."""
-        return f"{self.directory}/{file_name(base)}"
 
     # ------------------------------------------------------------------ opening
 
@@ -67,7 +56,7 @@ class ExtendFiles:
         """Read the directory; files behind a gap, or of another size, are no files of the queue."""
         found: list[int] = []
         empty: list[int] = []
-        for entry in self._shared.disk.list(self.directory):
+        for entry in self._access.disk.list(self.directory):
             size = unit_file_size(entry)
             if size is None:
                 continue
@@ -104,7 +93,7 @@ class ExtendFiles:
     def cut_behind(self, last: int | None) -> None:
         """Forget what stands behind the unit at position ``last``; everything when it is None."""
         for base in self._empty:
-            self._remove(base)
+            self.remove(base)
         self._empty = ()
         if last is None:
             self.clear()
@@ -114,21 +103,13 @@ class ExtendFiles:
         for base in reversed(self.bases):
             if base < self.end:
                 break
-            self._remove(base)
-        base = self.end - self.end % self.file_size
-        if base in self.bases:
-            self._zero_from(base, self.end - base)
+            self.remove(base)
+        self.clear_tail(self.end)
 
     def _head(self, position: int) -> npt.NDArray[np.void]:
         base = position - position % self.file_size
-        data = self._read_bytes(base, position - base, EXTEND_HEAD_SIZE)
+        data = self.read_bytes(base, position - base, EXTEND_HEAD_SIZE)
         return np.frombuffer(data.ljust(EXTEND_HEAD_SIZE, b"\0"), EXTEND_DTYPE, 1)[0]  # type: ignore[no-any-return]
-
-    def _zero_from(self, base: int, position: int) -> None:
-        path = self.path(base)
-        with self._shared.pool.descriptor(path) as descriptor:
-            if self._shared.disk.clear(descriptor, position, self.file_size):
-                self._shared.unflushed.written(path)
 
     # ------------------------------------------------------------------ writing
 
@@ -176,69 +157,29 @@ class ExtendFiles:
             room = base + self.file_size - at - FILE_END_ROOM
             stop = int(np.searchsorted(ends, done + room, "right"))
             if base not in self.bases:
-                self._make(base)
+                self.make(base)
             if stop > first:
                 positions[first:stop] = at + ends[first:stop] - sizes[first:stop] - done
                 part = slice(first, stop)
                 data = source.encoded(rows[part], sizes[part], tags_codes[part])
-                self._write(base, at - base, data)
+                self.write_bytes(base, at - base, data)
                 at += len(data)
             if stop < len(rows):
-                self._write(base, at - base, FILE_END)
+                self.write_bytes(base, at - base, FILE_END)
                 at = base + self.file_size
             first = stop
         self._next_end = at
         return positions
 
-    def _write(self, base: int, position: int, data: bytes) -> None:
-        path = self.path(base)
-        self._shared.pool.write(path, memoryview(data), position)
-        self._shared.unflushed.written(path)
-
-    def _make(self, base: int) -> None:
-        self._shared.make_file(
-            self.directory, self.path(base), self.file_size, is_first=not self.bases
-        )
-        with self._shared.lock:
-            self.bases = tuple(sorted((*self.bases, base)))
-
     # ------------------------------------------------------------------ removing
 
     def clear(self) -> None:
-        """Remove all files."""
-        for base in reversed(self.bases):
-            self._remove(base)
+        """See `RecordFiles.clear`."""
+        super().clear()
         self.end = 0
-
-    def trim(self, first: int) -> None:
-        """Remove whole files below position ``first``, never the last one."""
-        while len(self.bases) > 1 and self.bases[0] + self.file_size <= first:
-            self._remove(self.bases[0])
-
-    def _remove(self, base: int) -> None:
-        path = self.path(base)
-        with self._shared.lock:
-            self.bases = tuple(other for other in self.bases if other != base)
-        self._shared.forget(path)
-        self._shared.disk.remove(path)
-        self._shared.made(self.directory, is_new=False)
-        logger.info("removed file=%s", path)
 
     # ------------------------------------------------------------------ reading
 
     def read(self, tags_codes: npt.NDArray[np.int64]) -> ExtendUnits:
         """What stands behind ``(n,)`` tags codes of the queue's units; see `read_units`."""
-        return read_units(tags_codes, self.file_size, self._read_bytes)
-
-    def _read_bytes(self, base: int, position: int, size: int) -> bytes:
-        shared = self._shared
-        try:
-            if shared.writable:
-                return shared.pool.read(self.path(base), size, position)
-            descriptor = shared.disk.open(self.path(base))
-        except FileNotFoundError:
-            return b""
-        try:
-            return shared.disk.read(descriptor, size, position)
-        finally:
-            shared.disk.close(descriptor)
+        return read_units(tags_codes, self.file_size, self.read_bytes)

@@ -81,9 +81,7 @@ def clear_orphans(
         if name.isascii() and name.isdigit() and (topic, int(name)) not in queues:
             for entry in reversed(context.disk.list(path)):
                 if unit_file_size(entry) is not None:  # of whatever size
-                    shared.forget(entry.path)
-                    context.disk.remove(entry.path)
-                    shared.made(path, is_new=False)
+                    shared.remove(entry.path)
 
 
 def extended(

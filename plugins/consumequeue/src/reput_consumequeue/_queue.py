@@ -107,7 +107,7 @@ class ConsumeQueue:
         One that is there already was left without its units by a crash, or without all of its
         pre-blank ones; it says nothing about where the queue begins.
         """
-        units_per_file = self.files.units_per_file
+        units_per_file = self.files.per_file
         base = queue_offset - queue_offset % units_per_file
         self._begin_file(base, pre_blank_units(queue_offset - base))
         self.min_offset = self.max_offset = queue_offset
@@ -199,7 +199,7 @@ class ConsumeQueue:
             queue_offset: where the next message goes; not below `max_offset`.
             min_physical_offset: where the log begins.
         """
-        units_per_file = self.files.units_per_file
+        units_per_file = self.files.per_file
         base = queue_offset - queue_offset % units_per_file
         self.max_physical_offset = -1
         self._begin_file(base, gone_units(queue_offset - base, min_physical_offset))

@@ -105,4 +105,4 @@ def _read(
 
 def _end_of_file(files: QueueFiles, unit: int) -> int:
     """First unit behind the file to which ``unit`` belongs, whether it is there or not."""
-    return unit + files.units_per_file - unit % files.units_per_file
+    return unit + files.per_file - unit % files.per_file

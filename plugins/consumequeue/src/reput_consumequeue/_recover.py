@@ -43,7 +43,7 @@ def recover(queue: ConsumeQueue, *, clean: bool, known_offset: int | None = None
     for base in bases[bases.index(start) :]:
         count = _end_by_halving(queue, base) if clean else _end_by_reading(queue, base)
         end = base + count
-        if count < files.units_per_file:
+        if count < files.per_file:
             break
     queue.max_offset = end
     queue.max_physical_offset = _end_of_record(queue, end - 1)
@@ -64,7 +64,7 @@ def _first_doubtful(queue: ConsumeQueue, known_offset: int | None) -> int:
 
 
 def _end_by_reading(queue: ConsumeQueue, base: int) -> int:
-    units_per_file = queue.files.units_per_file
+    units_per_file = queue.files.per_file
     done, chunk = 0, _FIRST_CHUNK
     while done < units_per_file:
         units = queue.files.read(base + done, min(chunk, units_per_file - done))
@@ -78,7 +78,7 @@ def _end_by_reading(queue: ConsumeQueue, base: int) -> int:
 
 def _end_by_halving(queue: ConsumeQueue, base: int) -> int:
     page = queue.files.read(base, _FIRST_CHUNK)
-    low, high = valid_count(page), queue.files.units_per_file
+    low, high = valid_count(page), queue.files.per_file
     if low < len(page):
         return low
     while low < high:  # units below low are good, unit high is none

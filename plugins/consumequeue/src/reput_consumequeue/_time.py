@@ -29,7 +29,7 @@ def offset_by_time(queue: ConsumeQueue, log: LogView, timestamp: int, boundary: 
     if base is None:
         return min(low, high)
     first = max(low, base)
-    last = min(base + queue.files.units_per_file, high) - 1
+    last = min(base + queue.files.per_file, high) - 1
     if last < first:
         return min(max(base, low), high)
     last_time, first_time = _time_of(queue, log, last), _time_of(queue, log, first)
@@ -64,7 +64,7 @@ def _file_by_time(queue: ConsumeQueue, log: LogView, timestamp: int, boundary: s
     if not bases:
         return None
     # By halving, as times ascend; a message that is gone has no time, which counts as early.
-    last_of = queue.files.units_per_file - 1
+    last_of = queue.files.per_file - 1
     if boundary == LOWER:
         closed = bases[:-1]
         at = bisect.bisect_left(

@@ -97,10 +97,10 @@ class ConsumeQueuePlugin(reput.Plugin):
             context.disk,
             pool,
             self.config.units_per_file,
-            context.writable,
             context.log.losses,
             context.queue_floors.floor,
-            context.directory(OWN_DIRECTORY, "consumequeue-file"),
+            writable=context.writable,
+            scratch=context.directory(OWN_DIRECTORY, "consumequeue-file"),
         )
         self._follower = Follower(context)
         self._noted = KnownQueues(context)

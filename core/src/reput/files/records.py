@@ -1,0 +1,181 @@
+"""`RecordFiles`: records of one size in files of one size, end to end, named by first bytes."""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.files.making import make_file
+from reput.files.names import file_name
+from reput.files.unflushed import Unflushed
+
+if TYPE_CHECKING:
+    from reput.files.disk import Buffer, Disk
+    from reput.files.pool import FilePool
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["FileAccess", "RecordFiles"]
+
+
+@attrs.define(eq=False)
+class FileAccess:
+    """What many runs of files share: the disk, open files, and what is not flushed."""
+
+    disk: Disk
+    pool: FilePool
+    writable: bool = attrs.field(kw_only=True)
+    scratch: str = attrs.field(default="", kw_only=True)
+    """Where a file is made before it gets its name; beside it when left out."""
+    unflushed: Unflushed[str] = attrs.field(init=False)
+    lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    """Held for moments, by whoever changes the list of a run's files."""
+
+    def __attrs_post_init__(self) -> None:
+        self.unflushed = Unflushed(self.disk, self.pool.flush)
+
+    def remove(self, path: str) -> None:
+        """Remove a file; its name is for `Unflushed.flush` to bring to disk."""
+        self.unflushed.forget(path)
+        self.pool.forget(path)
+        self.disk.remove(path)
+        self.unflushed.named(os.path.dirname(path))
+
+
+class RecordFiles:
+    """The files of one directory. Positions are records, not bytes; a *base* is a file's first one.
+
+    One thread appends; any may read, and one may trim the head. Nothing is on disk before
+    `FileAccess.unflushed` was flushed.
+
+    Attributes:
+        bases: of all files, ascending; replaced whole, so that readers need no lock.
+        per_file: records in one file.
+    """
+
+    def __init__(
+        self, directory: str, access: FileAccess, *, record_size: int, per_file: int, depth: int
+    ) -> None:
+        """Know of no files yet.
+
+        Args:
+            directory: made with the first file.
+            access: shared with other runs.
+            record_size: bytes.
+            per_file: records in one file.
+            depth: how many directories above ``directory`` are made with it, where they are not
+                there.
+        """
+        self.directory = directory
+        self.record_size = record_size
+        self.per_file = per_file
+        self.bases: tuple[int, ...] = ()
+        self._access = access
+        self._depth = depth
+        self._removed_one = False
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of one file."""
+        return self.per_file * self.record_size
+
+    def path(self, base: int) -> str:
+        """Path of the file with that base."""
+        return f"{self.directory}/{file_name(base * self.record_size)}"
+
+    def base_of(self, record: int) -> int | None:
+        """Base of the file that holds ``record``; None when no file does."""
+        bases = self.bases
+        index = bisect.bisect_right(bases, record) - 1
+        if index < 0 or record >= bases[index] + self.per_file:
+            return None
+        return bases[index]
+
+    # ------------------------------------------------------------------ bytes of one file
+
+    def read_bytes(self, base: int, position: int, size: int) -> bytes:
+        """``size`` bytes of a file from ``position`` on; fewer at its end, none without a file."""
+        access = self._access
+        try:
+            if access.writable:
+                return access.pool.read(self.path(base), size, position)
+            # Opened each time: a descriptor that is kept would go on showing a file which the
+            # writer has removed, also when it has made another one of that name.
+            descriptor = access.disk.open(self.path(base))
+        except FileNotFoundError:  # trimmed in the meantime
+            return b""
+        try:
+            return access.disk.read(descriptor, size, position)
+        finally:
+            access.disk.close(descriptor)
+
+    def write_bytes(self, base: int, position: int, data: Buffer) -> None:
+        """Write to a file that is there."""
+        path = self.path(base)
+        self._access.pool.write(path, data, position)
+        self._access.unflushed.written(path)
+
+    def clear_tail(self, record: int) -> None:
+        """Zero what is not zero from ``record`` on in the file that holds it."""
+        base = self.base_of(record)
+        if base is None:
+            return
+        path, position = self.path(base), (record - base) * self.record_size
+        with self._access.pool.descriptor(path) as descriptor:
+            if self._access.disk.clear(descriptor, position, self.file_size):
+                self._access.unflushed.written(path)
+
+    # ------------------------------------------------------------------ files
+
+    def make(self, base: int) -> None:
+        """Make the file with that base, at full size and zero."""
+        access, path = self._access, self.path(base)
+        if not self.bases:
+            access.disk.make_directory(self.directory)
+        make_file(access.disk, path, self.file_size, aside=access.scratch)
+        access.unflushed.written(path)
+        self._note_names(is_new=not self.bases)
+        with access.lock:  # another thread may be trimming the head
+            self.bases = tuple(sorted((*self.bases, base)))
+
+    def note_unflushed(self) -> None:
+        """Have the next flush bring all files to disk, and the names that lead to them."""
+        for base in self.bases:
+            self._access.unflushed.written(self.path(base))
+        self._note_names(is_new=True)
+
+    def clear(self) -> None:
+        """Remove all files, the last one first."""
+        for base in reversed(self.bases):
+            self.remove(base)
+
+    def trim(self, min_record: int) -> int:
+        """Remove whole files below ``min_record``, never the last; the number removed."""
+        removed = 0
+        while len(self.bases) > 1 and self.bases[0] + self.per_file <= min_record:
+            self.remove(self.bases[0])
+            removed += 1
+        return removed
+
+    def remove(self, base: int) -> None:
+        """Remove the file with that base, which need not be one of `bases`."""
+        path = self.path(base)
+        with self._access.lock:
+            self.bases = tuple(other for other in self.bases if other != base)
+        if self._removed_one:
+            # One after the other also on disk: a power cut must not leave a gap.
+            self._access.disk.flush_directory(self.directory)
+        self._access.remove(path)
+        self._removed_one = True
+        logger.info("removed file=%s", path)
+
+    def _note_names(self, *, is_new: bool) -> None:
+        names = [self.directory]
+        for _ in range(self._depth + 1 if is_new else 0):
+            names.append(os.path.dirname(names[-1]))
+        self._access.unflushed.named(*reversed(names))
