@@ -31,11 +31,11 @@ def test_bytes_that_are_written_during_a_flush_are_for_the_next_one(tmp_path):
     files = Files(str(tmp_path), disk, FilePool(disk, write=True), FileSizes(1200, 200))
     places = Places(*(str(tmp_path / name) for name in ("log", "queue", "notes")))
     pair = files.make(places, 0)
-    disk.at_write = files.flush
+    disk.at_write = files.unflushed.flush
 
     files.close(pair)
     disk.flush_count = 0
-    files.flush()
+    files.unflushed.flush()
 
     assert disk.flush_count == 3  # the queue's end mark and the log's blank; notes with them
     assert pair.log.path.endswith(file_name(0))

@@ -219,7 +219,6 @@ BEHIND_THE_DOORS = {
     "reput.dispatch.records.manifest",
     "reput.dispatch.records.states",
     "reput.dispatch.phase",
-    "reput.files.disk",
     "reput.retention.config",
     "reput.retention.planner",
     "reput.store.abort",

@@ -12,6 +12,7 @@ from reput.doors import door
 
 if TYPE_CHECKING:
     from reput.files.clock import system_clock as system_clock
+    from reput.files.disk import Buffer as Buffer
     from reput.files.disk import Disk as Disk
     from reput.files.making import make_aside as make_aside
     from reput.files.making import make_file as make_file
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from reput.files.names import FILE_NAME_DIGITS as FILE_NAME_DIGITS
     from reput.files.names import OWN_DIRECTORY as OWN_DIRECTORY
     from reput.files.names import file_name as file_name
+    from reput.files.names import is_file_name as is_file_name
     from reput.files.names import is_safe_name as is_safe_name
     from reput.files.pool import FilePool as FilePool
     from reput.files.pool import Handle as Handle
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from reput.files.unflushed import Unflushed as Unflushed
 
 _HOMES = {
+    "Buffer": "disk",
     "Disk": "disk",
     "Entry": "root",
     "FILE_NAME_DIGITS": "names",
@@ -41,6 +44,7 @@ _HOMES = {
     "ReplacedError": "pool",
     "Unflushed": "unflushed",
     "file_name": "names",
+    "is_file_name": "names",
     "is_safe_name": "names",
     "make_aside": "making",
     "make_file": "making",

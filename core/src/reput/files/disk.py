@@ -26,9 +26,9 @@ from reput.files.sidebyside import side_by_side
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    Buffer = bytes | bytearray | memoryview
+__all__ = ["Buffer", "Disk"]
 
-__all__ = ["Disk"]
+Buffer = bytes | bytearray | memoryview
 
 Item = TypeVar("Item")
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.files.names import FILE_NAME_DIGITS, file_name
+from reput.files.names import file_name, is_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -387,7 +387,7 @@ def _sized_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
     found = []
     for entry in disk.list(directory):
         name = entry.name
-        if not (len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit()):
+        if not is_file_name(name):
             logger.warning("passed over: no offset for a name file=%s", entry.path)
             continue
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -89,30 +89,26 @@ class Unflushed(Generic[Item]):
         Raises:
             OSError: this or an earlier flush failed; see `require_sound`.
         """
-        with self._flushing:
-            self.require_sound()
+        with self._sticking():
             with self._lock:
                 files, directories = self._files.all(), self._directories.all()
-            try:
-                self._flush_each(files, self._files, self._flush_file)
-                # The names after the bytes: a file without its bytes is mended, bytes without
-                # their file are not missed.
-                self._flush_each(directories, self._directories, self._disk.flush_directory)
-                then()
-            except OSError as error:
-                self.fail(error)
-                raise
+            self._flush_each(files, self._files, self._flush_file)
+            # The names after the bytes: a file without its bytes is mended, bytes without their
+            # file are not missed.
+            self._flush_each(directories, self._directories, self._disk.flush_directory)
+            then()
 
     def flush_file(self, file: Item) -> None:
-        """Bring one file to disk ahead of the others.
+        """Bring one file to disk ahead of the others; raises what `flush` does."""
+        with self._sticking():
+            self._flush_each([file], self._files, self._flush_file)
 
-        Raises:
-            OSError: as `flush`.
-        """
+    @contextlib.contextmanager
+    def _sticking(self) -> Iterator[None]:
         with self._flushing:
             self.require_sound()
             try:
-                self._flush_each([file], self._files, self._flush_file)
+                yield
             except OSError as error:
                 self.fail(error)
                 raise
@@ -134,7 +130,8 @@ class Unflushed(Generic[Item]):
             self._disk.side_by_side(flush_one, items)
         finally:
             with self._lock:
-                notes.put_back()
+                notes.noted.update(notes.under_way)
+                notes.under_way.clear()
 
 
 class _Notes(Generic[Noted]):
@@ -147,7 +144,3 @@ class _Notes(Generic[Noted]):
     def all(self) -> list[Noted]:
         # What is under way belongs to a flush into which a signal handler came, on this thread.
         return [*dict.fromkeys((*self.under_way, *self.noted))]
-
-    def put_back(self) -> None:
-        self.noted.update(self.under_way)
-        self.under_way.clear()

@@ -118,7 +118,7 @@ class Compaction:
         for directory, path, handle in zip(work, made.paths, pair.handles, strict=True):
             self.files.make_directory(directory)
             disk.rename(path, handle.path)
-            self.files.note_names(directory)
+            self.files.unflushed.named(directory)
         self.new.append(pair)
         look_into(self.files, pair)
         if (pair.count, pair.size, pair.last, pair.is_closed) != made.extent:
@@ -177,7 +177,7 @@ class Compaction:
         if self.new:
             self.files.close(self.new[-1])
         for each in self.new:
-            self.files.flush_pair(each)
+            self.files.unflushed.flush_file(each)
             yield 0
 
     def _write(
@@ -212,7 +212,7 @@ class Compaction:
     def _publish(self) -> Iterator[int]:
         self.files.make_directory(self.queue.places.notes)
         # Bytes and names of the new pairs, and the directories that lead to them.
-        self.files.flush()
+        self.files.unflushed.flush()
         yield 0
         self.finish()
 

@@ -88,7 +88,7 @@ class _Writer:
         if (pair.count, pair.size) != (laid.count, laid.size):
             raise AssertionError(f"{pair.count} messages of {laid.count} were written")
         self._target.close(pair)
-        self._target.flush_pair(pair)
+        self._target.unflushed.flush_file(pair)
         for handle in pair.handles:
             self._target.pool.forget(handle)  # closes it; it is not written any more
         paths = (pair.log.path, pair.queue.path, pair.notes.path)
@@ -128,7 +128,7 @@ class _Writer:
 
     def flush(self) -> None:
         """Bring everything to disk."""
-        self._target.flush()
+        self._target.unflushed.flush()
 
     def close(self) -> None:
         """Close what is open."""

@@ -79,7 +79,7 @@ class Files:
         self.disk = disk
         self.pool = pool
         self.sizes = sizes
-        self._unflushed: Unflushed[Pair] = Unflushed(disk, self._flush_pair)
+        self.unflushed: Unflushed[Pair] = Unflushed(disk, self._flush_pair)
 
     @property
     def note_file_size(self) -> int:
@@ -147,7 +147,7 @@ class Files:
         self.pool.write(pair.notes, notes.tobytes(), pair.count * NOTE_SIZE)
         # The units last: what they lead to is there then, for whoever reads the files meanwhile.
         self.pool.write(pair.queue, units.tobytes(), pair.count * UNIT_SIZE)
-        self.note_dirty(pair)
+        self.unflushed.written(pair)
         if pair.count == 0:
             pair.first = int(units["queue_offset"][0])
             pair.timestamp = int(units["store_timestamp"][0])
@@ -161,7 +161,7 @@ class Files:
         self.pool.write(pair.queue, END_UNIT, pair.count * UNIT_SIZE)
         blank = SIZE_AND_MAGIC.pack(self.sizes.log - pair.size, BLANK_MAGIC)
         self.pool.write(pair.log, blank, pair.size)
-        self.note_dirty(pair)
+        self.unflushed.written(pair)
         pair.is_closed = True
 
     def make(self, places: Places, base: int) -> Pair:
@@ -177,8 +177,8 @@ class Files:
                 self.disk.truncate(descriptor, size)
             finally:
                 self.disk.close(descriptor)
-            self.note_names(directory)
-        self.note_dirty(pair)
+            self.unflushed.named(directory)
+        self.unflushed.written(pair)
         return pair
 
     def cut(self, pair: Pair, count: int) -> None:
@@ -195,7 +195,7 @@ class Files:
             with self.pool.descriptor(handle) as descriptor:
                 self.disk.truncate(descriptor, kept)
                 self.disk.truncate(descriptor, full)
-        self.note_dirty(pair)
+        self.unflushed.written(pair)
         pair.is_closed = False
         pair.count, pair.size = count, size
         self.note_extent(pair)
@@ -221,8 +221,8 @@ class Files:
                 self.disk.remove(handle.path)
             except FileNotFoundError:
                 continue
-            self.note_names(os.path.dirname(handle.path))
-        self._unflushed.forget(pair)
+            self.unflushed.named(os.path.dirname(handle.path))
+        self.unflushed.forget(pair)
 
     # ------------------------------------------------------------------ to disk
 
@@ -234,27 +234,7 @@ class Files:
             path = os.path.dirname(path)
         for each in reversed(missing):
             self.disk.make_one_directory(each)
-            self.note_names(os.path.dirname(each))
-
-    def note_dirty(self, pair: Pair) -> None:
-        """Have the next flush bring a pair, which was written, to disk."""
-        self._unflushed.written(pair)
-
-    def note_names(self, directory: str) -> None:
-        """Have the next flush bring the names in a directory to disk."""
-        self._unflushed.named(directory)
-
-    def flush(self) -> None:
-        """Bring everything to disk that was written before this call.
-
-        Raises:
-            OSError: this or an earlier flush failed; see `reput.files.Unflushed`.
-        """
-        self._unflushed.flush()
-
-    def flush_pair(self, pair: Pair) -> None:
-        """Bring the bytes of one pair to disk, ahead of a `flush`; raises what that does."""
-        self._unflushed.flush_file(pair)
+            self.unflushed.named(os.path.dirname(each))
 
     def _flush_pair(self, pair: Pair) -> None:
         for handle in pair.handles:

@@ -180,7 +180,7 @@ class CompactedQueue:
     def write_notes(self, pair: Pair, notes: npt.NDArray[np.void]) -> None:
         """Replace the notes of a pair."""
         self.files.pool.write(pair.notes, notes.tobytes(), 0)
-        self.files.note_dirty(pair)
+        self.files.unflushed.written(pair)
         if pair.count:
             pair.end_offset = int(notes["end_offset"][pair.count - 1])
         assert len(notes) * NOTE_SIZE <= self.files.note_file_size

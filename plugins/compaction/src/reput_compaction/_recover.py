@@ -88,10 +88,10 @@ class QueueRecovery:
         if not self.context.clean:
             for pair in self.queue.pairs[-_LAST_PAIRS:]:
                 # Its writer may have been killed before bytes or names were on disk.
-                self.files.note_dirty(pair)
+                self.files.unflushed.written(pair)
             for directory in self.queue.places:
                 if self.context.disk.exists(directory):
-                    self.files.note_names(directory)
+                    self.files.unflushed.named(directory)
         if any(pair.lacks_notes for pair in self.queue.pairs):
             self._look_for_older()
         return max(self.needed, 0)
@@ -120,7 +120,7 @@ class QueueRecovery:
             for base in sorted(bases_in(self.context.disk, directory), reverse=True):
                 if base in halves or base > first:
                     self.context.disk.remove(f"{directory}/{base:020d}")
-                    self.files.note_names(directory)
+                    self.files.unflushed.named(directory)
         pairs[:] = [pair for pair in pairs if pair.base < first]
         logger.warning("removed files without their twins directory=%s", self.queue.places.log)
 
@@ -144,7 +144,7 @@ class QueueRecovery:
             if self._was_complete(base):
                 self.needed = self._log_begins  # and somebody has removed it
             self.context.disk.remove(Pair.at(self.queue.places, base).notes.path)
-            self.files.note_names(directory)
+            self.files.unflushed.named(directory)
 
     def _check_bases(self, pairs: list[Pair]) -> None:
         """Refuse pairs whose positions would overlap."""
@@ -178,8 +178,8 @@ class QueueRecovery:
             descriptor = disk.open(pair.notes.path, create=True)
             disk.truncate(descriptor, self.files.note_file_size)
             disk.close(descriptor)
-            self.files.note_names(self.queue.places.notes)
-            self.files.note_dirty(pair)
+            self.files.unflushed.named(self.queue.places.notes)
+            self.files.unflushed.written(pair)
             logger.info("files without notes of ours file=%s", pair.log.path)
         for handle, size, item in zip(
             pair.handles, self.files.all_sizes, (1, UNIT_SIZE, NOTE_SIZE), strict=True
@@ -193,7 +193,7 @@ class QueueRecovery:
                     # Half an item must not look like a whole one whose end is zero.
                     disk.truncate(descriptor, min(found - found % item, size))
                     disk.truncate(descriptor, size)
-                    self.files.note_dirty(pair)
+                    self.files.unflushed.written(pair)
                     intact = min(found, size) if handle is pair.log else intact or size
         return intact
 

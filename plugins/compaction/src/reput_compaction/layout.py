@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from reput.files import FILE_NAME_DIGITS
+from reput.files import is_file_name as is_offset_name
 from reput.record.layout import BLANK_MIN_SIZE
 
 if TYPE_CHECKING:
@@ -115,6 +115,4 @@ def file_sizes(log_size: int, queue_size: int) -> FileSizes:
 
 def is_file_name(name: str) -> bool:
     """Whether a directory entry can be a file of a pair."""
-    return (
-        len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit() and int(name) < 1 << 63
-    )
+    return is_offset_name(name) and int(name) < 1 << 63

@@ -224,7 +224,7 @@ class CompactionPlugin(reput.Plugin):
     @reput.hookimpl
     def reput_flush(self) -> None:
         """Bring what was copied so far to disk."""
-        self.files.flush()
+        self.files.unflushed.flush()
         if self._saves_topics:
             # Not sooner: the store has written down by now that it begins at the log's beginning.
             self._save_topics()

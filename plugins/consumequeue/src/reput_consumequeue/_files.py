@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.files import FILE_NAME_DIGITS, FileAccess, RecordFiles, file_name
+from reput.files import FileAccess, RecordFiles, file_name, is_file_name
 from reput_consumequeue.layout import UNIT, UNIT_DTYPE, UNIT_SIZE
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ class FileSet(FileAccess):
 
 def unit_file_size(entry: Entry) -> int | None:
     """Size of a directory's entry, bytes; None where that is no file of units, or no more."""
-    name = entry.name
-    if not (len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit()):
+    if not is_file_name(entry.name):
         return None
     try:
         return entry.stat().st_size if entry.is_file() else None

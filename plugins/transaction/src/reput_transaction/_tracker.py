@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from reput.errors import CorruptFileError
-from reput.files import FILE_NAME_DIGITS, file_name
+from reput.files import file_name, is_file_name
 from reput_transaction._index import Index
 from reput_transaction._snapshot import decode_snapshot, encode_snapshot
 from reput_transaction.layout import DIRECTORY
@@ -163,5 +163,5 @@ class Tracker:
         return [
             (int(entry.name), entry.path)
             for entry in self._context.disk.list(self._directory)
-            if len(entry.name) == FILE_NAME_DIGITS and entry.name.isascii() and entry.name.isdigit()
+            if is_file_name(entry.name)
         ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import attrs
 
-from reput.files import FILE_NAME_DIGITS, FilePool, MappedFileQueue, system_clock
+from reput.files import FilePool, MappedFileQueue, file_name, is_file_name, system_clock
 from reput.log import LogReader
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 from reput_spark.errors import SparkReputError
@@ -71,7 +71,7 @@ class OpenLog(LogReader):
     """
 
     def __init__(self, place: LogPlace) -> None:
-        only = None if place.only_base is None else f"{place.only_base:0{FILE_NAME_DIGITS}d}"
+        only = None if place.only_base is None else file_name(place.only_base)
         disk, directory = disk_of(place.directory, only)
         self._open_files = FilePool(disk, _FILES_OPEN)
         files = MappedFileQueue(directory, place.file_size, disk, self._open_files)
@@ -237,7 +237,7 @@ def open_log(place: LogPlace, end_offset: int | None = None, *, quickly: bool = 
 def _logs_at(store: str, shown: str, disk: Disk, path: str) -> list[LogPlace]:
     """The logs at ``path`` of a disk, which the user knows as ``shown``."""
     name = os.path.basename(path)
-    if _is_log_name(name):
+    if is_file_name(name):
         parent = os.path.dirname(path)
         place = _place(store, above(shown), disk, parent, name)
         if place is not None:
@@ -280,7 +280,7 @@ def _place(
     files = [
         (f"{directory}/{entry.name}", entry.stat().st_size)
         for entry in disk.list(directory)
-        if _is_log_name(entry.name) and name in (None, entry.name) and entry.is_file()
+        if is_file_name(entry.name) and name in (None, entry.name) and entry.is_file()
     ]
     files = [(path, size) for path, size in files if size > 0]  # a crash may leave an empty one
     if not files:
@@ -300,7 +300,3 @@ def _kind_of(head: bytes) -> str | None:
     record = head[_ENTRY_HEAD_SIZE + 4 : _ENTRY_HEAD_SIZE + 8]
     is_entry = head[:4] in _ENTRY_MAGICS or int.from_bytes(record, "big") in magics
     return LEDGER if is_entry else None
-
-
-def _is_log_name(name: str) -> bool:
-    return len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput.files import FILE_NAME_DIGITS
+from reput.files import file_name, is_file_name
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.arrowdisk import below, disk_of
 from reput_spark.logs.places import LEDGER, LogPlace, OpenLog, find_logs
@@ -39,7 +39,7 @@ def key_of(place: LogPlace) -> str:
     """What a log is called in an offset: the path of its files, or of the one file."""
     if place.only_base is None:
         return settled_key(place.directory)
-    return settled_key(below(place.directory, f"{place.only_base:0{FILE_NAME_DIGITS}d}"))
+    return settled_key(below(place.directory, file_name(place.only_base)))
 
 
 def settled_key(key: str) -> str:
@@ -54,7 +54,7 @@ def settled_key(key: str) -> str:
     except ValueError:  # no URI; then it is no log of ours, and is not found
         return key
     head, name = os.path.split(path)
-    if len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit():
+    if is_file_name(name):
         return os.path.join(os.path.realpath(head), name)  # where it stands in the log counts
     return os.path.realpath(path)
 

@@ -36,7 +36,7 @@ from reput_testing.crashes.powercuts import command_for
 from reput_testing.disks.failing import QuickDisk
 
 if TYPE_CHECKING:
-    from reput.files.disk import Buffer
+    from reput.files import Buffer
 
 __all__ = ["KillPoint", "KillPoints", "copy_store"]
 

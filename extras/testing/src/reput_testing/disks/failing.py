@@ -12,7 +12,7 @@ from reput.files import Disk
 if TYPE_CHECKING:
     import mmap
 
-    from reput.files.disk import Buffer
+    from reput.files import Buffer
 
 __all__ = ["CHANGING", "FaultyDisk", "QuickDisk", "ReadOnlyDisk"]
 

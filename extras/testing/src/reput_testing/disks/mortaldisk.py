@@ -16,7 +16,7 @@ from reput.files import Disk
 from reput_testing.disks.failing import QuickDisk
 
 if TYPE_CHECKING:
-    from reput.files.disk import Buffer
+    from reput.files import Buffer
 
 __all__ = ["MortalDisk"]
 

@@ -23,7 +23,7 @@ from reput_testing.disks.crashstates import PAGE_SIZE, CrashPoint, CrashState, F
 from reput_testing.disks.failing import FaultyDisk, QuickDisk
 
 if TYPE_CHECKING:
-    from reput.files.disk import Buffer
+    from reput.files import Buffer
 
 __all__ = ["FaultySimulatedDisk", "SimulatedDisk"]
 
