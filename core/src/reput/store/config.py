@@ -20,6 +20,7 @@ from reput.store.arguments import path_argument
 if TYPE_CHECKING:
     from reput.dispatch.records.manifest import Manifest
     from reput.files.mapped import MappedFileQueue
+    from reput.plugin.host.discovery import InstalledPlugin
 
     Sections = Mapping[str, Mapping[str, Any]]
 
@@ -64,8 +65,17 @@ def decide(
     given: Mapping[str, Mapping[str, Any]],
     forget: frozenset[str],
     writable: bool,
+    offered: Iterable[InstalledPlugin] | None = None,
 ) -> tuple[list[str | Plugin], Mapping[str, Mapping[str, Any]]]:
     """Plugins and configuration sections of a store.
+
+    Args:
+        manifest: what the store remembers; None for a new one.
+        wanted: names and objects of plugins; None for those that it remembers.
+        given: configuration sections.
+        forget: names of plugins that it is not to use any more.
+        writable: whether it is opened to be written.
+        offered: the installed plugins, where they were looked for already.
 
     Raises:
         PluginError: a writer leaves out a plugin that the store uses.
@@ -73,7 +83,8 @@ def decide(
     """
     remembered = [] if manifest is None else [n for n in manifest.plugins if n not in forget]
     if wanted is None:
-        names: list[str | Plugin] = list(default_plugins(given) if manifest is None else remembered)
+        defaults = default_plugins(given, offered) if manifest is None else []
+        names: list[str | Plugin] = [*defaults, *remembered]
     else:
         names = list(wanted)
         have = {item if isinstance(item, str) else plugin_name(item) for item in names}

@@ -212,8 +212,11 @@ def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Se
         ConfigError: an unknown section or option, or a wrong value.
         PluginError: a plugin that is missing, broken, or left out though the store uses it.
     """
-    versions = {found.name: found.version for found in installed()}
-    names, sections = decide(manifest, asked.plugins, asked.sections, asked.forget, asked.writable)
+    offered = installed()
+    versions = {found.name: found.version for found in offered}
+    names, sections = decide(
+        manifest, asked.plugins, asked.sections, asked.forget, asked.writable, offered
+    )
     if not asked.writable and asked.plugins is None:
         # A reader lets no files fall behind, and so can go without.
         for name in [name for name in names if isinstance(name, str) and name not in versions]:
@@ -228,7 +231,7 @@ def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Se
         return build_config(kind, section, sections.get(section, {}))
 
     return Settings(
-        PluginSet(names, sections),
+        PluginSet(names, sections, offered),
         sections,
         options(LOG_SECTION, CommitLogConfig),
         options(DISPATCH_SECTION, DispatchConfig),

@@ -25,7 +25,7 @@ from reput.store.access import OpenParts, StoreDoor
 from reput.store.active import ActivePlugins
 from reput.store.closing import Closer
 from reput.store.config import RETENTION_SECTION
-from reput.store.exiting import close_at_exit
+from reput.store.exiting import close_at_exit, do_not_close_at_exit
 from reput.store.forked import guard, guard_disk
 from reput.store.reads import Reads
 from reput.store.store import Store
@@ -173,6 +173,7 @@ def start_writing(
     parts = OpenParts(asked.disk, log, reads, writes, active, closer, workers)
     store = Store(parts, members, retention, recovery=found.report, clean=held.clean, problems=())
     _let_in(store, parts, door)
+    undoing.when_failed(lambda: do_not_close_at_exit(store))
     undoing.when_failed(workers.stop)
     workers.start()  # last: they put messages and read queues
     close_at_exit(store)

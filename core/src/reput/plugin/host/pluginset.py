@@ -14,7 +14,7 @@ import attrs
 from reput.errors import ConfigError, PluginError, PluginOrderError, known_names
 from reput.files.names import is_safe_name
 from reput.plugin.base import Plugin
-from reput.plugin.host.discovery import installed, plugin_of
+from reput.plugin.host.discovery import InstalledPlugin, installed, plugin_of
 from reput.plugin.host.hooktable import PluginHooks, rank_of
 
 __all__ = ["CORE_SECTIONS", "PlanStep", "PluginSet", "default_plugins", "dispatch_order"]
@@ -45,9 +45,17 @@ class PluginSet:
     """The active plugins of one store, checked and in dispatch order."""
 
     def __init__(
-        self, wanted: Iterable[str | Plugin], config: Mapping[str, Mapping[str, Any]]
+        self,
+        wanted: Iterable[str | Plugin],
+        config: Mapping[str, Mapping[str, Any]],
+        offered: Iterable[InstalledPlugin] | None = None,
     ) -> None:
         """Load, configure, check and order the plugins.
+
+        Args:
+            wanted: names of installed plugins, or plugin objects.
+            config: options by plugin, and sections of the core.
+            offered: the installed plugins, where they were looked for already.
 
         Raises:
             PluginNotFoundError: one is not installed.
@@ -57,7 +65,8 @@ class PluginSet:
         """
         wanted = list(wanted)
         # Once: what is installed is looked for in files, and each has its description read.
-        offered = installed() if any(isinstance(item, str) for item in wanted) else []
+        if offered is None:
+            offered = installed() if any(isinstance(item, str) for item in wanted) else []
         plugins = dict(plugin_of(item, config, offered) for item in wanted)
         for section in config:
             if section not in plugins and section not in CORE_SECTIONS:
@@ -132,7 +141,10 @@ class PluginSet:
         return sorted(found, key=lambda pair: rank_of(pair[1]))
 
 
-def default_plugins(config: Mapping[str, Mapping[str, Any]] | None = None) -> list[str]:
+def default_plugins(
+    config: Mapping[str, Mapping[str, Any]] | None = None,
+    offered: Iterable[InstalledPlugin] | None = None,
+) -> list[str]:
     """Names of installed plugins that a new store uses whose maker names none.
 
     No other plugin is imported. One of them that no store could open (it cannot be imported, made,
@@ -140,13 +152,14 @@ def default_plugins(config: Mapping[str, Mapping[str, Any]] | None = None) -> li
 
     Args:
         config: configuration sections that the store will have.
+        offered: the installed plugins, where they were looked for already.
 
     Raises:
         ConfigError: a wrong option in ``config``.
     """
     config = config or {}
     plugins: dict[str, Plugin] = {}
-    for found in installed():
+    for found in installed() if offered is None else offered:
         if found.is_default:
             try:
                 plugins |= [plugin_of(found.name, config, [found])]

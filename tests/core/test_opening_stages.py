@@ -1,0 +1,165 @@
+"""Opening a store in stages: each hands on what is finished, and what failed leaves nothing."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import threading
+from importlib import metadata
+
+import pytest
+
+import reput
+from reput.store import opening, stages, starting
+from reput.store.undoing import Undoing
+from reput_testing import QuickDisk, open_files_under, snapshot
+
+SMALL = {"commitlog": {"file_size": 4096}}
+
+
+class Counting(reput.Plugin):
+    """Counts how often it is opened and closed."""
+
+    name = "counting"
+
+    def __init__(self):
+        super().__init__(None)
+        self.told = []
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        self.told.append("open")
+
+    @reput.hookimpl
+    def reput_work(self, now):
+        return None
+
+    @reput.hookimpl
+    def reput_close(self):
+        self.told.append("close")
+
+
+@pytest.mark.parametrize("module", [opening, stages, starting], ids=lambda module: module.__name__)
+def test_no_stage_sets_an_attribute_of_what_another_one_made(module):
+    targets = [
+        ast.unparse(target)
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Attribute)
+    ]
+
+    assert targets == []
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "stages.hold",
+        "stages.configure",
+        "stages.find_files",
+        "stages.begin_changes",
+        "stages.examine",
+        "stages.repair_log",
+        "stages.open_log",
+        "starting.start_writing",
+        "starting._open_plugins",
+        "starting._queue_offsets",
+        "starting._let_in",
+        "starting.close_at_exit",
+    ],
+)
+@pytest.mark.parametrize("error", [OSError("no"), KeyboardInterrupt()])
+def test_an_opening_that_fails_behind_a_stage_gives_up_everything(
+    tmp_path, monkeypatch, stage, error
+):
+    root, plugin = tmp_path / "store", Counting()
+    room, name = stage.split(".")
+    real = getattr({"stages": stages, "starting": starting}[room], name)
+
+    def failing(*arguments):
+        real(*arguments)
+        raise error
+
+    for module in (opening, stages, starting):
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, failing)
+    before = threading.enumerate()
+
+    with pytest.raises(type(error)):
+        reput.open(root, plugins=[plugin], config=SMALL, disk=QuickDisk())
+
+    assert [each for each in threading.enumerate() if each not in before] == []
+    assert open_files_under(root) == []
+    assert plugin.told.count("open") <= plugin.told.count("close") <= 1
+    monkeypatch.undo()
+    with reput.open(root, plugins=[Counting()], config=SMALL, disk=QuickDisk()) as store:
+        assert store.put(reput.Message("T", b"x")).queue_offset == 0
+
+
+def test_before_the_log_is_repaired_a_failed_opening_leaves_no_sign_of_a_crash(
+    tmp_path, monkeypatch
+):
+    with reput.open(tmp_path, plugins=[], config=SMALL, disk=QuickDisk()) as store:
+        store.put(reput.Message("T", b"x"))
+    (tmp_path / "abort").unlink()  # as where a plugin had kept the queues
+    before = snapshot(tmp_path)
+
+    def failing(*arguments):
+        raise OSError("no")
+
+    monkeypatch.setattr(opening, "examine", failing)
+    with pytest.raises(OSError, match="no"):
+        reput.open(tmp_path)
+
+    assert snapshot(tmp_path) == before
+
+
+def test_what_is_installed_is_looked_for_once(tmp_path, monkeypatch):
+    real, asked = metadata.entry_points, []
+
+    def counting(**arguments):
+        asked.append(arguments)
+        return real(**arguments)
+
+    monkeypatch.setattr(metadata, "entry_points", counting)
+    with reput.open(tmp_path, plugins=[], config=SMALL, disk=QuickDisk()):
+        fresh = len(asked)
+    with reput.open(tmp_path, disk=QuickDisk()):
+        again = len(asked) - fresh
+
+    assert (fresh, again) == (1, 1)
+
+
+# --------------------------------------------------------------------------- Undoing
+
+
+def test_everything_is_undone_the_last_thing_first_also_where_one_fails():
+    undoing, told = Undoing(), []
+
+    def failing():
+        told.append("broken")
+        raise OSError("no")
+
+    undoing.in_any_case(lambda: told.append("lock"))
+    undoing.when_failed(lambda: told.append("thread"))
+    undoing.in_any_case(failing)
+    undoing.in_any_case(lambda: told.append("log"))
+
+    with pytest.raises(OSError, match="no"):
+        undoing.fail()
+    with pytest.raises(OSError, match="no"):
+        undoing.release()
+
+    assert told == ["thread", "log", "broken", "lock", "log", "broken", "lock"]
+
+
+def test_what_is_kept_is_not_undone():
+    undoing, told = Undoing(), []
+    undo = lambda: told.append("abort")  # noqa: E731 (compared by what it is)
+    undoing.when_failed(undo)
+    undoing.keep(undo)
+
+    undoing.fail()
+
+    assert told == []
