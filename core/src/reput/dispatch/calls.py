@@ -1,4 +1,4 @@
-"""Every call of a plugin's hook that is under way: who is inside of which plugin, and since when.
+"""Every call of a plugin's hook that is under way: of which plugin, and since when.
 
 Hooks that are called rarely (opening, recovering, flushing, closing) and may hang are called on a
 thread that can be left behind. A caller waits as long as the call advances, or as long as it likes;
@@ -47,7 +47,7 @@ class Call:
     facts: Any = None
     """What the caller wants to remember with it."""
     is_done: bool = False
-    """Whether it has returned or raised, or nobody makes it any more."""
+    """Whether it has returned or raised, or is not going to be made."""
     is_given: bool = False
     """Whether a thread of its own was started for it."""
     asker: int = 0
@@ -124,7 +124,7 @@ class PluginCalls:
     # ------------------------------------------------------------------ on this thread
 
     def ready(self, plugin: str, hook: str, after: Callable[[Call], None] | None = None) -> Call:
-        """A call that may be made; nobody knows of it yet."""
+        """Make a call that may be entered; until then it is not known."""
         started = self.now()
         return Call(plugin, hook, self, started, started, after=after)
 
@@ -149,7 +149,7 @@ class PluginCalls:
             if call.thread:
                 set_heart(call.outer_heart)
                 if call.after is not None:
-                    call.after(call)  # before those are woken who wait for it
+                    call.after(call)  # before the waiting threads are woken
         finally:
             self._clear(call)
 
@@ -205,6 +205,29 @@ class PluginCalls:
             return call
         finally:
             self.leave(call)
+
+    def close_plugin(
+        self, plugin: str, hook: Callable[[], Any] | None, seconds: float, *, is_last: bool = False
+    ) -> None:
+        """Have a plugin close its files, unless it is still inside of another call.
+
+        Args:
+            plugin: its name.
+            hook: its `reput_close`; None where it has none.
+            seconds: how long to wait while the call does not advance.
+            is_last: make it also after `refuse`.
+        """
+        if hook is None:
+            return
+        hanging = self.running(plugin)
+        if hanging:
+            logger.error("plugin hangs and is left plugin=%s hook=%s", plugin, hanging[0].hook)
+            return
+        call = self.start(plugin, "reput_close", hook, is_last=is_last)
+        if not call.wait_while_advancing(seconds):
+            logger.error("plugin does not return from closing plugin=%s", plugin)
+        elif call.error is not None:
+            logger.error("plugin failed while closing plugin=%s error=%r", plugin, call.error)
 
     def enter(self, call: Call, *, is_last: bool = False) -> bool:
         """Enter a call that `make` is about to make; who enters it calls `leave` in ``finally``.
@@ -283,7 +306,7 @@ class PluginCalls:
                 call.is_done = True
                 self.end(call)
 
-    # ------------------------------------------------------------------ who is inside
+    # ------------------------------------------------------------------ what is under way
 
     def running(self, plugin: str | None = None) -> list[Call]:
         """Calls of a plugin, or of all, that have not returned, the oldest first."""
@@ -308,7 +331,7 @@ class PluginCalls:
                     return any(call.is_done for call in calls)
 
     def wait_outside(self, plugin: str, seconds: float) -> bool:
-        """Wait until nobody is inside of a plugin.
+        """Wait until no call of a plugin is under way.
 
         Returns:
             False when a call of it is still running that has not advanced for ``seconds``.
@@ -323,7 +346,7 @@ class PluginCalls:
             self._is_refusing = True
 
     def after_last(self, callback: Callable[[], None]) -> list[Call]:
-        """Call ``callback`` when nobody is inside of any plugin any more; once, after `refuse`.
+        """Call ``callback`` when no call is under way any more; once, after `refuse`.
 
         It is called now, or by the last thread that comes back.
 

@@ -1,6 +1,6 @@
-"""`Feed`: what all lanes of a loop share: the log and how far it may be read, who sees a batch.
+"""`Feed`: what the lanes of a loop share: the log, its end, and the plugins that see every batch.
 
-It knows who waits for the loop and whether the log grows, by which the lanes pace themselves.
+It knows for which plugins a caller waits, and whether the log grows: by that lanes pace themselves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BUSY_SECONDS = 10.0  # how long after the last new message the next one is expe
 
 
 class Feed:
-    """What the lanes of one store read, and what becomes of what nobody can take."""
+    """What the lanes of one store read, and what becomes of records that cannot be dispatched."""
 
     def __init__(
         self,
@@ -48,13 +48,13 @@ class Feed:
         self.board = board
         self.process = os.getpid()
         self.hurry = Flag()
-        """Set while somebody waits for the loop, which then makes no pauses."""
+        """Set while a caller waits for the loop, which then makes no pauses."""
         self.enrichers: list[tuple[PluginRunner, EnrichHook]] = []
         self.arrivers: list[tuple[PluginRunner, BatchHook]] = []
         self._limit = limit
         self._write_dead_letter = write_dead_letter
         self._awaited: list[set[str] | None] = []
-        """Whom those who wait are waiting for; None: for everybody."""
+        """For each caller that waits, the plugins it waits for; None for all of them."""
         self._seen_limit = -1
         self._grew_at = -_BUSY_SECONDS
 
@@ -83,7 +83,7 @@ class Feed:
         return limit
 
     def is_busy(self) -> bool:
-        """Whether messages are arriving, so that nobody should be long in anybody's way."""
+        """Whether messages are arriving, so that no plugin should delay another for long."""
         return self._is_growing and not self.hurry.is_set()
 
     @property
@@ -91,28 +91,32 @@ class Feed:
         return time.monotonic() - self._grew_at < _BUSY_SECONDS
 
     def is_throttled(self, each: PluginRunner) -> bool:
-        """Whether a slow plugin leaves the processor to the others: nobody waits for it."""
+        """Whether a slow plugin leaves the processor to the others: no caller waits for it."""
         awaited = any(names is None or each.name in names for names in list(self._awaited))
         return self._is_growing and not awaited and not self.is_over
 
     def begin_waiting(self, names: set[str] | None) -> None:
-        """Take note that somebody waits for these plugins; None for all. Ended in ``finally``."""
+        """Take note of a caller that waits for these plugins, or, with None, for all."""
         with self.board.lock:
             self._awaited.append(names)
         self.hurry.set()
 
     def end_waiting(self, names: set[str] | None) -> None:
-        """Take note that somebody does not wait any more, or was interrupted before it did."""
+        """Take note that a caller does not wait any more, or was interrupted before it did."""
         with self.board.lock:
             if names in self._awaited:  # else an interrupt came first
                 self._awaited.remove(names)
             if not self._awaited and not self.is_over:
                 self.hurry.clear()
 
-    # ------------------------------------------------------------------ what nobody can take
+    # ------------------------------------------------------------------ what is passed over
 
     def dead_letter(self, each: PluginRunner, batch: DispatchBatch, error: BaseException) -> bool:
-        """Pass over the one message of ``batch``; False when the plugin stops there instead."""
+        """Pass over the one message of ``batch``, and note it down.
+
+        Returns:
+            False when the plugin stops there instead.
+        """
         if not each.may_skip:
             each.fail(error)
             return False
@@ -132,7 +136,11 @@ class Feed:
         return True
 
     def skip_damage(self, batch: DispatchBatch, stop: int) -> int:
-        """Next offset at which a record begins behind damage; everything between is lost."""
+        """Note that the records from the end of ``batch`` to the next sound one are lost.
+
+        Returns:
+            The offset of the next record, at most ``stop``.
+        """
         hole = self.log.hole_at(batch.end_offset, stop, batch.finding)
         path, position = self.log.path_of(batch.end_offset)
         logger.error(

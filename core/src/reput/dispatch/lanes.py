@@ -1,7 +1,7 @@
-"""Which plugin is driven by which lane: the main one, or one of its own.
+"""`Lanes`: which plugin is driven by which lane: the main one, or one of its own.
 
-A watch looks now and then: whoever does not return from a call is left in its thread, and whoever
-holds up the others is given one.
+A watch looks now and then: a plugin that does not return from a call is left in its thread, and one
+that delays the others is given a thread.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Lanes:
         """The main lane, and those of single plugins."""
         return [self.main, *self.side]
 
-    # ------------------------------------------------------------------ who is where
+    # ------------------------------------------------------------------ which plugin is where
 
     def move_to_main(self, each: PluginRunner) -> None:
         """Drive a plugin on the main lane, wherever it was before."""
@@ -100,7 +100,7 @@ class Lanes:
         """Start the main lane, which had no thread when it was made."""
         try:
             self.main.start()
-        except RuntimeError as error:  # still none; whoever waits for the loop steps it meanwhile
+        except RuntimeError as error:  # still none; a caller that waits steps it meanwhile
             logger.warning("no thread to dispatch on, tried again error=%s", error)
 
     def _stuck_in(self, lane: Lane) -> PluginRunner | None:
@@ -161,14 +161,14 @@ class Lanes:
                     break
             else:
                 lane.close()
-        # The watch last: it is who says that a thread will not come back.
+        # The watch last: it finds that a thread will not come back.
         self._stop.set()
         if self._watcher is not None:
             self._watcher.join()
             self._watcher = None
 
     def release(self) -> None:
-        """Somebody waits: whoever is waited for makes no pauses."""
+        """A caller waits: the lanes end their pauses."""
         for lane in self.all:
             lane.released.set()
 

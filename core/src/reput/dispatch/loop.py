@@ -2,9 +2,9 @@
 
 Every plugin has a place of its own in the log. What a plugin does wrong stops only itself: one that
 fails is tried again and then suspended (or its message skipped, or everything halted, as its policy
-says), and one that does not return is left to itself. Who runs and who does not is known to
-`reput.dispatch.runner`, how batches are cut and handed out to `reput.dispatch.lane`; here is who
-comes and goes, and who waits.
+says), and one that does not return is left to itself. Whether a plugin runs is decided by
+`reput.dispatch.runner`, how batches are cut and handed out by `reput.dispatch.lane`; here plugins
+are added and removed, and callers wait for them.
 
 Source: RocketMQ ``ReputMessageService``, which has one place for all dispatchers, and tries a
 message on which one fails again for ever.
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["ReputLoop"]
 
-_LONGEST_WAIT = 1.0  # seconds; then who waits looks for itself
+_LONGEST_WAIT = 1.0  # seconds; then a waiting caller looks for itself
 
 
 class ReputLoop:
@@ -68,14 +68,14 @@ class ReputLoop:
             self.lanes.main.sort(names)
         self.wake()
 
-    # ------------------------------------------------------------------ where everybody stands
+    # ------------------------------------------------------------------ how far they are
 
     def limit(self) -> int:
         """Physical offset up to which may be dispatched now."""
         return self.feed.limit()
 
     def _counted(self, names: set[str] | None) -> list[PluginRunner]:
-        """Those for whom it makes sense to wait."""
+        """The plugins of ``names``, None for all, for which it makes sense to wait."""
         runners = self.board.runners.values()
         return [
             each for each in runners if names is None or each.name in names if each.wants_messages
@@ -143,13 +143,13 @@ class ReputLoop:
     # ------------------------------------------------------------------ waiting
 
     def finish(self, timeout: float) -> bool:
-        """Bring everybody to the end for the last time: nobody is tried again later."""
+        """Bring all plugins to the end for the last time: none is tried again later."""
         self.board.finish()
         self.wake()
         try:
             return self.wait(self.feed.log.max_physical_offset, timeout)
         except (OSError, ReputError) as error:
-            # No reason to leave the rest undone: everybody keeps the place that it has.
+            # No reason to leave the rest undone: every plugin keeps the place that it has.
             logger.error("dispatching not finished error=%s", error)
             return False
 

@@ -273,14 +273,8 @@ class Members:
             raise PluginError(each.name, "it has not returned from a call yet")
 
     def _close(self, plugins: PluginSet, name: str) -> None:
-        hook = plugins.hooks[name].close
-        if hook is None:
-            return
-        call = self.board.calls.start(name, "reput_close", hook)
-        if not call.wait_while_advancing(self.board.stall_seconds):
-            logger.error("plugin does not return from closing plugin=%s", name)
-        elif call.error is not None:
-            logger.warning("could not close plugin=%s error=%s", name, call.error)
+        hook, seconds = plugins.hooks[name].close, self.board.stall_seconds
+        self.board.calls.close_plugin(name, hook, seconds)
 
     def _use(self, plugins: PluginSet) -> None:
         self.plugins = plugins

@@ -75,7 +75,7 @@ READING: Final = "reading"
 
 _RECENT_COUNT = 5
 _LONG_BATCH = 0.05  # seconds
-_SHORT_BATCH = 0.005  # seconds; what is done by then holds up nobody
+_SHORT_BATCH = 0.005  # seconds; a batch done by then delays no other plugin
 _LONG_MESSAGE = 2e-6  # seconds; batches worked on by columns take a quarter of it
 
 
@@ -117,7 +117,7 @@ class PluginState(PluginFigures):
     lag_count: int = 0
     """Messages that it has not seen."""
     lag_is_exact: bool = True
-    """Whether they were counted; a long way behind they are estimated from their mean size."""
+    """Whether they were counted; where the lag is long they are estimated from their mean size."""
     policy: str = "suspend"
     """What happens when it fails: ``"suspend"``, ``"skip"`` or ``"halt"``."""
 

@@ -1,8 +1,8 @@
 """`PluginRunner`: one plugin of an open store: its place in the log, its phase, its calls.
 
-It is the one owner of these: whoever reads, flushes, works or cleans up asks it whether the plugin
-may run, enters calls by way of it, and tells it what came of them. Nothing else sets an attribute
-of it. `Board` is what the plugins of one store have in common.
+It is the one owner of these: the modules that dispatch, flush, work by the clock and expire the log
+ask it whether the plugin may run, enter calls by way of it, and tell it what came of them. Nothing
+else sets an attribute of it. `Board` is what the plugins of one store have in common.
 
 What a plugin's phase becomes, by what is told and what the phase was (``-``: stays as it was, also
 where `last_error` changes):
@@ -77,11 +77,11 @@ class Board:
     is_finishing: bool = attrs.field(default=False, init=False)
     """Whether nothing is tried again any more."""
     changed: Flag = attrs.field(factory=Flag, init=False)
-    """Set when the state of a plugin has changed; whoever keeps notes of it clears it."""
+    """Set when the state of a plugin has changed; cleared when the notes of it are written."""
     _moved: Flag = attrs.field(factory=Flag, init=False)
     _listeners: list[Callable[[], None]] = attrs.field(factory=list, init=False)
 
-    # ------------------------------------------------------------------ who there is
+    # ------------------------------------------------------------------ members
 
     def add(self, runner: PluginRunner) -> None:
         """Have one plugin more; call `sort` when the order is known."""
@@ -109,7 +109,7 @@ class Board:
         return self.config.stall_ms / 1_000
 
     def halt(self, name: str) -> None:
-        """Stop all dispatching, for a plugin that must not be left behind."""
+        """Stop all dispatching, because of a plugin that the others must not overtake."""
         with self.lock:
             self.halted = name
 
@@ -268,7 +268,7 @@ class PluginRunner:
     # whose ``finally`` says that it is done; `begin` enters it.
 
     def ready(self, hook: str) -> Call:
-        """A call that may be made; nobody knows of it yet."""
+        """Make a call that `begin` may enter; until then it is not known."""
         return self._board.calls.ready(self.name, hook, self._ended)
 
     def begin(self, call: Call, *, at: int | None = None) -> bool:
@@ -358,7 +358,7 @@ class PluginRunner:
         """Pass over the log from ``start`` to ``end``, where no record is.
 
         Returns:
-            False where somebody has moved it meanwhile, so that it stays where it is.
+            False where it stands elsewhere by now; it stays there.
         """
         with self._board.lock:
             if self.position != start:
@@ -375,7 +375,7 @@ class PluginRunner:
             if len(batch):
                 last_offset = batch.base_offset + int(batch.start[-1])
                 place = Place(batch.end_offset, last_offset, int(batch.store_timestamp[-1]))
-            # After everything else: who sees the new place may take the rest for granted.
+            # After everything else: a thread that sees the new place may take the rest for granted.
             self.place = place
             stalled_in = self._stalled_in
             if self.phase is Phase.RETRYING or (

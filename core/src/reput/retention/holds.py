@@ -53,7 +53,7 @@ class LiveHolds:
     # ------------------------------------------------------------------ asking
 
     def ask(self, config: RetentionConfig) -> None:
-        """Call `reput_hold` of the plugins that run; holds nobody up longer than a stall."""
+        """Call `reput_hold` of the plugins that run; takes no longer than a stall for each."""
         if config.held != WAIT:
             return
         for each, hook in self._members(lambda hooks: hooks.hold):
@@ -194,7 +194,7 @@ class RecordedHolds:
         """Who needs what, by what the last writer has recorded and plugins can tell from files."""
         found = []
         for name, each in self.runners.items():
-            runs = each.may_run  # in the hands of the next writer: nobody asked that it should not
+            runs = each.may_run  # in the hands of the next writer
             if config.unseen == DROP and not runs:
                 continue
             if each.hooks.dispatch is not None:

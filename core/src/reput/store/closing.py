@@ -186,13 +186,5 @@ class Closer:
             ) from error
 
     def _close_plugins(self) -> None:
-        for name, hook in self.active.set.having(lambda hooks: hooks.close):
-            hanging = self.calls.running(name)
-            if hanging:
-                logger.error("plugin hangs and is left plugin=%s hook=%s", name, hanging[0].hook)
-                continue
-            call = self.calls.start(name, "reput_close", hook, is_last=True)
-            if not call.wait_while_advancing(self.timeout_ms / 1_000):
-                logger.error("plugin does not return from closing plugin=%s", name)
-            elif call.error is not None:
-                logger.error("plugin failed while closing plugin=%s error=%r", name, call.error)
+        for name, hooks in self.active.set.hooks.items():
+            self.calls.close_plugin(name, hooks.close, self.timeout_ms / 1_000, is_last=True)

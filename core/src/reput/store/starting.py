@@ -229,12 +229,8 @@ def _open_plugins(opener: PluginOpener, held: Held, settings: Settings, found: E
 
 def close_plugins(held: Held, plugins: PluginSet) -> None:
     """Close the plugins of a store that could not be opened, as far as they were."""
-    for name, hook in plugins.having(lambda hooks: hooks.close):
-        if held.calls.running(name):
-            continue  # it hangs in being opened
-        call = held.calls.start(name, "reput_close", hook)
-        if call.wait(_CLOSE_SECONDS) and call.error is not None:
-            logger.warning("could not close plugin=%s error=%s", name, call.error)
+    for name, hooks in plugins.hooks.items():
+        held.calls.close_plugin(name, hooks.close, _CLOSE_SECONDS)
 
 
 def _dead_letters(asked: Asked) -> Callable[[str, DispatchBatch, BaseException], None]:

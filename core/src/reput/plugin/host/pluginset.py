@@ -109,7 +109,7 @@ class PluginSet:
         return self._with({key: value for key, value in self.plugins.items() if key != name})
 
     def plan(self) -> list[PlanStep]:
-        """Who sees a batch when, and who needs whom, in dispatch order."""
+        """For each plugin, in dispatch order, what it comes after and what it needs."""
         active = self.plugins
         return [
             PlanStep(
