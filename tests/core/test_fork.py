@@ -29,7 +29,7 @@ pytestmark = [
 USES = {
     "put": lambda store: store.put(reput.Message("T", b"child")),
     "put_many": lambda store: store.put_many([reput.Message("T", b"child")]),
-    "put_for": lambda store: store.put_for("p", [reput.Message("T", b"child")]),
+    "plugin": lambda store: store.plugin("p"),
     "put_batch": lambda store: store.put_batch(reput.Message("T", b""), []),
     "flush": lambda store: store.flush(),
     "get": lambda store: store.get(0),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reput.record import Message
 from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
-from reput_testing import CrashContract, KillContract, PluginContract, damage, sample_log
+from reput_testing import CrashContract, KillContract, PluginContract, sample_log, snapshot
 from reput_testing.logs.strategies import messages as any_message
 
 NOON = 1_700_049_600_000
@@ -50,7 +50,7 @@ class Rules:
     def files(self, root: Any) -> dict[str, bytes]:
         # In config is what was delivered, which the log does not tell byte by byte; the wheel has
         # 38 MB, and tests of its own.
-        return damage.snapshot(root, [f"{root}/timerlog"])
+        return snapshot(root, [f"{root}/timerlog"])
 
     def messages(self) -> st.SearchStrategy[Message]:
         numbers = st.integers(0, 100)

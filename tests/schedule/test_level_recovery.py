@@ -226,7 +226,7 @@ def test_a_damaged_file_of_offsets_is_read_from_its_backup(tmp_path, clock, capl
     assert "offsets of delayed messages cannot be read" in caplog.text
 
 
-def test_queues_that_are_made_anew_are_waited_for(tmp_path, clock):
+def test_queues_that_are_made_anew_are_waited_for(tmp_path, clock, monkeypatch):
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(0, 50))
         clock.advance(1_000)
@@ -234,14 +234,15 @@ def test_queues_that_are_made_anew_are_waited_for(tmp_path, clock):
         store.put_many(orders(50, 60))
     store = opened(tmp_path / "1", clock)
     delivery = store.plugin_objects["schedule"].delivery
-    read, short = store.read_for, True
+    view, short = type(delivery.context.store), True
+    read = view.read
 
-    def read_short(plugin, topic, queue_id, queue_offset, *limits):
+    def read_short(access, topic, queue_id, queue_offset, *limits, **named):
         if short and queue_offset > 20:
-            return read(plugin, topic, 17, 0, *limits)  # as if it were not there yet
-        return read(plugin, topic, queue_id, queue_offset, *limits)
+            return read(access, topic, 17, 0, *limits, **named)  # as if it were not there yet
+        return read(access, topic, queue_id, queue_offset, *limits, **named)
 
-    store.read_for = read_short
+    monkeypatch.setattr(view, "read", read_short)
     clock.advance(1_000)
     for _ in range(20):
         due = store.work()

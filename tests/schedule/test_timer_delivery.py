@@ -96,7 +96,7 @@ def test_a_time_that_is_no_number_is_refused(store, text):
 
 def test_cancelling_what_is_due_is_refused(store):
     with pytest.raises(TimerIllegalError, match="cancelled"):
-        store.plugin("schedule").cancel("gone", store.clock())
+        store.cancel("gone", store.clock())
 
 
 def test_a_message_without_room_for_what_delivery_adds_is_refused(store):
@@ -139,7 +139,7 @@ def test_a_cancelled_message_never_comes(store, days):
     store.put_at("cancelled", time)
     store.put_at("kept", time)
     store.run_until(now + days * DAY // 2)
-    store.plugin("schedule").cancel("cancelled", time)
+    store.cancel("cancelled", time)
     store.run_until(time + 5_000)
 
     assert store.bodies() == ["kept"]
@@ -151,7 +151,7 @@ def test_another_topics_message_of_that_key_is_not_cancelled(store):
     now = store.clock()
     store.put_at("same", now + 5000)
     store.put("other", topic="Other", UNIQ_KEY="same", TIMER_DELIVER_MS=now + 5000)
-    store.plugin("schedule").cancel("same", now + 5000)
+    store.cancel("same", now + 5000)
     store.run_until(now + 9000)
 
     assert (store.bodies(), store.bodies("Other")) == ([], ["other"])
@@ -272,7 +272,7 @@ def test_pending_messages_are_counted_by_their_time(store):
     now = store.clock()
     for delay in (5000, 5000, 9000):
         store.put_in(f"m{delay}", delay)
-    store.plugin("schedule").cancel("m9000", now + 9000)
+    store.cancel("m9000", now + 9000)
     store.store.wait_dispatched()
 
     times, counts = store.timer.pending()
