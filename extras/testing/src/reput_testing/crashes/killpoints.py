@@ -127,7 +127,7 @@ class KillPoints(QuickDisk):
                 left out.
 
         Returns:
-            How many points were tried.
+            How many points are tried, those of the proof's other parts included.
 
         Raises:
             AssertionError: ``check`` has failed; the text says at which point.
@@ -135,10 +135,11 @@ class KillPoints(QuickDisk):
         chosen = {point.number for point in self.points}
         if most is not None and not is_soak():
             chosen = {self.points[at].number for at in spread(len(self.points) - 1, most)}
+        count = len(chosen)
         chosen = set(part(sorted(chosen)))
         wanted = os.environ.get(POINT_VARIABLE)
         if wanted is not None:
-            chosen = {int(wanted)}
+            chosen, count = {int(wanted)}, 1
         for point in self.points:
             if point.number in chosen:
                 try:
@@ -150,7 +151,7 @@ class KillPoints(QuickDisk):
                         f"{command_for(POINT_VARIABLE, str(point.number))}"
                     ) from error
             shutil.rmtree(point.root, ignore_errors=True)
-        return len(chosen)
+        return count
 
     def _take(self, operation: str) -> None:
         if not self._is_changed:
