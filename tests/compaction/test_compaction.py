@@ -238,6 +238,21 @@ def test_a_read_that_has_begun_goes_on_with_the_files_it_has_opened(tmp_path):
         assert read(store) == [(8, "k", b"8")]
 
 
+def test_a_file_of_a_run_that_cannot_be_flushed_is_made_again_and_stops_nothing_else(tmp_path):
+    disk = FaultyDisk()
+    with open_store(tmp_path, disk=disk) as store:
+        put(store, *[("k", b"%d" % n) for n in range(14)])
+        disk.plan(1, error=errno.EIO, operations={"flush"}, below="compacting")
+
+        with pytest.raises(OSError, match="call 1"):
+            store.plugin("compaction").compact()
+        disk.mend()
+        put(store, ("k", b"behind"))  # flushes
+        store.plugin("compaction").compact()
+
+        assert read(store) == [(14, "k", b"behind")]
+
+
 def test_reads_during_runs_see_every_key(tmp_path):
     with open_store(tmp_path) as store:
         put(store, *[(f"k{n % 7}", b"%d" % n) for n in range(70)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import threading
 
@@ -86,10 +85,10 @@ def test_what_is_forgotten_is_not_flushed(notes, disk):
     assert disk.done == []
 
 
-@pytest.mark.parametrize("where", ["file", "directory", "then", "ahead"])
+@pytest.mark.parametrize("where", ["file", "directory", "then"])
 def test_a_flush_that_failed_fails_for_ever(disk, tmp_path, where):
     error = OSError(errno.EIO, "bad sector")
-    flush, done = failing(error, times=where in ("file", "ahead"))
+    flush, done = failing(error, times=where == "file")
     notes = Unflushed(disk, flush)
     notes.written("a")
 
@@ -100,14 +99,11 @@ def test_a_flush_that_failed_fails_for_ever(disk, tmp_path, where):
         disk.flush_directory = fail
     notes.named(str(tmp_path))
 
-    first = functools.partial(notes.flush, then=fail if where == "then" else list)
-    if where == "ahead":
-        first = functools.partial(notes.flush_file, "a")
     with pytest.raises(OSError, match="bad sector"):
-        first()
+        notes.flush(then=fail if where == "then" else list)
     done.clear()
 
-    for again in (notes.flush, lambda: notes.flush_file("b"), notes.require_sound):
+    for again in (notes.flush, notes.require_sound):
         with pytest.raises(OSError, match=r"a flush failed before.*bad sector") as raised:
             again()
         assert raised.value.errno == errno.EIO
@@ -144,16 +140,6 @@ def test_what_is_written_while_its_file_is_flushed_is_for_the_next_flush(disk):
     notes.flush()
 
     assert disk.done == ["a", "a"]
-
-
-def test_one_file_can_go_ahead_of_the_others(notes, disk):
-    notes.written("a")
-    notes.written("b")
-
-    notes.flush_file("b")
-    notes.flush()
-
-    assert disk.done == ["b", "a"]
 
 
 def test_a_flush_does_not_return_while_another_one_has_its_files_under_way(disk):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -89,26 +89,16 @@ class Unflushed(Generic[Item]):
         Raises:
             OSError: this or an earlier flush failed; see `require_sound`.
         """
-        with self._sticking():
-            with self._lock:
-                files, directories = self._files.all(), self._directories.all()
-            self._flush_each(files, self._files, self._flush_file)
-            # The names after the bytes: a file without its bytes is mended, bytes without their
-            # file are not missed.
-            self._flush_each(directories, self._directories, self._disk.flush_directory)
-            then()
-
-    def flush_file(self, file: Item) -> None:
-        """Bring one file to disk ahead of the others; raises what `flush` does."""
-        with self._sticking():
-            self._flush_each([file], self._files, self._flush_file)
-
-    @contextlib.contextmanager
-    def _sticking(self) -> Iterator[None]:
         with self._flushing:
             self.require_sound()
+            with self._lock:
+                files, directories = self._files.all(), self._directories.all()
             try:
-                yield
+                self._flush_each(files, self._files, self._flush_file)
+                # The names after the bytes: a file without its bytes is mended, bytes without
+                # their file are not missed.
+                self._flush_each(directories, self._directories, self._disk.flush_directory)
+                then()
             except OSError as error:
                 self.fail(error)
                 raise

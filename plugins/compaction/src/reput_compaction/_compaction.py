@@ -177,7 +177,7 @@ class Compaction:
         if self.new:
             self.files.close(self.new[-1])
         for each in self.new:
-            self.files.unflushed.flush_file(each)
+            self.files.flush_pair(each)
             yield 0
 
     def _write(

@@ -88,7 +88,7 @@ class _Writer:
         if (pair.count, pair.size) != (laid.count, laid.size):
             raise AssertionError(f"{pair.count} messages of {laid.count} were written")
         self._target.close(pair)
-        self._target.unflushed.flush_file(pair)
+        self._target.flush_pair(pair)
         for handle in pair.handles:
             self._target.pool.forget(handle)  # closes it; it is not written any more
         paths = (pair.log.path, pair.queue.path, pair.notes.path)

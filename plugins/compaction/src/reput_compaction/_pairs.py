@@ -79,7 +79,7 @@ class Files:
         self.disk = disk
         self.pool = pool
         self.sizes = sizes
-        self.unflushed: Unflushed[Pair] = Unflushed(disk, self._flush_pair)
+        self.unflushed: Unflushed[Pair] = Unflushed(disk, self.flush_pair)
 
     @property
     def note_file_size(self) -> int:
@@ -236,7 +236,12 @@ class Files:
             self.disk.make_one_directory(each)
             self.unflushed.named(os.path.dirname(each))
 
-    def _flush_pair(self, pair: Pair) -> None:
+    def flush_pair(self, pair: Pair) -> None:
+        """Bring the bytes of one pair to disk; nothing where it was replaced meanwhile.
+
+        Called for a pair that is being made, a failure concerns that one only: it is made again.
+        """
+        self.unflushed.forget(pair)
         for handle in pair.handles:
             with contextlib.suppress(ReplacedError, FileNotFoundError):
                 self.pool.flush(handle)
