@@ -276,7 +276,7 @@ class FilesPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_flush(self):
-        self.pool.flush(self.paths)
+        self.disk.side_by_side(self.pool.flush, self.paths)
 
     @reput.hookimpl
     def reput_close(self):
@@ -355,13 +355,14 @@ def test_where_no_thread_can_be_started_they_are_flushed_all_the_same(monkeypatc
 
 
 def test_every_file_beats_the_heart_of_the_call_whichever_thread_flushes_it(tmp_path):
-    beats, pool = [], FilePool(Disk(), write=True)
+    beats, disk = [], Disk()
+    pool = FilePool(disk, write=True)
     paths = [str(tmp_path / str(number)) for number in range(64)]
     for path in paths:
         (tmp_path / path).touch()
 
     with beating(lambda: beats.append(path)):
-        pool.flush(paths)
+        disk.side_by_side(pool.flush, paths)
 
     assert len(beats) >= len(paths)
     pool.close()

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from reput.files.disk import Disk
     from reput.log.recovery.checkpoint import Checkpoint
     from reput.log.writing.commitlog import CommitLog
-    from reput.plugin.host.hooktable import PluginHooks
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +83,6 @@ class PluginFlusher:
         self._root = os.path.dirname(checkpoint_path)
         own = os.path.join(self._root, OWN_DIRECTORY)
         self._log_flushed = ProgressFile(os.path.join(own, FLUSHED), disk)
-        self._keepers: frozenset[str] = frozenset()
         # Held while places are read and files of ours are written, never while a plugin is waited
         # for: one that takes long keeps nobody from seeing that the others are done. A lock that
         # may be taken again, for a signal handler that closes the store.
@@ -104,10 +102,6 @@ class PluginFlusher:
         self._stop = Flag()
         self._threads: list[threading.Thread] = []
 
-    def use(self, hooks: Mapping[str, PluginHooks]) -> None:
-        """Vouch in the checkpoint for those of these plugins that keep queues."""
-        self._keepers = frozenset(name for name, each in hooks.items() if each.queue_offsets)
-
     @property
     def keeps_queues(self) -> bool:
         """Whether a plugin keeps queues.
@@ -115,7 +109,12 @@ class PluginFlusher:
         RocketMQ looks for missing ones only behind the time that the checkpoint states for them;
         without a plugin that time stands still.
         """
-        return bool(self._keepers)
+        return bool(self._queue_plugins)
+
+    @property
+    def _queue_plugins(self) -> list[str]:
+        runners = self._board.runners.values()
+        return [each.name for each in runners if each.hooks.queue_offsets is not None]
 
     # ------------------------------------------------------------------ one round
 
@@ -152,7 +151,7 @@ class PluginFlusher:
         with self._lock:
             self._check_open()
             timestamp = max(self._log.store_timestamp_at(self._last_record), 0)
-            self._save_checkpoint(timestamp, self._kept_timestamp(timestamp))
+            self._save_checkpoint(timestamp, self._kept_timestamp())
         return missed
 
     def flush_plugin(self, each: PluginRunner, *, again: bool = False) -> bool:
@@ -368,10 +367,10 @@ class PluginFlusher:
             cut_to = progress.physical_offset if progress is not None else 0
         each.flush_failed(error, cut_to)
 
-    def _kept_timestamp(self, log_timestamp: int) -> int:
+    def _kept_timestamp(self) -> int:
         """Store time below which all messages are in the queues, as far as is known; else 0."""
         times = []
-        for name in self._keepers:
+        for name in self._queue_plugins:
             done = self._flushed.get(name)
             if done is None:
                 return 0

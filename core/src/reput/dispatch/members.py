@@ -279,7 +279,6 @@ class Members:
     def _use(self, plugins: PluginSet) -> None:
         self.plugins = plugins
         self.loop.use(list(plugins.plugins))
-        self.plugin_flusher.use(plugins.hooks)
         self.after_change(plugins)
         self.workers.use()
 

@@ -113,7 +113,6 @@ def start_writing(
     plugin_flusher = PluginFlusher(
         log, board, found.places, found.checkpoint, asked.path("checkpoint"), asked.disk
     )
-    plugin_flusher.use(plugins.hooks)
     log.start_writing(_queue_offsets(asked, plugins, log, loop, plugin_flusher, floors))
     active = ActivePlugins(
         plugins,
