@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
 from openstores import plugin, put, state_of, until
 
 import reput
+from reput.dispatch import flusher
 from reput.dispatch.calls import PluginCalls
 from reput.errors import PluginFlushError, StoreClosedError
 from reput.files.disk import Disk
@@ -200,6 +202,21 @@ def test_who_waits_for_a_flush_is_told_when_the_store_is_closed(tmp_path):
     with pytest.raises(StoreClosedError):
         plugin_flusher.flush()
     slow.may_return.set()
+
+
+def test_a_handler_that_closes_the_store_in_a_flush_ends_the_thread_that_wants_its_lock(tmp_path):
+    config = {"commitlog": {**CONFIG["commitlog"], "plugin_flush_interval_ms": 1}}
+    before = threading.enumerate()
+    store = reput.open(tmp_path, plugins=[FilesPlugin()], config=config)
+    others = [each for each in threading.enumerate() if each not in before]
+    (thread,) = [each for each in others if each.name == "reput-flush-plugins"]
+    put(store, 1)
+
+    with insides(store).plugin_flusher._lock:  # as a flush has that the handler came into
+        until(lambda: sys._current_frames()[thread.ident].f_code.co_filename == flusher.__file__)
+        store.close()
+
+    assert not thread.is_alive()
 
 
 def test_a_plugin_that_works_but_derives_nothing_may_fail_to_flush(tmp_path):

@@ -413,9 +413,23 @@ class PluginFlusher:
     def stop(self) -> None:
         """End the threads; flushes nothing."""
         self._stop.set()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join()
+        # A signal handler may come in the middle of a flush, and the threads that it waits for may
+        # want that flush's lock. What is done under it may be interrupted by another flush at any
+        # point, as it is when the handler itself flushes.
+        depth = 0
+        try:
+            while True:
+                self._lock.release()
+                depth += 1
+        except RuntimeError:
+            pass  # it is not, or no longer, this thread's
+        try:
+            for thread in self._threads:
+                if thread is not threading.current_thread():
+                    thread.join()
+        finally:
+            for _ in range(depth):
+                self._lock.acquire()
         self._threads = []
 
     def end(self) -> None:
