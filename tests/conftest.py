@@ -47,12 +47,14 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     items[:] = kept
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure(config: Any) -> None:
     """Bound the time in which the process must end: threads that stay say where, in the output.
 
-    No test is running any more, so the time limit of a test does not help here.
+    No test is running any more, so the time limit of a test does not help here. A worker of xdist
+    waits for the others by then, which may take long.
     """
-    faulthandler.dump_traceback_later(120, exit=True, file=sys.__stderr__)
+    if not hasattr(config, "workerinput"):
+        faulthandler.dump_traceback_later(120, exit=True, file=sys.__stderr__)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
