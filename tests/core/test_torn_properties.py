@@ -1,4 +1,4 @@
-"""A power cut that takes sectors of a record's properties, and nothing that a checksum covers."""
+"""A power cut that takes sectors of a record's topic or properties: no checksum covers them."""
 
 from __future__ import annotations
 
@@ -228,3 +228,49 @@ def test_a_sector_that_the_window_ends_in_counts_as_far_as_it_was_read(tmp_path)
     assert rows(window) == [0]
     window[at:] = data[at:end]
     assert rows(window) == []
+
+
+def written_across_a_border(root, kept, more=0):
+    """A killed store with a record of no properties, of whose topic a sector ends after ``kept``.
+
+    Returns:
+        Where it stands, where the sector ends, and the receipts of ``more`` messages after it.
+    """
+    with open_store(root) as store:
+        empty = store.put(reput.Message("orders", b"")).size
+        gap = (SECTOR_SIZE - kept - (empty - len("orders") - 2)) % SECTOR_SIZE
+        store.put(reput.Message("T", bytes(gap + SECTOR_SIZE - 2 * empty + 5)))
+        place = store.put(reput.Message("orders", b""))
+        others = [store.put(reput.Message("T", b"x" * 700)) for _ in range(more)]
+    killed(root)
+    at = place.physical_offset + log_bytes(root)[place.physical_offset :].index(b"orders") + kept
+    return place, at, others
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3, 5])
+def test_a_last_record_that_lost_the_end_of_its_topic_is_cut(tmp_path, kept):
+    place, at, _ = written_across_a_border(tmp_path, kept)
+    assert at % SECTOR_SIZE == 0
+    damage(tmp_path, at, bytes(place.end_offset - at))
+
+    with open_store(tmp_path) as store:
+        found = offsets(store)
+        (loss,) = store.losses()
+        end = store.log.max_physical_offset
+
+    assert len(found) == 2
+    assert place.physical_offset not in found
+    assert (end, loss.reason, loss.action) == (place.physical_offset, "TORN", "cut")
+
+
+def test_a_record_in_the_middle_that_lost_the_end_of_its_topic_is_lost_and_noted(tmp_path):
+    place, at, others = written_across_a_border(tmp_path, 3, more=3)
+    damage(tmp_path, at, bytes(SECTOR_SIZE))
+
+    with open_store(tmp_path) as store:
+        found = offsets(store)
+        losses = store.losses()
+
+    assert found[2:] == [each.physical_offset for each in others[1:]]
+    assert losses[0].start_offset == place.physical_offset
+    assert {loss.reason for loss in losses} <= {"TORN", "BAD_SIZE", "BODY_CRC", "BAD_MAGIC"}

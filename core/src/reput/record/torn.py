@@ -1,6 +1,6 @@
-"""Records of which a power cut left all but a part of their properties.
+"""Records of which a power cut left all but a part of their topic or properties.
 
-No checksum covers properties, unless a store writes `record_crc`. A disk writes whole sectors, and
+No checksum covers either, unless a store writes `record_crc`. A disk writes whole sectors, and
 what was never written reads as zeros: a sector that begins inside of a property text and holds
 nothing but zeros was lost. Writers of ours put no text that looks so.
 """

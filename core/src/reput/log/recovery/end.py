@@ -124,7 +124,7 @@ class _Search:
     was_cut_at: Callable[[int], bool]
     progress: Callable[[int, int], None] | None
     checks_properties: bool = False
-    """Whether sectors of properties may never have been written."""
+    """Whether sectors of topics and properties may never have been written."""
     start: int = 0
     end: int = 0
     count: int = 0
@@ -187,9 +187,8 @@ class _Search:
 
     def _torn(self, batch: DispatchBatch, row: int) -> DamagedRange:
         start = batch.base_offset + int(batch.start[row])
-        finding = Corruption(
-            start, CorruptionKind.TORN, "a sector of its properties reads as zeros"
-        )
+        detail = "a sector of its topic or properties reads as zeros"
+        finding = Corruption(start, CorruptionKind.TORN, detail)
         return DamagedRange(
             start,
             start + int(batch.size[row]),
@@ -243,17 +242,21 @@ def _last_flushed(log: LogReader, flushed: Sequence[Progress]) -> Progress | Non
 
 
 def _without_torn_record(log: LogReader, found: RecoveryReport, before: int) -> RecoveryReport:
-    """``found`` without a last record whose properties end in bytes that were never written.
+    """``found`` without a last record whose topic or properties end in bytes never written.
 
-    The body's checksum does not cover properties. Writers end them with a separator, and pages that
-    a crash lost read as zeros, as does what follows the log's end.
+    The body's checksum does not cover them. Writers end properties with a separator and topics with
+    a letter, and pages that a crash lost read as zeros, as does what follows the log's end.
     """
     record, end = found.last_record_offset, found.end_offset
     data = log.files.read(record, end - record) if record >= 0 else b""
     message = message_at(data, record)
-    if message is None or not message.properties_text.endswith(b"\0"):
+    if message is None:
         return found
-    finding = Corruption(record, CorruptionKind.TORN, "its properties end in zeros")
+    is_whole = not message.properties_text.endswith(b"\0")
+    if is_whole and not message.topic.endswith("\0"):
+        return found
+    what = "topic ends" if is_whole else "properties end"
+    finding = Corruption(record, CorruptionKind.TORN, f"its {what} in zeros")
     return attrs.evolve(found, end_offset=record, finding=finding, last_record_offset=before)
 
 

@@ -1,4 +1,4 @@
-"""Finds records of which a power cut left all but a part of their properties."""
+"""Finds records of which a power cut left all but a part of their topic or properties."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["torn_rows"]
 
 
 def torn_rows(batch: DispatchBatch, file_offset: int) -> npt.NDArray[np.int64]:
-    """Rows of ``batch`` whose properties lack a sector, ascending.
+    """Rows of ``batch`` whose topic or properties lack a sector, ascending.
+
+    A topic that lacks one ends in a zero byte, wherever the sector stands: no writer puts a topic
+    that does.
 
     Args:
         batch: records of one file.
@@ -38,4 +41,8 @@ def torn_rows(batch: DispatchBatch, file_offset: int) -> npt.NDArray[np.int64]:
     texts = batch.properties_text
     inside = texts.starts[rows] <= borders
     inside &= borders < texts.starts[rows] + texts.sizes[rows]
-    return np.unique(rows[inside])
+    torn_topics = [
+        code for code in np.unique(batch.topic_code) if batch.topics[code].endswith("\0")
+    ]
+    torn = np.flatnonzero(np.isin(batch.topic_code, torn_topics))
+    return np.union1d(torn, rows[inside])
