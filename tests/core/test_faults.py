@@ -9,8 +9,8 @@ import pytest
 import reput
 from reput.errors import CreateMappedFileError, PutError, ServiceNotAvailableError
 from reput_testing import FaultyDisk, QuickDisk
-from reput_testing.crashes.faults import Faults
 from reput_testing.crashes.effort import part_count
+from reput_testing.crashes.faults import Faults
 from reput_testing.crashes.powercuts import PowerCuts
 from reput_testing.crashes.witness import Witness, messages_of
 from reput_testing.disks.simulateddisk import FaultySimulatedDisk
