@@ -25,7 +25,7 @@ from typing import TypeVar
 import attrs
 
 from reput.record import Message
-from reput_testing.crashes.effort import is_soak, part, part_count, part_of_count
+from reput_testing.crashes.effort import is_soak, part, part_count
 from reput_testing.crashes.witness import Witness
 from reput_testing.disks.crashstates import CrashPoint, CrashState
 from reput_testing.disks.simulateddisk import SimulatedDisk
@@ -217,13 +217,12 @@ class PowerCuts:
             if wanted.startswith(self.trail) and more:
                 yield _start(name, points)
             return
-        half = -(-part_of_count(count) // 2)
         counted = self.state_count
-        states = _spread(list(self.states(points)), half)
+        states = _spread(list(self.states(points)), count // 2)
         self.state_count = counted  # these were counted when they were tried
         for state in states:
             yield Start(state)
-        for point in _spread(points, half):
+        for point in _spread(points, count // 2):
             yield Start(point.newest(), killed=True)
 
     def states(self, points: Sequence[CrashPoint]) -> Iterator[CrashState]:
