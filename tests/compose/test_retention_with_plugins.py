@@ -235,7 +235,7 @@ def assert_nothing_stays_behind(store):
     low = store.log.min_physical_offset
     for queue in store.plugin_objects["consumequeue"].queues.values():
         for base in queue.files.bases[:-1]:
-            place = queue.files.read_place(base + queue.files.units_per_file - 1)
+            place = queue.files.read_place(base + queue.files.per_file - 1)
             assert place[0] >= low
     for file in store.plugin_objects["index"].index.files[:-1]:
         assert file.header.end_physical_offset >= low
