@@ -21,7 +21,7 @@ import attrs
 from reput.dispatch.forking import end_forked_thread
 from reput.errors import StoreClosedError
 from reput.files.heartbeat import heart_of_thread, set_heart
-from reput.flags import start_thread
+from reput.flags import new_lock, start_thread
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class PluginCalls:
     _entered: dict[Call, None] = attrs.field(factory=dict)
     # No Condition: between its Python frames a signal handler may raise, or come in and close the
     # store, and then its lock is held for good.
-    _lock: threading.RLock = attrs.field(factory=threading.RLock)
+    _lock: threading.RLock = attrs.field(factory=new_lock)
     _bells: list[threading.Lock] = attrs.field(factory=list)
     """One for each thread that waits, locked; released when a call has ended."""
     _is_refusing: bool = False

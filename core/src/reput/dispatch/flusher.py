@@ -21,7 +21,7 @@ import attrs
 from reput.dispatch.phase import Phase
 from reput.errors import ReputError, StoreClosedError
 from reput.files.names import OWN_DIRECTORY
-from reput.flags import Flag
+from reput.flags import Flag, new_lock
 from reput.log.progress import FLUSHED, Progress, ProgressFile, fingerprint_of
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class PluginFlusher:
         # Held while places are read and files of ours are written, never while a plugin is waited
         # for: one that takes long keeps nobody from seeing that the others are done. A lock that
         # may be taken again, for a signal handler that closes the store.
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._begun: dict[str, Call] = {}
         self._begun_count = 0
         self._flushed: dict[str, _Flush] = {}
@@ -413,23 +413,9 @@ class PluginFlusher:
     def stop(self) -> None:
         """End the threads; flushes nothing."""
         self._stop.set()
-        # A signal handler may come in the middle of a flush, and the threads that it waits for may
-        # want that flush's lock. What is done under it may be interrupted by another flush at any
-        # point, as it is when the handler itself flushes.
-        depth = 0
-        try:
-            while True:
-                self._lock.release()
-                depth += 1
-        except RuntimeError:
-            pass  # it is not, or no longer, this thread's
-        try:
-            for thread in self._threads:
-                if thread is not threading.current_thread():
-                    thread.join()
-        finally:
-            for _ in range(depth):
-                self._lock.acquire()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
         self._threads = []
 
     def end(self) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from reput.dispatch.calls import is_users_interrupt
 from reput.dispatch.forking import end_forked_thread
 from reput.dispatch.phase import Phase
-from reput.flags import Flag
+from reput.flags import Flag, new_lock
 from reput.log.reading.reader import BatchReader
 from reput.record.decode import Decoder, End
 
@@ -79,7 +79,7 @@ class Lane:
         self.released = Flag()
         """Set when a pause is to end: somebody waits, or the loop stops."""
         self.thread: threading.Thread | None = None
-        self._step_lock = threading.RLock()
+        self._step_lock = new_lock()
         self._is_stepping = False
         self.read_failures = 0
         """How often in a row the log could not be read."""

@@ -21,6 +21,7 @@ from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import RESUME, SUSPEND, PluginRecord
 from reput.errors import PluginError, PluginOrderError
 from reput.files.names import OWN_DIRECTORY
+from reput.flags import new_lock
 from reput.log.progress import ProgressFile
 from reput.plugin.host.discovery import load_plugin, plugin_name
 from reput.plugin.host.pluginset import CORE_SECTIONS
@@ -63,7 +64,7 @@ class Members:
     clock: Callable[[], int]
     after_change: Callable[[PluginSet], None] = lambda plugins: None
     """Called with the new set when plugins came or went."""
-    _lock: threading.RLock = attrs.field(factory=threading.RLock)
+    _lock: threading.RLock = attrs.field(factory=new_lock)
     _figures_at: float = 0.0
 
     # ------------------------------------------------------------------ come and go

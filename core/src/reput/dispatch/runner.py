@@ -41,7 +41,7 @@ import attrs
 from reput.dispatch.config import HALT, SKIP, DispatchConfig
 from reput.dispatch.phase import Figures, Phase, Place, Stopped
 from reput.errors import StoreClosedError
-from reput.flags import Flag
+from reput.flags import Flag, new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.calls import Call, PluginCalls
@@ -66,7 +66,7 @@ class Board:
     """All calls of plugins that are under way."""
     now: Callable[[], float] = time.monotonic
     """Seconds that pass, for pauses between retries."""
-    lock: threading.RLock = attrs.field(factory=threading.RLock)
+    lock: threading.RLock = attrs.field(factory=new_lock)
     """Guards the plugins' states, and in which lane each is."""
     runners: dict[str, PluginRunner] = attrs.field(factory=dict, init=False)
     """The active plugins by name, in dispatch order; replaced whole."""

@@ -23,7 +23,7 @@ import attrs
 from reput.dispatch.calls import is_users_interrupt
 from reput.dispatch.forking import end_forked_thread
 from reput.errors import CreateMappedFileError
-from reput.flags import Flag
+from reput.flags import Flag, new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.runner import Board, PluginRunner
@@ -75,7 +75,7 @@ class Workers:
         self._threads = threads
         self._workers: dict[str, Worker] = {}
         self._is_running = False
-        self._starting = threading.RLock()
+        self._starting = new_lock()
         board.listen(self.wake_all)
 
     # ------------------------------------------------------------------ who there is

@@ -15,7 +15,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from reput.files.making import make_aside
-from reput.flags import Flag
+from reput.flags import Flag, new_lock
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk
@@ -36,7 +36,7 @@ class FileAllocator:
         self._disk = disk
         self._ahead = ahead
         # Reentrant: a signal handler that closes the store may come while a put makes a file.
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._ready = False
         self._is_wanted = False
         self._asked = Flag()

@@ -17,13 +17,13 @@ import errno
 import logging
 import mmap
 import os
-import threading
 from typing import TYPE_CHECKING
 
 import attrs
 
 from reput.errors import CorruptFileError
 from reput.files.names import file_name, is_file_name
+from reput.flags import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -101,7 +101,7 @@ class MappedFileQueue:
         self._bases: tuple[int, ...] = ()  # replaced whole, so that readers need no lock
         self._adding = -1
         """Base of the file that `add` gave its name last."""
-        self._lock = threading.RLock()  # a signal handler may come in again
+        self._lock = new_lock()  # a signal handler may come in again
 
     # ------------------------------------------------------------------ which files there are
 

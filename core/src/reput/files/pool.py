@@ -7,11 +7,12 @@ begun to read the old one goes on with it, and who has not is told that it was r
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import attrs
+
+from reput.flags import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ class FilePool:
         self._disk = disk
         self._max_open = max_open
         self._write = write
-        self._lock = threading.RLock()  # a signal handler may close the store on any thread
+        self._lock = new_lock()  # a signal handler may close the store on any thread
         self._idle: OrderedDict[str | Handle, int] = OrderedDict()
         self._pinned: dict[str | Handle, tuple[int, int]] = {}  # file -> (descriptor, users)
         self._opening: dict[str | Handle, int] = {}  # file -> threads that open it

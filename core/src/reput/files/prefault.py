@@ -17,7 +17,7 @@ import threading
 from functools import cache
 from typing import Any, Final
 
-from reput.flags import Flag
+from reput.flags import Flag, new_lock
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Prefaulter:
     """Keeps the pages ahead of one writer present, on a thread of its own."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may come in again
+        self._lock = new_lock()  # a signal handler may come in again
         """Held while a map is used."""
         self._asked = Flag()
         self._wish: tuple[mmap.mmap, int, int] | None = None

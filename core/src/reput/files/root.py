@@ -15,11 +15,11 @@ import contextlib
 import errno
 import os
 import stat
-import threading
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from reput.errors import DiskShutError, UnsafePathError
+from reput.flags import new_lock
 
 __all__ = ["ANYWHERE", "Entry", "StoreRoot"]
 
@@ -82,7 +82,7 @@ class StoreRoot:
         self._outer = outer
         self._prefix = path if path.endswith(os.sep) else path + os.sep
         self._kept: _Kept | None = None
-        self._lock = threading.RLock()  # a signal handler may come in again
+        self._lock = new_lock()  # a signal handler may come in again
 
     def __reduce__(self) -> tuple[object, ...]:
         return _root_of, (self.path, self.follow_links, self._outer)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import threading
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from reput.flags import new_lock
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk
@@ -32,10 +33,10 @@ class Unflushed(Generic[Item]):
         self._disk = disk
         self._flush_file = flush_file
         # Both reentrant: a signal handler that closes the store may come at any time.
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         # Who flushes while another thread does must wait for it: what that one has under way is
         # not on disk, and not noted any more.
-        self._flushing = threading.RLock()
+        self._flushing = new_lock()
         self._files: _Notes[Item] = _Notes()
         self._directories: _Notes[str] = _Notes()
         self._failure: BaseException | None = None

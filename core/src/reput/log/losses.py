@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +18,7 @@ import attrs
 
 from reput.files.mapped import unused_path
 from reput.files.names import OWN_DIRECTORY, is_safe_name
+from reput.flags import new_lock
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk
@@ -80,7 +80,7 @@ class LossLedger:
         """Lines of the file that could not be read."""
         self._disk = disk
         self._clock = clock
-        self._lock = threading.RLock()  # a signal handler may come in again
+        self._lock = new_lock()  # a signal handler may come in again
         self._entries: tuple[Loss, ...] = ()  # replaced whole, so that readers need no lock
         self._pending: frozenset[Loss] = frozenset()
 

@@ -33,6 +33,7 @@ import attrs
 
 from reput.errors import DiskFullError, PutError
 from reput.files.names import OWN_DIRECTORY
+from reput.flags import new_lock
 from reput.retention.diskspace import percent_of, spaces_of
 from reput.retention.plan import CleanPlan, Removal
 from reput.retention.planner import ExpiryReport, facts_of
@@ -89,8 +90,8 @@ class RetentionService:
     _used_percent: int = attrs.field(init=False, default=0)
     _warned_of: frozenset[str] = attrs.field(init=False, default=frozenset())
     # One that may be taken again: a signal handler may close the store in the middle of a removal.
-    _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
-    _turning: threading.RLock = attrs.field(init=False, factory=threading.RLock)
+    _lock: threading.RLock = attrs.field(init=False, factory=new_lock)
+    _turning: threading.RLock = attrs.field(init=False, factory=new_lock)
 
     @property
     def config(self) -> RetentionConfig:

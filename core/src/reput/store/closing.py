@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import PutError, ServiceNotAvailableError, StoreClosedError
-from reput.flags import Flag
+from reput.flags import Flag, locks_let_go, new_lock
 from reput.log.recovery.closed import CloseRecord
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Once:
     """Runs what closes something, once. Thread-safe, also for signal handlers (`reput.flags`)."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._closer: int | None = None
         """The thread that closes now."""
         self._ended = Flag()
@@ -107,9 +107,9 @@ class Closer:
         """See `reput.Store.close`."""
         refusal = StoreClosedError(self.root)
         seconds = self.timeout_ms / 1_000 if timeout is None else timeout
-        # In a signal handler that came in the middle of a put, the threads that are waited for
-        # below may want the log.
-        with self.log.lock_let_go(refusal):
+        # In a signal handler that came in the middle of a call, the threads that are waited for
+        # below may want locks that the call holds; the log's is more than a lock, see there.
+        with self.log.lock_let_go(refusal), locks_let_go():
             if not self._once.run(lambda: self._close(refusal, seconds), seconds):
                 raise ServiceNotAvailableError(
                     "store", None, None, f"another thread has not closed it after {seconds:g} s"

@@ -18,12 +18,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import threading
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from reput.errors import StoreLockedError
+from reput.flags import new_lock
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk
@@ -38,7 +38,7 @@ _REASON_SIZE: Final = 1_000  # bytes, at most
 # Where the system's lock belongs to the process, a second opener in the same one would get it, too;
 # so those are counted here. The one piece of state that all stores of a process share.
 _held_here: dict[tuple[int, int], StoreLock] = {}
-_held_lock = threading.RLock()
+_held_lock = new_lock()
 
 
 @attrs.define(eq=False)
@@ -154,7 +154,7 @@ def _began(pid: int) -> int | None:
 def _forked() -> None:
     """In a child made by ``fork``: hold no lock of the parent's, or it would outlive the parent."""
     global _held_lock
-    _held_lock = threading.RLock()  # perhaps held by a thread that there is not in the child
+    _held_lock = new_lock()  # perhaps held by a thread that there is not in the child
     held = list(_held_here.values())
     _held_here.clear()
     for lock in held:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from reput.errors import FlushDiskTimeoutError, MessageTooLargeError, PluginError
+from reput.flags import new_lock
 from reput.log.writing.receipts import BatchReceipt, Receipt
 from reput.plugin.interest import PutInterest, united
 from reput.record.encoding.many import Columns, prepare_columns, prepare_messages
@@ -90,7 +90,7 @@ class Writes:
         self._prepare = log.encoder.prepare
         # Each of the two below has one owner who changes it, and neither knows of the other: what
         # a put goes by is made of both, under this lock, whoever changes what.
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._of_plugins: tuple[PutHook, ...] = ()
         self._guard: PutHook | None = None
         self._hooks: _Hooks | None = None

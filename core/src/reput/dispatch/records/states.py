@@ -18,6 +18,7 @@ import attrs
 
 from reput.dispatch.phase import PluginFigures
 from reput.files.names import OWN_DIRECTORY, is_safe_name
+from reput.flags import new_lock
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk
@@ -56,7 +57,7 @@ class PluginRecords:
     unreadable: Callable[[OSError], None] | None = None
     """Told of a file that cannot be read, which then counts as none; None: that is an error."""
     _saved: dict[str, PluginRecord] = attrs.field(factory=dict)
-    _lock: threading.RLock = attrs.field(factory=threading.RLock)
+    _lock: threading.RLock = attrs.field(factory=new_lock)
 
     def load(self, plugin: str) -> PluginRecord:
         """What is remembered of a plugin; nothing special where nothing readable is."""

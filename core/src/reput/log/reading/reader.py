@@ -6,7 +6,6 @@ the latter's end is found by looking behind the last record known, each time som
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ import numpy as np
 from reput.errors import CorruptFileError
 from reput.files.mapped import MappedFileQueue
 from reput.files.names import file_name
+from reput.flags import new_lock
 from reput.log.reading.holes import DamagedRange, SoundRecordFinder
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End
@@ -184,7 +184,7 @@ class LogReader:
         self._last_timestamp = 0
         self._damage = b""
         """What stood at the end when it was set, if that was damage: no record while it stays."""
-        self._follow_lock = threading.RLock()
+        self._follow_lock = new_lock()
         if end is not None:
             self.set_end(
                 end.offset,

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import struct
-import threading
 import time
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from reput.errors import (
 )
 from reput.files.mapped import MappedFile
 from reput.files.prefault import PREFAULT_STEP, Prefaulter
+from reput.flags import new_lock
 from reput.log.reading.reader import LogReader
 from reput.log.writing.flusher import GroupCommit
 from reput.log.writing.receipts import BatchReceipt, Receipt
@@ -121,7 +121,7 @@ class CommitLog(LogReader):
         # Taken by `with` and no other way: between a lock that was taken and its `try`, CPython may
         # run a signal handler, and that may raise. Of the reentrant kind because the handler may
         # call the log again, on the thread that has the lock.
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._is_appending = False
         """Whether the thread that has the lock is in an append: seen by nobody but its own signal
         handlers and destructors."""

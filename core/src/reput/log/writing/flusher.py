@@ -19,7 +19,7 @@ import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from reput.errors import PutError, ServiceNotAvailableError
-from reput.flags import Flag
+from reput.flags import Flag, new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ class GroupCommit:
         """Physical offset below which everything is on disk."""
         self._after_flush: Callable[[], None] | None = None
         self._log = log
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._turn: tuple[int, Flag] | None = None
         """The thread that flushes now, and what it sets at the end."""
         self._failure: OSError | None = None

@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import logging
 import os
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from reput.files.disk import Disk
 from reput.files.names import OWN_DIRECTORY
+from reput.flags import new_lock
 
 if TYPE_CHECKING:
     from typing import Self
@@ -54,7 +54,7 @@ class QueueFloors:
         self._path = os.path.join(root, OWN_DIRECTORY, _NAME) if root else ""
         self._disk = disk or Disk()
         self._writable = writable
-        self._lock = threading.RLock()  # a signal handler may come in again
+        self._lock = new_lock()  # a signal handler may come in again
         self._floors: dict[tuple[str, int], int] | None = None if root else {}
 
     @classmethod

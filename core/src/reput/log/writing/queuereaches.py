@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import logging
 import os
-import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.files.disk import Disk
 from reput.files.names import OWN_DIRECTORY
+from reput.flags import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,7 @@ class QueueReaches:
     def __init__(self, root: str = "", plugin: str = "", disk: Disk | None = None) -> None:
         self._path = os.path.join(root, OWN_DIRECTORY, _NAME.format(plugin)) if root else ""
         self._disk = disk or Disk()
-        self._lock = threading.RLock()  # a signal handler may come in again
+        self._lock = new_lock()  # a signal handler may come in again
         self._reaches: Mapping[tuple[str, int], QueueReach] | None = None if root else {}
 
     @property
