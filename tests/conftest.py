@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden" / "rocketmq-4.8.0"
+_OUTPUT = pytest.StashKey[int]()
 sys.path.append(str(Path(__file__).parent / "support"))  # modules that tests of all folders share
 
 
@@ -47,6 +48,33 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     items[:] = kept
 
 
+def pytest_configure(config: Any) -> None:
+    """Keep the way to the output that tests write into files later on."""
+    config.stash[_OUTPUT] = os.dup(2)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: Any) -> None:
+    """End the process where a test that took too long does not end by pytest-timeout's exception.
+
+    That one is raised once; what is called on its way out may hang in turn, and with it the matrix.
+    """
+    _bound(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: Any) -> None:
+    """Once more: a test that failed has taken the bound away."""
+    _bound(item)
+
+
+def _bound(item: Any) -> None:
+    seconds = float(item.config.getini("timeout") or 0)
+    if seconds:
+        output = item.config.stash[_OUTPUT]
+        faulthandler.dump_traceback_later(seconds + 60, exit=True, file=output)
+
+
 def pytest_unconfigure(config: Any) -> None:
     """Bound the time in which the process must end: threads that stay say where, in the output.
 
@@ -54,7 +82,7 @@ def pytest_unconfigure(config: Any) -> None:
     waits for the others by then, which may take long.
     """
     if not hasattr(config, "workerinput"):
-        faulthandler.dump_traceback_later(120, exit=True, file=sys.__stderr__)
+        faulthandler.dump_traceback_later(120, exit=True, file=config.stash[_OUTPUT])
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
