@@ -1,13 +1,15 @@
-"""What a kill leaves of a small file's replacement goes at the next opening for writing."""
+"""What a kill leaves of a small file's replacement is finished, or goes, at the next opening."""
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
 from strangers import make, opened, paths_of
 
 import reput
+from reput_testing import QuickDisk
 
 _OF_OTHERS = ("reput/requests/", "reput/rebuild/", "reput/compacting/")
 """Other processes write there beside a writer; or all of it is thrown away as one."""
@@ -64,6 +66,29 @@ def test_a_writer_removes_them(tmp_path, names, stores, left):
     opened(root).close()
 
     assert leftovers(root) == []
+
+
+class FlushedDirectories(QuickDisk):
+    """Remembers which directories were flushed."""
+
+    def __init__(self):
+        self.flushed = set()
+
+    def flush_directory(self, path):
+        self.flushed.add(path)
+        super().flush_directory(path)
+
+
+def test_a_writer_brings_names_to_disk_that_were_given_and_not_flushed(tmp_path, names, stores):
+    """Else a power cut takes back the file by which it did what it did."""
+    root = tmp_path / "store"
+    shutil.copytree(stores[1], root)
+    disk = FlushedDirectories()
+
+    opened(root, disk=disk).close()
+
+    directories = {str((root / name).parent) for name in names}
+    assert {path for path in directories - disk.flushed if os.path.exists(path)} == set()
 
 
 def test_a_reader_and_a_file_of_somebody_else_leave_them(tmp_path, names, stores):

@@ -472,10 +472,12 @@ class Disk:
         self.rename(fresh, path)
         self.flush_directory(os.path.dirname(path))
 
-    def remove_unfinished(self, directory: str, *names: str) -> None:
-        """Remove what a `replace` that a crash has interrupted left in a directory.
+    def finish_replacing(self, directory: str, *names: str) -> None:
+        """Finish, or take back, what a `replace` that a kill has interrupted left in a directory.
 
-        To be called by whoever writes the files, when nobody can be writing them.
+        What has not got its name is removed. Names that were given are brought to disk: what is
+        done by a file that was read must not be there after a power cut that takes the file back.
+        To be called by whoever writes the files, before they are read, when no process writes them.
 
         Args:
             directory: may be missing.
@@ -488,6 +490,8 @@ class Disk:
                     self.status(entry.path)  # which refuses a link
                 if entry.is_file():
                     self.remove(entry.path)
+        if self.exists(directory):
+            self.flush_directory(directory)
 
     def read_file(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes:
         """All of a small file, at most ``limit`` bytes of it."""

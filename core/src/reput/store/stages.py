@@ -72,6 +72,7 @@ __all__ = [
 ]
 
 _LOG_FILES_OPEN: Final = 64
+_OWN_NOTES: Final = ("plugins", "progress", "lost+found")  # directories of small files
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -275,10 +276,10 @@ def begin_changes(
 ) -> Begun:
     """Say that the store is being written, and by what; make its directories."""
     disk, abort, own = asked.disk, held.abort, asked.path(OWN_DIRECTORY)
-    disk.remove_unfinished(asked.root, "abort", "checkpoint")
+    disk.finish_replacing(asked.root, "abort", "checkpoint")
     # Not in "requests": other processes write there at any time.
-    for directory in (own, os.path.join(own, "plugins"), os.path.join(own, "lost+found")):
-        disk.remove_unfinished(directory)
+    for directory in (own, *(os.path.join(own, name) for name in _OWN_NOTES)):
+        disk.finish_replacing(directory)
     disk.make_directory(os.path.join(own, "progress"))
     disk.make_directory(files.directory)
     is_new = not abort.present

@@ -140,8 +140,8 @@ class CompactionPlugin(reput.Plugin):
             return progress
         sweep(self.context)
         disk, directory = self.context.disk, self.context.directory
-        disk.remove_unfinished(directory(DIRECTORY), CHECKPOINT, f"{CHECKPOINT}.bak")
-        disk.remove_unfinished(directory(OWN_DIRECTORY, DIRECTORY))
+        disk.finish_replacing(directory(DIRECTORY), CHECKPOINT, f"{CHECKPOINT}.bak")
+        disk.finish_replacing(directory(OWN_DIRECTORY, DIRECTORY))
         limit = max_physical_offset
         if self.context.recovery != "rocketmq":
             limit = min(limit, progress)
@@ -151,7 +151,7 @@ class CompactionPlugin(reput.Plugin):
                 logger.warning("no topic to compact, its files stay as they are topic=%s", topic)
                 continue
             places = Places.of(self.context, topic, queue_id)
-            disk.remove_unfinished(places.notes)
+            disk.finish_replacing(places.notes)
             finish_replacement(self.context, places, (topic, queue_id), self.checkpoint)
             queue = self._queue(topic, queue_id)
             needed = min(needed, QueueRecovery(self.context, queue, self.files, limit).run())

@@ -84,7 +84,7 @@ class FilterPlugin(reput.Plugin):
         self._context = context
         self.consumers = self._none(context.clock)
         if context.writable:
-            context.disk.remove_unfinished(context.directory(DIRECTORY), FILE_NAME)
+            context.disk.finish_replacing(context.directory(DIRECTORY), FILE_NAME)
         self._written = self._read()
         if self._written is not None:
             now, path = context.clock(), context.directory(DIRECTORY, FILE_NAME)

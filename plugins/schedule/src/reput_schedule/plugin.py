@@ -145,7 +145,7 @@ class SchedulePlugin(reput.Plugin):
         self._progress = progress
         if self._context.writable:
             config = self._context.directory(CONFIG_DIRECTORY)
-            self._context.disk.remove_unfinished(config, FILE_NAME, CHECK_FILE, METRICS_FILE)
+            self._context.disk.finish_replacing(config, FILE_NAME, CHECK_FILE, METRICS_FILE)
             self.delivers = _ownership.take(self._context, self._state, self.config.deliver)
             self.delivery = LevelDelivery(self._context, self.levels, self._state, self.delivers)
             # Behind a failed flush the files count up to `max_physical_offset` and the log goes on:

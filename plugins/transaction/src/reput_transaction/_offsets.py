@@ -74,9 +74,9 @@ class SystemOffsets:
             self.op_offset = offset_of(document, OP_KEY)
             return
 
-    def remove_unfinished(self) -> None:
-        """Remove what a crash has left of a save."""
-        self.disk.remove_unfinished(self.directory, FILE_NAME)
+    def finish_replacing(self) -> None:
+        """Finish, or take back, a save that a crash has interrupted."""
+        self.disk.finish_replacing(self.directory, FILE_NAME)
 
     def save(self, half_offset: int, op_offset: int, now: int) -> bool:
         """Note both, when they have changed; whether the file was written.

@@ -55,7 +55,7 @@ class Tracker:
     def recover(self, progress: int) -> int:
         """Load the newest snapshot that the store vouches for; where the log is needed from."""
         if self._context.writable:
-            self._context.disk.remove_unfinished(self._directory)
+            self._context.disk.finish_replacing(self._directory)
         self._fresh.clear()
         self._begin(0)
         self.is_blank = True

@@ -86,7 +86,7 @@ class TransactionPlugin(reput.Plugin):
         """Load the newest snapshot that the store vouches for."""
         engine = self._of_store
         if engine.context.writable and self._offsets is not None:
-            self._offsets.remove_unfinished()
+            self._offsets.finish_replacing()
         with engine.lock:
             # What is in the log now the index will have seen before anything is ended. Behind a
             # failed flush that reaches beyond `max_physical_offset`, where the files are sound.

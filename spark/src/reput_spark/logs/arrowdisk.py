@@ -156,7 +156,7 @@ class ArrowDisk(Disk):
     allocate = truncate = flush = map = rename = remove = remove_directory = write_some
     remove_tree = identity = status = usage = lock = is_locked = lock_holder = write_some
     make_one_directory = make_directory = flush_directory = replace = write_some
-    remove_unfinished = write_some
+    finish_replacing = write_some
 
 
 def _refuse(path: str | None = None) -> NoReturn:
