@@ -8,6 +8,7 @@ from reput.files.disk import Disk
 from reput.log.progress import Progress, ProgressFile
 from reput.log.recovery.checkpoint import Checkpoint
 from reput.store.abort import AbortFile
+from reput_testing import QuickDisk
 
 VECTOR = bytes.fromhex(
     "0000018bcfe5687b0000018bcfe568640000018bcfe540f000000000000000000000000040000000"
@@ -44,6 +45,42 @@ def test_the_abort_file_tells_whose_store_it_was(tmp_path):
     assert (tmp_path / "abort").read_text() == str(os.getpid())
     abort.remove()
     assert not abort.present
+
+
+class ReadBesideDisk(QuickDisk):
+    """Reads a progress file after whatever is done, as another process may."""
+
+    def __init__(self, path):
+        self.path, self.seen = path, []
+
+    def _look(self):
+        if os.path.exists(self.path):
+            self.seen.append(ProgressFile(self.path, QuickDisk()).load())
+
+    def open(self, path, **options):
+        descriptor = super().open(path, **options)
+        self._look()
+        return descriptor
+
+    def write(self, descriptor, data, position):
+        super().write(descriptor, data, position)
+        self._look()
+
+    def rename(self, source, target):
+        super().rename(source, target)
+        self._look()
+
+
+def test_a_progress_file_is_whole_from_the_first_moment_on(tmp_path):
+    path = str(tmp_path / "progress")
+    disk = ReadBesideDisk(path)
+    file = ProgressFile(path, disk)
+
+    for offset in (10, 20, 30):
+        file.save(Progress(offset))
+
+    assert None not in disk.seen
+    assert [place.physical_offset for place in dict.fromkeys(disk.seen)] == [10, 20, 30]
 
 
 def test_progress_is_read_back_and_a_torn_write_leaves_the_one_before(tmp_path):

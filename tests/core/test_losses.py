@@ -127,6 +127,21 @@ def test_a_damaged_ledger_is_kept_aside_and_the_store_opens(tmp_path, junk):
         assert len(ledger(tmp_path)) == 1
 
 
+def test_an_emptied_ledger_is_damaged_until_a_writer_has_kept_it_aside(tmp_path):
+    _written(tmp_path)
+    path = tmp_path / "reput" / "losses.jsonl"
+    path.write_bytes(b"")
+
+    with open_store(tmp_path, "r") as store:
+        assert [problem for problem in store.problems if str(path) in problem]
+    open_store(tmp_path).close()
+
+    assert not path.exists()
+    assert (tmp_path / "reput" / "losses.jsonl.damaged").read_bytes() == b""
+    with open_store(tmp_path, "r") as store:
+        assert not store.problems
+
+
 def test_what_a_later_release_adds_to_an_entry_is_passed_over(tmp_path):
     (tmp_path / "reput").mkdir()
     entry = {"start_offset": 1, "end_offset": 2, "reason": "x", "new": [1]}

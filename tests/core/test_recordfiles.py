@@ -95,6 +95,22 @@ def test_the_last_file_is_never_trimmed_and_all_can_be_removed(tmp_path, disk):
     assert os.listdir(run.directory) == []
 
 
+def test_a_run_that_begins_anew_has_no_file_of_the_old_one_after_a_power_cut(tmp_path, disk):
+    run, access = run_in(tmp_path, disk)
+    run.make(0)
+    run.make(3)
+    access.unflushed.flush()
+    disk.done.clear()
+
+    run.clear()
+    run.make(9)
+
+    first, second = "runs/7/00000000000000000012", "runs/7/00000000000000000000"
+    gone = [("remove", first), ("flush", "runs/7"), ("remove", second), ("flush", "runs/7")]
+    assert disk.done[: len(gone)] == gone
+    assert ("rename", "runs/7/00000000000000000036") in disk.done[len(gone) :]
+
+
 def test_a_cleared_tail_is_zero_and_comes_to_disk(tmp_path, disk):
     run, access = run_in(tmp_path, disk)
     run.make(0)

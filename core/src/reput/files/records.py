@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import logging
 import os
-import threading
 from typing import TYPE_CHECKING
 
 import attrs
@@ -13,8 +12,11 @@ import attrs
 from reput.files.making import make_file
 from reput.files.names import file_name
 from reput.files.unflushed import Unflushed
+from reput.flags import new_lock
 
 if TYPE_CHECKING:
+    import threading
+
     from reput.files.disk import Buffer, Disk
     from reput.files.pool import FilePool
 
@@ -33,7 +35,7 @@ class FileAccess:
     scratch: str = attrs.field(default="", kw_only=True)
     """Where a file is made before it gets its name; beside it when left out."""
     unflushed: Unflushed[str] = attrs.field(init=False)
-    lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    lock: threading.RLock = attrs.field(factory=new_lock, init=False)
     """Held for moments, by whoever changes the list of a run's files."""
 
     def __attrs_post_init__(self) -> None:
@@ -137,6 +139,11 @@ class RecordFiles:
         access, path = self._access, self.path(base)
         if not self.bases:
             access.disk.make_directory(self.directory)
+            if self._removed_one:
+                # The new run need not go on where the old one ended: a power cut must not leave
+                # files of both.
+                access.disk.flush_directory(self.directory)
+                self._removed_one = False
         make_file(access.disk, path, self.file_size, aside=access.scratch)
         access.unflushed.written(path)
         self._note_names(is_new=not self.bases)

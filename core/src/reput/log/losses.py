@@ -77,7 +77,7 @@ class LossLedger:
         self.writable = False
         """Whether what is noted is written; else it is only remembered."""
         self.damaged_count = 0
-        """Lines of the file that could not be read."""
+        """Lines of the file that could not be read; 1 where it has none."""
         self._disk = disk
         self._clock = clock
         self._lock = new_lock()  # a signal handler may come in again
@@ -99,8 +99,10 @@ class LossLedger:
         self.writable = writable
         if not self._disk.exists(self.path):
             return
-        entries, pending, damaged = [], set(), 0
-        for line in self._disk.read_file(self.path).split(b"\n"):
+        data = self._disk.read_file(self.path)
+        # A ledger without a line is never written: somebody has emptied it.
+        entries, pending, damaged = [], set(), 0 if data else 1
+        for line in data.split(b"\n"):
             if not line.strip():
                 continue
             read = _parse(line)
@@ -191,9 +193,12 @@ class LossLedger:
         return attrs.evolve(loss, timestamp=self._clock())
 
     def _save(self, entries: tuple[Loss, ...], pending: frozenset[Loss]) -> None:
-        if self.writable:
+        if self.writable and entries:
             lines = [_line(loss, is_pending=loss in pending) for loss in entries]
             self._disk.replace(self.path, "".join(lines).encode())
+        elif self.writable:
+            self._disk.remove(self.path)
+            self._disk.flush_directory(os.path.dirname(self.path))
         self._entries, self._pending = entries, pending
 
 

@@ -145,16 +145,21 @@ class ProgressFile:
             0,
         )[:-4]
         slot += zlib.crc32(slot).to_bytes(4, "big")
-        is_new = not self.disk.exists(self.path)
-        descriptor = self.disk.open(self.path, create=True)
+        position = sequence % 2 * _SLOT_STRIDE
+        if not self.disk.exists(self.path):
+            # Whole from the first moment on: a reader would take an empty one for damaged.
+            self.disk.replace(self.path, bytes(position) + slot)
+        else:
+            self._write(slot, position)
+        self._sequence, self._saved = sequence, progress
+
+    def _write(self, slot: bytes, position: int) -> None:
+        descriptor = self.disk.open(self.path, write=True)
         try:
-            self.disk.write(descriptor, slot, sequence % 2 * _SLOT_STRIDE)
+            self.disk.write(descriptor, slot, position)
             self.disk.flush(descriptor)
         finally:
             self.disk.close(descriptor)
-        if is_new:
-            self.disk.flush_directory(self.path.rpartition("/")[0] or ".")
-        self._sequence, self._saved = sequence, progress
 
     def save_end_of(self, log: LogView, record_offset: int) -> None:
         """Write the end of the record at that offset, where there is one."""
