@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import itertools
 import os
 import pathlib
@@ -402,3 +403,20 @@ def test_every_lock_that_a_handler_may_find_held_can_be_let_go():
     assert [path.name for path in sources if "threading.RLock()" in path.read_text()] == [
         "flags.py"
     ]
+
+
+@pytest.mark.parametrize("threshold", [1, 5, 6, 9])
+def test_locks_are_let_go_while_the_garbage_collector_forgets_some(threshold):
+    class Circle:
+        def __init__(self):
+            self.me, self.lock = self, flags.new_lock()
+
+    before = gc.get_threshold()
+    gc.set_threshold(threshold)
+    try:
+        for _ in range(5_000):
+            Circle()
+            with flags.locks_let_go():
+                pass
+    finally:
+        gc.set_threshold(*before)

@@ -104,8 +104,10 @@ def locks_let_go() -> Iterator[None]:
     if they are out again before the ``with`` block ends.
     """
     held: list[threading.RLock] = []
-    # All in C: there may be the locks of many stores, hardly any of which is this thread's.
-    for lock in filter(_is_held_here, filter(None, map(operator.call, tuple(_locks)))):
+    # All in C, as there may be the locks of many stores, hardly any of which is this thread's; a
+    # list, which has its room before it looks at the dictionary: a tuple takes it in between, and
+    # the garbage collector, which that may call, forgets locks.
+    for lock in filter(_is_held_here, filter(None, map(operator.call, list(_locks)))):
         while _release(lock):
             held.append(lock)
     try:
