@@ -325,7 +325,7 @@ def test_units_and_their_names_are_on_disk_before_progress_says_so(tmp_path):
         store.flush()
         calls = list(disk.calls)
 
-    progress = f"{tmp_path}/reput/progress/consumequeue"
+    progress = f"{tmp_path}/reput/progress/consumequeue.new"  # the first one is made aside
     saved = calls.index(("write", progress))
     assert calls.index(("flush", progress)) > saved
     written = {path for operation, path in calls[:saved] if operation == "write"}
@@ -355,7 +355,7 @@ def test_the_names_of_new_directories_are_on_disk_before_progress_says_so(tmp_pa
         store.flush()
         calls = list(disk.calls)
 
-    saved = calls.index(("write", f"{tmp_path}/reput/progress/consumequeue"))
+    saved = calls.index(("write", f"{tmp_path}/reput/progress/consumequeue.new"))
     for directory in ("consumequeue/T/0", "consumequeue/T", "consumequeue", ""):
         path = os.path.join(tmp_path, directory).rstrip("/")
         assert ("flush_directory", path) in calls[:saved], directory
