@@ -33,18 +33,8 @@ def path_argument(command: _Command) -> _Command:
 
 def follow_links_option(command: _Command) -> _Command:
     """``--follow-links``; `reput_cli.kit.opening.store_disk` and the openings there obey it."""
-
-    def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
-        if value:
-            context.ensure_object(dict)["follow_links"] = True
-
-    return click.option(
-        "--follow-links",
-        is_flag=True,
-        expose_value=False,
-        callback=remember,
-        help="Follow symbolic links inside of the store; only for links that you made yourself.",
-    )(command)
+    told = "Follow symbolic links inside of the store; only for links that you made yourself."
+    return _flag_of_context("--follow-links", "follow_links", told)(command)
 
 
 def json_option(what: str) -> Callable[[_Command], _Command]:
@@ -77,15 +67,15 @@ def timeout_option(command: _Command) -> _Command:
 
 def with_debug(command: _Command) -> _Command:
     """``--debug`` after the command's name too, where it is added when something failed."""
+    told = "Show log lines, and where an error came from."
+    return _flag_of_context("--debug", "debug", told)(command)
+
+
+def _flag_of_context(flag: str, name: str, told: str) -> Callable[[_Command], _Command]:
+    """A flag that the context remembers by ``name``, so that no command has to hand it on."""
 
     def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
         if value:
-            context.ensure_object(dict)["debug"] = True
+            context.ensure_object(dict)[name] = True
 
-    return click.option(
-        "--debug",
-        is_flag=True,
-        expose_value=False,
-        callback=remember,
-        help="Show log lines, and where an error came from.",
-    )(command)
+    return click.option(flag, is_flag=True, expose_value=False, callback=remember, help=told)

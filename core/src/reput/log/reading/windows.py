@@ -1,0 +1,105 @@
+"""Windows of the log: read, decoded, and read ahead of who works on them."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput.record.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End
+
+if TYPE_CHECKING:
+    from reput.files.mapped import MappedFileQueue
+
+__all__ = ["BatchReader", "PrefetchingReader"]
+
+
+class PrefetchingReader:
+    """A `BatchReader` that reads the next window while the last one is worked on.
+
+    Two readers take turns, so that a batch stays valid until the next `read`. The reading thread
+    helps where there is a second processor: most of the work happens in calls that give up the
+    interpreter lock. Only whole windows are read ahead; at the end of the log nothing is.
+    """
+
+    def __init__(self, readers: tuple[BatchReader, BatchReader], window_size: int) -> None:
+        self._readers = readers
+        self._window_size = window_size
+        self._turn = 0
+        self._ahead: tuple[int, int, Future[DecodeResult]] | None = None
+        self._executor: ThreadPoolExecutor | None = None
+
+    def read(self, start: int, end: int) -> DecodeResult:
+        """See `BatchReader.read`."""
+        ahead, self._ahead = self._ahead, None
+        result = None
+        if ahead is not None:
+            ahead_start, ahead_end, future = ahead
+            found = future.result()  # also when it is not what is asked for: it uses the buffer
+            if ahead_start == start and ahead_end <= end:
+                result = found
+        if result is None:
+            self._turn ^= 1
+            result = self._readers[self._turn].read(start, end)
+        next_start = result.batch.end_offset
+        if result.end == End.WINDOW and end - next_start >= self._window_size:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(1, "reput-read")
+            reader = self._readers[self._turn ^ 1]
+            try:
+                future = self._executor.submit(reader.read, next_start, end)
+            except RuntimeError:  # no threads now, or the interpreter ends
+                # The executor may have kept the task, which would use the buffer later on.
+                self._executor.shutdown(wait=False, cancel_futures=True)
+                self._executor = None
+                return result
+            self._turn ^= 1
+            self._ahead = next_start, end, future
+        return result
+
+    def close(self) -> None:
+        """End the reading thread."""
+        if self._executor is not None:
+            self._executor.shutdown()
+            self._executor = self._ahead = None
+
+
+class BatchReader:
+    """Reads and decodes windows into one buffer that is used again and again.
+
+    Not thread-safe; the batch of one call is gone with the next.
+    """
+
+    def __init__(self, files: MappedFileQueue, decoder: Decoder, window_size: int) -> None:
+        self._files = files
+        self._decoder = decoder
+        self._window_size = window_size
+        self._buffer = np.zeros(0, np.uint8)
+
+    def read(self, start: int, end: int | None = None) -> DecodeResult:
+        """Decode from ``start``, a record's beginning, to the window's end or ``end``.
+
+        ``end`` must be the end of a record. A record that is larger than a window is read whole.
+        The result's end is `End.WINDOW` with no record in it only where the files end.
+        """
+        size = self._window_size
+        while True:
+            base = self._files.base_of(start)
+            file_end = None if base is None else base + self._files.file_size
+            if end is not None:
+                size = min(size, end - start)
+            window = self._window(start, size)
+            result = self._decoder.decode(window, start, file_end)
+            cut = result.end == End.WINDOW and len(result.batch) == 0
+            if not cut or len(window) < size or (end is not None and start + size >= end):
+                return result
+            if size >= RECORD_SIZE_MAX:
+                return result
+            size = max(result.needed_size, size + 1)
+
+    def _window(self, start: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        if len(self._buffer) < size:
+            self._buffer = np.empty(size, np.uint8)
+        count = self._files.read_into(start, self._buffer.data[:size])
+        return self._buffer[:count]
