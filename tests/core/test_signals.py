@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import gc
 import itertools
 import os
-import pathlib
 import queue
 import sys
 import threading
@@ -16,7 +13,6 @@ import pytest
 from interrupts import Interrupts, interrupt, interrupted
 
 import reput
-from reput import flags
 from reput.dispatch.calls import PluginCalls
 from reput.errors import ReputError, ServiceNotAvailableError
 from reput.plugin.base import Plugin
@@ -371,52 +367,3 @@ def test_a_put_beside_a_close_is_stored_or_refused(tmp_path):
     with reput.open(tmp_path, "r") as again:
         assert again.clean
         assert sorted(stored) == [offset for offset, _ in records_of(again)]
-
-
-def test_close_ends_whatever_lock_its_thread_holds(tmp_path, other):
-    """As in a handler that interrupts what is done under it, while other threads want it."""
-
-    def hold_and_close(store, lock):
-        with lock:
-            store.close(timeout=5)
-            assert lock._is_owned()
-
-    for number in itertools.count():
-        path, before = tmp_path / str(number), set(flags._locks)
-        store = open_small(path, [Witness()])
-        store.put(message(b"r" * 2_500))
-        locks = [made() for made in tuple(flags._locks) if made not in before]
-        store.put(message())
-        if number == len(locks):
-            break
-        other.do(functools.partial(hold_and_close, store, locks[number]))
-
-        with reput.open(path, "r", plugins=[Witness()]) as again:
-            assert again.clean, number
-            assert len(records_of(again)) == 2
-    store.close()
-    assert number > 10
-
-
-def test_every_lock_that_a_handler_may_find_held_can_be_let_go():
-    sources = list(pathlib.Path(reput.__file__).parent.rglob("*.py"))
-    assert [path.name for path in sources if "threading.RLock()" in path.read_text()] == [
-        "flags.py"
-    ]
-
-
-@pytest.mark.parametrize("threshold", [1, 5, 6, 9])
-def test_locks_are_let_go_while_the_garbage_collector_forgets_some(threshold):
-    class Circle:
-        def __init__(self):
-            self.me, self.lock = self, flags.new_lock()
-
-    before = gc.get_threshold()
-    gc.set_threshold(threshold)
-    try:
-        for _ in range(5_000):
-            Circle()
-            with flags.locks_let_go():
-                pass
-    finally:
-        gc.set_threshold(*before)

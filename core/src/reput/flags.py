@@ -1,7 +1,6 @@
-"""What `threading` has and a signal handler can break: `Flag`, `new_lock`, `start_thread`.
+"""What `threading` has and an exception from a signal handler can break: `Flag`, `start_thread`.
 
-`Flag` is a `threading.Event` that an exception from a handler cannot leave unusable. A lock of
-`new_lock` is a `threading.RLock` that a handler which closes the store can let go.
+`Flag` is a `threading.Event` that such an exception cannot leave unusable.
 
 CPython runs signal handlers on the main thread, between two byte codes: when a function begins,
 when a loop goes round, and when a call has returned (``Py_MakePendingCalls`` in its evaluation
@@ -15,18 +14,10 @@ between any two of them the flag is as good as before the first or after the las
 from __future__ import annotations
 
 import _thread
-import contextlib
-import operator
 import threading
 import time
-import weakref
-from collections.abc import Iterator
-from typing import Any, Final, cast
 
-__all__ = ["Flag", "locks_let_go", "new_lock", "start_thread"]
-
-_locks: dict[weakref.ref[threading.RLock], None] = {}
-"""All that `new_lock` made and somebody still has, the oldest first."""
+__all__ = ["Flag", "start_thread"]
 
 
 class Flag:
@@ -80,71 +71,6 @@ class Flag:
             self._gate.release()
         except RuntimeError:
             pass
-
-
-def new_lock() -> threading.RLock:
-    """A lock whose holder a signal handler may interrupt anywhere, to close the store.
-
-    What is done under it must be such that the handler, on the thread that holds the lock, may do
-    all of it once more in between.
-    """
-    lock = threading.RLock()
-    # Forgotten by a call of C, as what a handler raises in a finalizer is lost.
-    _locks[weakref.ref(lock, _locks.__delitem__)] = None
-    return lock
-
-
-@contextlib.contextmanager
-def locks_let_go() -> Iterator[None]:
-    """Let other threads have what this one holds of the locks of `new_lock`, for a time.
-
-    For who waits for threads and may be a signal handler: the code that it interrupted holds locks
-    that those threads may want, and goes on only when the handler has returned. Between any two
-    steps of that code the handler itself could come in, as the locks are reentrant; so may others,
-    if they are out again before the ``with`` block ends.
-    """
-    held: list[threading.RLock] = []
-    # All in C, as there may be the locks of many stores, hardly any of which is this thread's; a
-    # list, which has its room before it looks at the dictionary: a tuple takes it in between, and
-    # the garbage collector, which that may call, forgets locks.
-    for lock in filter(_is_held_here, filter(None, map(operator.call, list(_locks)))):
-        while _release(lock):
-            held.append(lock)
-    try:
-        yield
-    finally:
-        _take_back(held)
-
-
-# Also what `threading.Condition` asks a lock.
-_is_held_here: Final = cast(Any, type(threading.RLock()))._is_owned
-
-
-def _release(lock: threading.RLock) -> bool:
-    try:
-        lock.release()
-    except RuntimeError:
-        return False  # it is not, or no longer, this thread's
-    return True
-
-
-def _take_back(held: list[threading.RLock]) -> None:
-    # None is kept while another one is waited for: a thread that has that one may want this one.
-    waited_for = 0
-    while held:
-        held[waited_for].acquire()
-        taken = [waited_for]
-        for at, lock in enumerate(held):
-            if at == waited_for:
-                continue
-            if not lock.acquire(blocking=False):
-                break
-            taken.append(at)
-        else:
-            return
-        for one in taken:
-            held[one].release()
-        waited_for = at
 
 
 def start_thread(thread: threading.Thread) -> None:

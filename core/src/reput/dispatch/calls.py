@@ -21,7 +21,8 @@ import attrs
 from reput.dispatch.forking import end_forked_thread
 from reput.errors import StoreClosedError
 from reput.files.heartbeat import heart_of_thread, set_heart
-from reput.flags import new_lock, start_thread
+from reput.flags import start_thread
+from reput.locks import new_lock
 
 logger = logging.getLogger(__name__)
 

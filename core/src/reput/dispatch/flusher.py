@@ -21,7 +21,8 @@ import attrs
 from reput.dispatch.phase import Phase
 from reput.errors import ReputError, StoreClosedError
 from reput.files.names import OWN_DIRECTORY
-from reput.flags import Flag, new_lock
+from reput.flags import Flag
+from reput.locks import new_lock
 from reput.log.progress import FLUSHED, Progress, ProgressFile, fingerprint_of
 
 if TYPE_CHECKING:

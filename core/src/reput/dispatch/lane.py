@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 from reput.dispatch.calls import is_users_interrupt
 from reput.dispatch.forking import end_forked_thread
 from reput.dispatch.phase import Phase
-from reput.flags import Flag, new_lock
+from reput.flags import Flag
+from reput.locks import new_lock
 from reput.log.reading.windows import BatchReader
 from reput.record.decode import Decoder, End
 

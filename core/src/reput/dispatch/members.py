@@ -21,7 +21,7 @@ from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import RESUME, SUSPEND, PluginRecord
 from reput.errors import PluginError, PluginOrderError
 from reput.files.names import OWN_DIRECTORY
-from reput.flags import new_lock
+from reput.locks import new_lock
 from reput.log.progress import ProgressFile
 from reput.plugin.host.discovery import load_plugin, plugin_name
 from reput.plugin.host.pluginset import CORE_SECTIONS

@@ -41,7 +41,8 @@ import attrs
 from reput.dispatch.config import HALT, SKIP, DispatchConfig
 from reput.dispatch.phase import Figures, Phase, Place, Stopped
 from reput.errors import StoreClosedError
-from reput.flags import Flag, new_lock
+from reput.flags import Flag
+from reput.locks import new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.calls import Call, PluginCalls

@@ -23,7 +23,8 @@ import attrs
 from reput.dispatch.calls import is_users_interrupt
 from reput.dispatch.forking import end_forked_thread
 from reput.errors import CreateMappedFileError
-from reput.flags import Flag, new_lock
+from reput.flags import Flag
+from reput.locks import new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.runner import Board, PluginRunner

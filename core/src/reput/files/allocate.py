@@ -15,7 +15,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from reput.files.making import make_aside
-from reput.flags import Flag, new_lock
+from reput.flags import Flag
+from reput.locks import new_lock
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk

@@ -23,7 +23,7 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files.names import file_name, is_file_name
-from reput.flags import new_lock
+from reput.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

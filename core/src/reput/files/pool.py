@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.flags import new_lock
+from reput.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,8 @@ import threading
 from functools import cache
 from typing import Any, Final
 
-from reput.flags import Flag, new_lock
+from reput.flags import Flag
+from reput.locks import new_lock
 
 logger = logging.getLogger(__name__)
 

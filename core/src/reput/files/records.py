@@ -12,7 +12,7 @@ import attrs
 from reput.files.making import make_file
 from reput.files.names import file_name
 from reput.files.unflushed import Unflushed
-from reput.flags import new_lock
+from reput.locks import new_lock
 
 if TYPE_CHECKING:
     import threading

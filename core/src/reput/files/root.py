@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from reput.errors import DiskShutError, UnsafePathError
-from reput.flags import new_lock
+from reput.locks import new_lock
 
 __all__ = ["ANYWHERE", "Entry", "StoreRoot"]
 

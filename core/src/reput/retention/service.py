@@ -33,7 +33,7 @@ import attrs
 
 from reput.errors import DiskFullError, PutError
 from reput.files.names import OWN_DIRECTORY
-from reput.flags import new_lock
+from reput.locks import new_lock
 from reput.retention.diskspace import percent_of, spaces_of
 from reput.retention.plan import CleanPlan, Removal
 from reput.retention.planner import ExpiryReport, facts_of

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import PutError, ServiceNotAvailableError, StoreClosedError
-from reput.flags import Flag, locks_let_go, new_lock
+from reput.flags import Flag
+from reput.locks import locks_let_go, new_lock
 from reput.log.recovery.closed import CloseRecord
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.errors import StoreLockedError
-from reput.flags import new_lock
+from reput.locks import new_lock
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.errors import FlushDiskTimeoutError, MessageTooLargeError, PluginError
-from reput.flags import new_lock
+from reput.locks import new_lock
 from reput.log.writing.receipts import BatchReceipt, Receipt
 from reput.plugin.interest import PutInterest, united
 from reput.record.encoding.many import Columns, prepare_columns, prepare_messages

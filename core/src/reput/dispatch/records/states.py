@@ -18,7 +18,7 @@ import attrs
 
 from reput.dispatch.phase import PluginFigures
 from reput.files.names import OWN_DIRECTORY, is_safe_name
-from reput.flags import new_lock
+from reput.locks import new_lock
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk

@@ -14,7 +14,7 @@ import attrs
 from reput.errors import CorruptFileError
 from reput.files.mapped import MappedFileQueue
 from reput.files.names import file_name
-from reput.flags import new_lock
+from reput.locks import new_lock
 from reput.log.reading.holes import DamagedRange, SoundRecordFinder
 from reput.log.reading.windows import BatchReader, PrefetchingReader
 from reput.record.batch import Corruption, CorruptionKind

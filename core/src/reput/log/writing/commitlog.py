@@ -30,7 +30,7 @@ from reput.errors import (
 )
 from reput.files.mapped import MappedFile
 from reput.files.prefault import PREFAULT_STEP, Prefaulter
-from reput.flags import new_lock
+from reput.locks import let_go_wholly, new_lock
 from reput.log.reading.reader import LogReader
 from reput.log.writing.flusher import GroupCommit
 from reput.log.writing.receipts import BatchReceipt, Receipt
@@ -200,13 +200,7 @@ class CommitLog(LogReader):
         For a signal handler that closes the store in the middle of a put, and so waits for threads
         that may want the lock. That put, and all others, are refused from here on.
         """
-        depth = 0
-        try:
-            while True:
-                self._lock.release()
-                depth += 1
-        except RuntimeError:
-            pass  # it is not, or no longer, this thread's
+        depth = let_go_wholly(self._lock)
         if not depth:
             yield
             return

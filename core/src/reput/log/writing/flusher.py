@@ -19,7 +19,8 @@ import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from reput.errors import PutError, ServiceNotAvailableError
-from reput.flags import Flag, new_lock
+from reput.flags import Flag
+from reput.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from reput.files.disk import Disk
 from reput.files.names import OWN_DIRECTORY
-from reput.flags import new_lock
+from reput.locks import new_lock
 
 if TYPE_CHECKING:
     from typing import Self

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.files.disk import Disk
 from reput.files.names import OWN_DIRECTORY
-from reput.flags import new_lock
+from reput.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

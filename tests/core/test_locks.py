@@ -1,0 +1,94 @@
+"""What a signal handler interrupts may hold a lock that other threads wait for: close ends."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import itertools
+import pathlib
+import re
+import threading
+
+import pytest
+
+import reput
+from reput import locks
+from reput.plugin.base import Plugin
+from reput_testing import QuickDisk
+
+SECONDS = 30
+SMALL = {"commitlog": {"file_size": 4 << 10}}
+
+
+class Witness(Plugin):
+    name = "witness"
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch):
+        pass
+
+
+def close_elsewhere(work):
+    """On a thread of its own, so that a close that hangs fails."""
+    errors = []
+
+    def run():
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    assert not thread.is_alive(), "close hangs"
+    assert not errors
+
+
+def test_close_ends_whatever_lock_its_thread_holds(tmp_path):
+    """As in a handler that interrupts what is done under it, while other threads want it."""
+
+    def hold_and_close(store, lock):
+        with lock:
+            store.close(timeout=5)
+            assert lock._is_owned()
+
+    for number in itertools.count():
+        path, before = tmp_path / str(number), set(locks._locks)
+        store = reput.open(path, plugins=[Witness()], config=SMALL, disk=QuickDisk())
+        store.put(reput.Message("T", b"r" * 2_500))
+        made = [found() for found in list(locks._locks) if found not in before]
+        store.put(reput.Message("T", b"x"))
+        if number == len(made):
+            break
+        close_elsewhere(functools.partial(hold_and_close, store, made[number]))
+
+        with reput.open(path, "r", plugins=[Witness()]) as again:
+            assert again.clean, number
+            assert sum(len(batch) for batch in again.scan(check_crc=True)) == 2
+    store.close()
+    assert number > 10
+
+
+def test_every_reentrant_lock_of_the_core_can_be_let_go():
+    """One that is made elsewhere is one that close may wait for; annotations may name the class."""
+    made = re.compile(r"RLock\(\)|factory=(threading\.)?RLock")
+    sources = list(pathlib.Path(reput.__file__).parent.rglob("*.py"))
+    assert [path.name for path in sources if made.search(path.read_text())] == ["locks.py"]
+
+
+@pytest.mark.parametrize("threshold", [1, 5, 6, 9])
+def test_locks_are_let_go_while_the_garbage_collector_forgets_some(threshold):
+    class Circle:
+        def __init__(self):
+            self.me, self.lock = self, locks.new_lock()
+
+    before = gc.get_threshold()
+    gc.set_threshold(threshold)
+    try:
+        for _ in range(5_000):
+            Circle()
+            with locks.locks_let_go():
+                pass
+    finally:
+        gc.set_threshold(*before)
