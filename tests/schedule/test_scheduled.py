@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from delayedstores import LEVEL_MS, SECOND, Delayed
 
 import reput
+from reput_schedule import SchedulePlugin
+from reput_schedule.plugin import ScheduleConfig
 from reput_testing import ManualClock, copy_store
 
 
@@ -60,6 +64,43 @@ def test_what_a_kill_has_left_waits(delayed, tmp_path, mode, was_dispatched):
         if mode == "w":
             store.wait_dispatched()
             assert told(store) == waiting(delayed)
+
+
+def lives_of_what_is_carried_on(root, seed):
+    """Have messages that lie beyond the wheel live through kills and late openings.
+
+    Yields:
+        The store as it is at one moment, and how many of its messages wait.
+    """
+    chance = random.Random(seed)
+    delayed = Delayed(root / "0", ManualClock(), options={"roll_window_slots": 8}).open()
+    for number in range(30):
+        for copy in range(chance.randrange(4)):
+            delayed.put_in(f"{number} {copy}", chance.randrange(2, 60) * SECOND)
+        delayed.pass_time(chance.randrange(6) * SECOND)
+        if chance.random() < 0.4:
+            delayed.store.flush()
+        if chance.random() < 0.4:
+            left = root / f"{number + 1}"
+            copy_store(delayed.root, left)
+            delayed.close()
+            delayed.root = left
+            delayed.clock.advance(chance.randrange(30) * SECOND)
+            delayed.open()
+            if chance.random() < 0.5:
+                delayed.store.wait_dispatched()
+                delayed.work(1)
+        yield delayed, len(delayed.due) - len(delayed.delivered())
+    delayed.close()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_carried_on_is_counted_once_after_kills(tmp_path, seed):
+    for delayed, count in lives_of_what_is_carried_on(tmp_path, seed):
+        plugins = ["consumequeue", SchedulePlugin(ScheduleConfig(**delayed.options))]
+        with reput.open(delayed.root, "r", plugins=plugins, clock=delayed.clock) as reader:
+            assert len(told(reader)) == count
+        assert len(told(delayed.store)) == count
 
 
 def told_of_level(store):

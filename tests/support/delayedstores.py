@@ -23,11 +23,13 @@ class Delayed:
     due: dict = attrs.field(factory=dict)
     """When each message that waits or was delivered comes, by its body."""
     cancelled: set = attrs.field(factory=set)
+    options: dict = attrs.field(factory=dict)
+    """Of the plugin, beside small files."""
     store: reput.Store = None
     plugin: SchedulePlugin = None
 
     def open(self):
-        self.plugin = SchedulePlugin(ScheduleConfig(timer_log_file_size=4096))
+        self.plugin = SchedulePlugin(ScheduleConfig(timer_log_file_size=4096, **self.options))
         self.store = reput.open(
             self.root,
             plugins=["consumequeue", self.plugin],

@@ -13,7 +13,12 @@ import attrs
 import numpy as np
 
 from reput_schedule._timerplace import numbers_of, parked_rows, place
-from reput_schedule.timerlayout import PROPERTY_DEQUEUE_MS, PROPERTY_OUT_MS, TIMER_TOPIC
+from reput_schedule.timerlayout import (
+    PROPERTY_DEQUEUE_MS,
+    PROPERTY_ENQUEUE_MS,
+    PROPERTY_OUT_MS,
+    TIMER_TOPIC,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -42,7 +47,7 @@ class Tail:
     _parked: list[Integers] = attrs.field(factory=list)
     """Columns: physical offset, tick, what it adds to the count."""
     _delivered: list[Integers] = attrs.field(factory=list)
-    """Columns: physical offset, tick at or below which it stood, whether exactly there."""
+    """Columns: physical offset, tick at which it stood."""
 
     def follow(self) -> None:
         """Look at what was put since, unless that is very much.
@@ -69,13 +74,21 @@ class Tail:
         times, is_given = numbers_of(batch.text(PROPERTY_DEQUEUE_MS))
         rows = np.flatnonzero(is_given)
         if len(rows):
-            out, _ = numbers_of(batch.text(PROPERTY_OUT_MS))
-            rolls = np.zeros(len(rows), np.bool_)
-            if TIMER_TOPIC in batch.topics:
-                rolls = batch.topic_code[rows] == batch.topics.index(TIMER_TOPIC)
-            # One that was carried on does not say where it stood, but when it left.
-            ticks = np.where(rolls, times[rows] // self.precision - 1, out[rows] // self.precision)
-            self._delivered.append(np.column_stack([batch.physical_offset[rows], ticks, ~rolls]))
+            self._delivered.append(
+                np.column_stack([batch.physical_offset[rows], self._ticks_left(batch, rows)])
+            )
+
+    def _ticks_left(self, batch: DispatchBatch, rows: Integers) -> Integers:
+        """Where the messages stood whose delivered copies are ``rows``."""
+        out, _ = numbers_of(batch.text(PROPERTY_OUT_MS))
+        enqueued, _ = numbers_of(batch.text(PROPERTY_ENQUEUE_MS))
+        _, times, _ = place(out[rows], enqueued[rows], self.precision, self.window)
+        rolls = np.zeros(len(rows), np.bool_)
+        if TIMER_TOPIC in batch.topics:
+            rolls = batch.topic_code[rows] == batch.topics.index(TIMER_TOPIC)
+        # Who has delivered it may have had another idea of the wheel's size.
+        ticks: Integers = np.where(rolls, times, out[rows]) // self.precision
+        return ticks
 
     def change(
         self,
@@ -105,17 +118,11 @@ class Tail:
         every, which = np.unique(np.concatenate([ticks, parked[:, 1]]), return_inverse=True)
         given = np.concatenate([counts, parked[:, 2]])
         sums = np.bincount(which.reshape(-1), given, len(every)).astype(np.int64)
-        delivered = np.concatenate([np.zeros((0, 3), np.int64), *self._delivered])
-        for offset, tick, is_exact in delivered.tolist():
-            if offset in copies:
-                _take_one(every, sums, tick, is_exact=bool(is_exact))
+        delivered = np.concatenate([np.zeros((0, 2), np.int64), *self._delivered])
+        for offset, tick in delivered.tolist():
+            at = int(every.searchsorted(tick))
+            # One that is not there any more left before, and is counted in `reached`.
+            if offset in copies and at < len(every) and every[at] == tick and sums[at] > 0:
+                sums[at] -= 1
         wanted = sums > 0
         return every[wanted], sums[wanted]
-
-
-def _take_one(ticks: Integers, counts: Integers, tick: int, *, is_exact: bool) -> None:
-    at = int(ticks.searchsorted(tick, "right")) - 1
-    while at >= 0 and counts[at] <= 0 and not is_exact:
-        at -= 1
-    if at >= 0 and counts[at] > 0 and (ticks[at] == tick or not is_exact):
-        counts[at] -= 1
