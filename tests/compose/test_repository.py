@@ -220,7 +220,7 @@ BEHIND_THE_DOORS = {
     "reput.dispatch.records.states",
     "reput.dispatch.phase",
     "reput.retention.config",
-    "reput.retention.planner",
+    "reput.retention.plan",
     "reput.store.abort",
     "reput.store.config",
     "reput.store.lock",

@@ -25,9 +25,7 @@ from reput.errors import (
     OffsetOutOfRangeError,
     ReadOnlyStoreError,
 )
-from reput.files.disk import Disk
 from reput.retention.config import RetentionConfig
-from reput.retention.planner import Planner
 from reput_testing import ManualClock, QuickDisk, snapshot
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -157,9 +155,9 @@ def test_where_no_record_tells_the_age_the_file_does(tmp_path):
     first.write_bytes(bytes(SIZE))
     os.utime(first, (4_000_000, 4_000_000))
     with reput.open(tmp_path, "r", plugins=[Notes()], clock=ManualClock()) as store:
-        planner = Planner(str(tmp_path), store.log, Disk(), ManualClock(), RetentionConfig())
+        report = store.expire_log(dry_run=True, config=RetentionConfig(max_bytes=SIZE))
 
-        assert planner.last_timestamp(0) == 4_000_000_000
+    assert report.plan.removals[0].last_timestamp == 4_000_000_000
 
 
 def test_a_dry_run_changes_no_byte(tmp_path):

@@ -6,10 +6,11 @@ came behind that.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
@@ -19,6 +20,8 @@ from reput.retention.config import DROP, WAIT
 from reput.retention.plan import Hold
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from reput.dispatch.calls import Call
     from reput.dispatch.members import Members
     from reput.dispatch.runner import PluginRunner
@@ -43,12 +46,21 @@ _NOT_AT_ONCE = frozenset({"reput_open", "reput_flush", "reput_hold", "reput_trim
 class LiveHolds:
     """Asks the plugins of a store that is open for writing, and tells them."""
 
+    is_live: ClassVar[bool] = True
     log: CommitLog
     live: Members
     _answers: dict[str, int] = attrs.field(factory=dict)
     """From where on each plugin needs the log, by what it said when it was asked last."""
     _told: dict[str, int] = attrs.field(factory=dict)
     """Where the log began when a plugin was told so."""
+
+    def still(self) -> AbstractContextManager[Any]:
+        """While it is held no plugin comes, goes, stops or goes on."""
+        return self.live.still()
+
+    def flush(self) -> None:
+        """Bring log, plugins and their progress to disk."""
+        self.live.plugin_flusher.flush()
 
     # ------------------------------------------------------------------ asking
 
@@ -185,12 +197,29 @@ class LiveHolds:
 
 @attrs.define(eq=False)
 class RecordedHolds:
-    """What is known of the plugins of a store that is open for reading."""
+    """What is known of the plugins of a store that is open for reading, which changes nothing."""
 
-    log: CommitLog
+    is_live: ClassVar[bool] = False
     runners: Mapping[str, PluginRunner]
 
-    def holds(self, config: RetentionConfig) -> list[Hold]:
+    def still(self) -> AbstractContextManager[Any]:
+        """No plugin comes or goes here."""
+        return contextlib.nullcontext()
+
+    def flush(self) -> None:
+        """Nothing was written."""
+
+    def ask(self, config: RetentionConfig) -> None:
+        """Nothing yet: `holds` asks."""
+
+    def drop(self, min_physical_offset: int) -> None:
+        """Nothing is removed."""
+
+    def tell(self) -> list[str]:
+        """Nothing was removed: no plugin is to be told."""
+        return []
+
+    def holds(self, config: RetentionConfig, *, flushed: bool = True) -> list[Hold]:
         """Who needs what, by what the last writer has recorded and plugins can tell from files."""
         found = []
         for name, each in self.runners.items():

@@ -11,7 +11,7 @@ ten at a time; and who needs the head of the log is asked.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -21,7 +21,18 @@ if TYPE_CHECKING:
     from reput.retention.config import RetentionConfig
     from reput.retention.diskspace import Space
 
-__all__ = ["AGE", "SIZE", "SPACE", "CleanPlan", "Hold", "LogFiles", "Removal", "decide"]
+__all__ = [
+    "AGE",
+    "SIZE",
+    "SPACE",
+    "CleanPlan",
+    "ExpiryReport",
+    "Hold",
+    "LogFiles",
+    "Removal",
+    "decide",
+    "facts_of",
+]
 
 AGE: Final = "age"
 SIZE: Final = "size"
@@ -102,6 +113,31 @@ class CleanPlan:
     def held_size(self) -> int:
         """Bytes of the files that are held back."""
         return sum(each.size for each in self.held)
+
+
+@attrs.frozen
+class ExpiryReport:
+    """What a cleaning did, or would do."""
+
+    is_dry_run: bool
+    plan: CleanPlan
+    """What was decided."""
+    removed: tuple[Removal, ...] = ()
+    """Files that were removed; none in a dry run."""
+    min_physical_offset: int = 0
+    """Where the log begins now."""
+    not_notified: tuple[str, ...] = ()
+    """Plugins that are still to be told, as they do not run or did not answer."""
+
+    @property
+    def removed_size(self) -> int:
+        """Bytes of the files that were removed."""
+        return sum(each.size for each in self.removed)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything that was to go has gone."""
+        return len(self.removed) == len(self.plan.removals)
 
 
 def decide(
@@ -185,3 +221,18 @@ def _holding(holds: Sequence[Hold], held: Sequence[Removal]) -> tuple[Hold, ...]
     end = held[-1].end_offset
     found = [hold for hold in holds if hold.physical_offset < end]
     return tuple(sorted(found, key=lambda hold: (hold.physical_offset, hold.plugin)))
+
+
+def facts_of(config: RetentionConfig, plan: CleanPlan) -> dict[str, Any]:
+    """A configuration and a plan as facts, JSON-like."""
+    return {
+        "is_active": config.is_active,
+        "config": attrs.asdict(config),
+        "due_count": len(plan.removals),
+        "due_size": plan.freed_size,
+        "held_count": len(plan.held),
+        "held_size": plan.held_size,
+        "holds": [attrs.asdict(hold) for hold in plan.holds],
+        "is_disk_full": plan.is_disk_full,
+        "used_percent": plan.used_percent,
+    }

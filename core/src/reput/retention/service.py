@@ -35,17 +35,15 @@ from reput.errors import DiskFullError, PutError
 from reput.files.names import OWN_DIRECTORY
 from reput.locks import new_lock
 from reput.retention.diskspace import percent_of, spaces_of
-from reput.retention.plan import CleanPlan, Removal
-from reput.retention.planner import ExpiryReport, facts_of
+from reput.retention.plan import CleanPlan, ExpiryReport, Hold, LogFiles, Removal, decide, facts_of
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
+    from reput.files.disk import Disk
+    from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.queuefloors import QueueFloors
     from reput.record.message import Message
     from reput.retention.config import RetentionConfig
-    from reput.retention.holds import LiveHolds
-    from reput.retention.planner import Planner
+    from reput.retention.holds import LiveHolds, RecordedHolds
 
 logger = logging.getLogger(__name__)
 
@@ -66,14 +64,16 @@ class GuardedPuts(Protocol):
 
 @attrs.define(eq=False)
 class RetentionService:
-    """The retention of one store that is open for writing. Thread-safe."""
+    """The retention of one store; of one that is only read, what it would do. Thread-safe."""
 
-    planner: Planner
-    holds: LiveHolds
-    flush: Callable[[], object]
-    """Brings log, plugins and their progress to disk."""
-    still: Callable[[], AbstractContextManager[Any]]
-    """While it is held no plugin comes, goes, stops or goes on."""
+    root: str
+    log: CommitLog
+    disk: Disk
+    clock: Callable[[], int]
+    config: RetentionConfig
+    """The store's own options."""
+    holds: LiveHolds | RecordedHolds
+    """Who needs the head of the log: asked of running plugins, or as the last writer wrote it."""
     floors: QueueFloors
     """Where queues go on that lose all their messages."""
     puts: GuardedPuts
@@ -84,6 +84,9 @@ class RetentionService:
     last_timestamp: int = attrs.field(init=False, default=0)
     removed_count: int = attrs.field(init=False, default=0)
     removed_size: int = attrs.field(init=False, default=0)
+    _timestamps: dict[int, int] = attrs.field(init=False, factory=dict)
+    """When the last message of a file was stored, by its base: files before the active one do not
+    change."""
     _due: int | None = attrs.field(init=False, default=None)
     _is_stopped: bool = attrs.field(init=False, default=False)
     _looked_at: int = attrs.field(init=False, default=0)
@@ -93,17 +96,12 @@ class RetentionService:
     _lock: threading.RLock = attrs.field(init=False, factory=new_lock)
     _turning: threading.RLock = attrs.field(init=False, factory=new_lock)
 
-    @property
-    def config(self) -> RetentionConfig:
-        """The store's own options."""
-        return self.planner.config
-
     # ------------------------------------------------------------------ when
 
     def work(self, now: int) -> int | None:
         """Do what is due at ``now``; when to be called again, ms, None for never."""
         interval = self.config.check_interval_ms
-        may_remove = self.config.is_active and self.planner.log.refusal is None
+        may_remove = self.config.is_active and self.log.refusal is None
         if self._due is None:
             # Not the files yet: whoever opens a store may want to say something first.
             self._due = now + interval
@@ -117,7 +115,7 @@ class RetentionService:
 
     def stop(self) -> None:
         """Remove nothing any more: the store is being closed. Waits for a removal under way."""
-        with self.still():
+        with self.holds.still():
             self._is_stopped = True
 
     def clean(
@@ -131,7 +129,7 @@ class RetentionService:
 
         Args:
             config: other options than the store's own, for this time.
-            dry_run: only say what would go.
+            dry_run: only say what would go, which is all that a store can that is only read.
             in_background: mind the hour, and remove some files at a time.
 
         Raises:
@@ -140,18 +138,18 @@ class RetentionService:
         """
         config = config or self.config
         with self._lock:
-            plan = self.planner.plan(config, (), at_any_hour=not in_background)
+            plan = self._plan(config, (), at_any_hour=not in_background)
             removed: tuple[Removal, ...] = ()
             if plan.removals:  # else nobody need be asked
                 plan, removed = self._remove(config, dry_run=dry_run, in_background=in_background)
             if dry_run:
-                return ExpiryReport(True, plan, (), self.planner.log.min_physical_offset)
+                return ExpiryReport(True, plan, (), self.log.min_physical_offset)
             may_tell = not self._is_stopped and (bool(removed) or self._is_marked())
             not_notified = self._tell() if may_tell else []
             self._note(plan, removed)
             if config.disk_warn_ratio or self.is_full:
                 self.look_at_disk()
-        low = self.planner.log.min_physical_offset
+        low = self.log.min_physical_offset
         return ExpiryReport(False, plan, removed, low, tuple(not_notified))
 
     # ------------------------------------------------------------------ how
@@ -159,16 +157,16 @@ class RetentionService:
     def _remove(
         self, config: RetentionConfig, *, dry_run: bool, in_background: bool
     ) -> tuple[CleanPlan, tuple[Removal, ...]]:
-        planner, log = self.planner, self.planner.log
+        log = self.log
         # Before the flush: what is written down of them must be on disk.
         offsets = dict(log.queue_offsets)
         if not dry_run:
             self._flush()
         self.holds.ask(config)
         # From here on nobody begins in front of what is removed.
-        with self.still():
+        with self.holds.still():
             holds = self.holds.holds(config, flushed=not dry_run)
-            plan = planner.plan(config, holds, at_any_hour=not in_background)
+            plan = self._plan(config, holds, at_any_hour=not in_background)
             going = plan.removals[: config.batch_count] if in_background else plan.removals
             if dry_run or not going or self._is_stopped:
                 return plan, ()
@@ -184,13 +182,62 @@ class RetentionService:
                 self._write_down(offsets, end)
             self.holds.drop(end)
             log.files.trim(end)
-            planner.forget_below(end)
+            self._forget_below(end)
         return plan, going
+
+    def _plan(
+        self, config: RetentionConfig, holds: Sequence[Hold], *, at_any_hour: bool
+    ) -> CleanPlan:
+        """What goes now, by what the store looks like; changes nothing."""
+        log = self.log
+        end = log.max_physical_offset
+        bases = log.files.bases
+        files = LogFiles(
+            bases,
+            log.file_size,
+            log.last_record_offset if log.last_record_offset >= 0 and not log.follows else end,
+            self._last_stored,
+        )
+        spaces = spaces_of(self.disk, self.root, log.files.directory) if config.watches_disk else ()
+        return decide(
+            config, files, self.clock(), spaces=spaces, holds=holds, at_any_hour=at_any_hour
+        )
+
+    def _last_stored(self, base: int) -> int:
+        """When the last message of a file was stored, ms, or a little later.
+
+        That is what the first record of the next file says, as it was stored then or at once
+        behind. (Not earlier than the first one of the file itself: a clock may have been put back.)
+        The time of the file itself where damage took both.
+        """
+        known = self._timestamps.get(base)
+        if known is None:
+            log = self.log
+            first, following = (
+                log.store_timestamp_at(base),
+                log.store_timestamp_at(base + log.file_size),
+            )
+            known = max(first, following) if following >= 0 else -1
+            if known < 0:
+                known = max(first, self._modified(base))
+            self._timestamps[base] = known
+        return known
+
+    def _modified(self, base: int) -> int:
+        try:
+            return self.disk.modified_ms(self.log.files.path(base))
+        except FileNotFoundError:  # another process removed it
+            return 0
+
+    def _forget_below(self, offset: int) -> None:
+        """Keep nothing in mind of files that are gone."""
+        for base in [base for base in self._timestamps if base < offset]:
+            del self._timestamps[base]
 
     def _flush(self) -> None:
         """Bring to disk what would hold files back for no other reason."""
         try:
-            self.flush()
+            self.holds.flush()
         except OSError as error:
             # The checkpoint, mostly. What a full disk could not take must not keep it full.
             if error.errno not in _NO_SPACE:
@@ -198,26 +245,25 @@ class RetentionService:
             logger.warning("progress not written error=%s", error)
 
     def _write_down(self, offsets: Mapping[tuple[str, int], int], end: int) -> None:
-        planner = self.planner
         self.floors.keep(offsets)
-        planner.disk.replace(self._mark_path, b"%d\n" % end)
+        self.disk.replace(self._mark_path, b"%d\n" % end)
 
     def _tell(self) -> list[str]:
         not_notified = self.holds.tell()
         if not not_notified and self._is_marked():
-            self.planner.disk.remove(self._mark_path)
+            self.disk.remove(self._mark_path)
         return not_notified
 
     @property
     def _mark_path(self) -> str:
-        return os.path.join(self.planner.root, OWN_DIRECTORY, _MARK)
+        return os.path.join(self.root, OWN_DIRECTORY, _MARK)
 
     def _is_marked(self) -> bool:
-        return self.planner.disk.exists(self._mark_path)
+        return self.disk.exists(self._mark_path)
 
     def _note(self, plan: CleanPlan, removed: Sequence[Removal]) -> None:
         self.last_plan = attrs.evolve(plan, removals=plan.removals[len(removed) :])
-        self.last_timestamp = self.planner.clock()
+        self.last_timestamp = self.clock()
         self.removed_count += len(removed)
         self.removed_size += sum(each.size for each in removed)
         if removed:
@@ -244,9 +290,8 @@ class RetentionService:
 
     def look_at_disk(self) -> None:
         """Refuse puts where the disk is too full, and take them again where it is not."""
-        planner = self.planner
-        spaces = spaces_of(planner.disk, planner.root, planner.log.files.directory)
-        self._looked_at = planner.clock()
+        spaces = spaces_of(self.disk, self.root, self.log.files.directory)
+        self._looked_at = self.clock()
         self._used_percent = max((space.percent for space in spaces), default=0)
         is_full = 0 < percent_of(self.config.disk_warn_ratio) < self._used_percent
         if is_full != self.is_full:
@@ -268,7 +313,7 @@ class RetentionService:
         Raises:
             DiskFullError: it still is.
         """
-        if abs(self.planner.clock() - self._looked_at) >= _LOOK_AGAIN_MS:
+        if abs(self.clock() - self._looked_at) >= _LOOK_AGAIN_MS:
             self.look_at_disk()
         if self.is_full:
             raise self._refusal()
@@ -278,7 +323,7 @@ class RetentionService:
             "store",
             f"{self._used_percent} % used",
             f"{percent_of(self.config.disk_warn_ratio)} %",
-            f"the disk of {self.planner.root} is full; make room, or keep less ([retention]); "
+            f"the disk of {self.root} is full; make room, or keep less ([retention]); "
             "puts work again when there is",
         )
 
@@ -289,7 +334,10 @@ class RetentionService:
         plan = self.last_plan
         if plan is None:
             plan = self.clean(dry_run=True).plan if self.config.is_active else CleanPlan(())
-        return facts_of(self.config, plan) | {
+        facts = facts_of(self.config, plan)
+        if not self.holds.is_live:
+            return facts
+        return facts | {
             "is_disk_full": self.is_full,
             "removed_count": self.removed_count,
             "removed_size": self.removed_size,

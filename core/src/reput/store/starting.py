@@ -19,7 +19,6 @@ from reput.dispatch.workers import Workers
 from reput.log.writing.queuefloors import QueueFloors
 from reput.log.writing.queueoffsets import after_lost_ones, count_queue_offsets
 from reput.retention.holds import LiveHolds, RecordedHolds
-from reput.retention.planner import Planner, RetentionReader
 from reput.retention.service import RetentionService
 from reput.store.access import OpenParts, StoreDoor
 from reput.store.active import ActivePlugins
@@ -65,8 +64,6 @@ def start_reading(
         ),
         settings.versions,
     )
-    planner = Planner(asked.root, log, asked.disk, asked.now, settings.retention)
-    retention = RetentionReader(planner, RecordedHolds(log, board.runners))
     closer = Closer(
         asked.root,
         log,
@@ -78,11 +75,12 @@ def start_reading(
         None,
         settings.dispatch.close_timeout_ms,
     )
-    parts = OpenParts(asked.disk, log, Reads(active), Writes(log, active), active, closer, None)
+    writes = Writes(log, active)
+    parts = OpenParts(asked.disk, log, Reads(active), writes, active, closer, None)
     store = Store(
         parts,
         None,
-        retention,
+        _retention(asked, settings, log, RecordedHolds(board.runners), floors, writes),
         recovery=found.report,
         clean=held.clean,
         problems=held.problems.all,
@@ -142,14 +140,7 @@ def start_writing(
         asked.now,
         changed,
     )
-    retention = RetentionService(
-        Planner(asked.root, log, asked.disk, asked.now, settings.retention),
-        LiveHolds(log, members),
-        plugin_flusher.flush,
-        members.still,
-        floors,
-        writes,
-    )
+    retention = _retention(asked, settings, log, LiveHolds(log, members), floors, writes)
     if settings.retention.disk_warn_ratio:
         retention.look_at_disk()
     workers.add(RETENTION_SECTION, retention.work)
@@ -177,6 +168,19 @@ def start_writing(
     workers.start()  # last: they put messages and read queues
     close_at_exit(store)
     return store
+
+
+def _retention(
+    asked: Asked,
+    settings: Settings,
+    log: CommitLog,
+    holds: LiveHolds | RecordedHolds,
+    floors: QueueFloors,
+    writes: Writes,
+) -> RetentionService:
+    return RetentionService(
+        asked.root, log, asked.disk, asked.now, settings.retention, holds, floors, writes
+    )
 
 
 def _let_in(store: Store, parts: OpenParts, door: StoreDoor) -> None:

@@ -15,7 +15,6 @@ from reput.errors import OffsetOutOfRangeError, PluginFlushError, ReadOnlyStoreE
 from reput.plugin.base import Plugin
 from reput.record.ids import parse_message_id
 from reput.record.plain import shown, text_argument, whole_number
-from reput.retention.planner import RetentionReader
 from reput.store.arguments import (
     flag_argument,
     function_argument,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from reput.record.message import Message
     from reput.record.view import MessageView
     from reput.retention.config import RetentionConfig
-    from reput.retention.planner import ExpiryReport
+    from reput.retention.plan import ExpiryReport
     from reput.retention.service import RetentionService
     from reput.store.access import OpenParts
 
@@ -60,7 +59,7 @@ class Store:
         self,
         parts: OpenParts,
         members: Members | None,
-        retention: RetentionService | RetentionReader,
+        retention: RetentionService,
         *,
         recovery: RecoveryReport,
         clean: bool,
@@ -90,7 +89,7 @@ class Store:
         """What opening found at the end of the log."""
         self.problems = tuple(problems)
         """What of the store cannot be used, in words; always empty in one that is writable."""
-        self.retention = retention.planner.config
+        self.retention = retention.config
         """Options that say how long messages are kept."""
         self._active = parts.active
         self._reads = parts.reads
@@ -554,10 +553,8 @@ class Store:
 
             if not isinstance(config, RetentionConfig):
                 raise TypeError(f"config: a RetentionConfig expected, found {shown(config)}")
-        if isinstance(self._expiry, RetentionReader):
-            if not dry_run:
-                self._writing()
-            return self._expiry.clean(config)
+        if not dry_run:
+            self._writing()
         return self._expiry.clean(config, dry_run=dry_run)
 
     def clean_log(

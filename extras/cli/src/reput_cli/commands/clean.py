@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reput.retention.config import RetentionConfig
-    from reput.retention.planner import ExpiryReport
+    from reput.retention.plan import ExpiryReport
 
 __all__ = ["clean"]
 

@@ -274,7 +274,7 @@ def _losses(facts: _Facts) -> Iterator[tuple[str, str]]:
 
 
 def _retention_document(store: Store) -> dict[str, Any]:
-    from reput.retention.planner import facts_of
+    from reput.retention.plan import facts_of
 
     return facts_of(store.retention, store.expire_log(dry_run=True).plan)
 
