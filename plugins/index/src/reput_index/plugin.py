@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -180,12 +181,15 @@ class IndexPlugin(reput.Plugin):
         """
         log, result = self.context.log, None
         for _ in range(_TRIES):
-            index = attrs.evolve(self.index, files=())
+            # Files stay open for one answer: the writer may give their names to others.
+            pool = FilePool(self.context.disk, _FILES_OPEN)
+            index = attrs.evolve(self.index, files=(), pool=pool)
             try:
-                index.load()
-                ends = (file.header.end_physical_offset for file in index.files)
-                indexed_to = min(max(ends, default=0), log.max_physical_offset)
-                result = answer(index, log, question, indexed_to)
+                with contextlib.closing(pool):
+                    index.load()
+                    ends = (file.header.end_physical_offset for file in index.files)
+                    indexed_to = min(max(ends, default=0), log.max_physical_offset)
+                    result = answer(index, log, question, indexed_to)
             except CorruptFileError:
                 if index.stands():
                     raise
