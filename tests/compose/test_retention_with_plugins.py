@@ -76,8 +76,8 @@ def test_a_store_that_we_cleaned_is_read_as_java_reads_one_without_those_files(
         for row in golden_rows("trimmed", "query"):
             last = (1 << 63) - 1
             begin, end = (last if row[name] == "max" else row[name] for name in ("begin", "end"))
-            answer = store.query(
-                row["topic"], row["key"], begin, end, limit=row["max_count"], compat=True
+            answer = store.plugin("index").query_as_rocketmq(
+                row["topic"], row["key"], begin, end, row["max_count"]
             )
             assert [message.physical_offset for message in answer] == row["physical_offsets"]
 

@@ -70,7 +70,6 @@ def offsets_of(plugin: Any, topic: str, key: str, **options: Any) -> list[int]:
         "limit": None,
         "oldest_first": False,
         "after": None,
-        "compat": False,
         **options,
     }
     return [each.physical_offset for each in plugin.reput_query(topic=topic, key=key, **question)]

@@ -22,9 +22,7 @@ def found_by_every_key(plugin: IndexPlugin) -> dict[tuple[str, str], list[int]]:
             words = [view.properties.get("UNIQ_KEY"), *view.properties.get("KEYS", "").split(" ")]
             for key in filter(None, words):
                 if (view.topic, key) not in found:
-                    answer = plugin.reput_query(
-                        view.topic, key, FIRST, LAST, None, True, None, False
-                    )
+                    answer = plugin.reput_query(view.topic, key, FIRST, LAST, None, True, None)
                     found[view.topic, key] = [each.physical_offset for each in answer]
     return found
 

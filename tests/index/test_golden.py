@@ -23,14 +23,14 @@ def files_of(root):
 
 
 def question(row):
-    end = None if row["end"] == "max" else row["end"]
+    end = (1 << 63) - 1 if row["end"] == "max" else row["end"]
     return row["topic"], row["key"], row["begin"], end, row["max_count"]
 
 
 def differing(store, rows):
     found = []
     for row in rows:
-        answer = store.query(*question(row), compat=True)
+        answer = store.plugin("index").query_as_rocketmq(*question(row))
         offsets = [message.physical_offset for message in answer]
         if offsets != row["physical_offsets"]:
             found.append((row, offsets))

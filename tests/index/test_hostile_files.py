@@ -29,7 +29,7 @@ def log_of(count=40):
 
 
 def ask(plugin, key, **options):
-    question = {"begin": FIRST, "end": LAST, "limit": None, "compat": False, **options}
+    question = {"begin": FIRST, "end": LAST, "limit": None, **options}
     answer = plugin.reput_query("T", key, oldest_first=False, after=None, **question)
     return [each.physical_offset for each in answer]
 
@@ -84,7 +84,8 @@ def test_a_chain_that_loops_or_leaves_the_file_hides_nothing(stored, previous, w
         with caplog.at_level(logging.WARNING):
             found = ask(driver.plugin, "all")
         assert found == log.starts[::-1]
-        assert len(ask(driver.plugin, "all", compat=True)) <= 64  # as wrong as Java's, but it ends
+        # As wrong as Java's, but it ends.
+        assert len(driver.plugin.query_as_rocketmq("T", "all")) <= 64
 
     assert "chain of items is broken" in caplog.text
     assert str(file) in caplog.text
@@ -144,7 +145,7 @@ def test_an_end_behind_the_log_does_not_say_that_all_of_it_was_looked_at(stored)
     patch(file, 24, ">q", 1 << 62)
 
     with opened(log, root, writable=False) as driver:
-        answer = driver.plugin.reput_query("T", "n3", FIRST, LAST, None, False, None, False)
+        answer = driver.plugin.reput_query("T", "n3", FIRST, LAST, None, False, None)
 
     assert answer.indexed_to <= log.max_physical_offset
 
@@ -164,9 +165,7 @@ def test_an_item_that_points_to_another_message_of_the_key_moves_nothing(
     found, after = [], None
     with opened(log, root, writable=False) as driver:
         while True:
-            answer = driver.plugin.reput_query(
-                "T", "all", FIRST, LAST, limit, oldest_first, after, False
-            )
+            answer = driver.plugin.reput_query("T", "all", FIRST, LAST, limit, oldest_first, after)
             found += [each.physical_offset for each in answer]
             after = answer.after
             if answer.is_complete:
@@ -277,7 +276,7 @@ def test_whatever_a_file_says_what_is_found_has_the_key(tmp_path_factory, change
         for key, wanted in [("all", log.starts), ("n7", log.starts[7:8]), ("none", [])]:
             try:
                 found = ask(driver.plugin, key)
-                ask(driver.plugin, key, compat=True)
+                driver.plugin.query_as_rocketmq("T", key)
             except CorruptFileError:
                 if writable:
                     raise

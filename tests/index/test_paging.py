@@ -29,7 +29,7 @@ class CountingDisk(Disk):
 
 def ask(plugin, key, **options):
     question = {"begin": FIRST, "end": LAST, "limit": None, "oldest_first": False, **options}
-    question = {"after": None, "compat": False, **question}
+    question = {"after": None, **question}
     return plugin.reput_query(topic="T", key=key, **question)
 
 

@@ -28,10 +28,13 @@ def ask(plugin, topic, key, **options):
         "limit": None,
         "oldest_first": False,
         "after": None,
-        "compat": False,
         **options,
     }
     return plugin.reput_query(topic=topic, key=key, **question)
+
+
+def ask_as_rocketmq(plugin, topic, key, begin=ALL[0]):
+    return plugin.query_as_rocketmq(topic, key, begin, ALL[1])
 
 
 def offsets(answer):
@@ -173,28 +176,28 @@ def test_what_the_log_has_lost_is_not_found(tmp_path):
     driver.close()
 
 
-@pytest.mark.parametrize("compat", [True, False])
-def test_only_compat_returns_what_merely_has_the_same_hash(tmp_path, compat):
+@pytest.mark.parametrize("asking", [ask, ask_as_rocketmq])
+def test_only_rocketmq_returns_what_merely_has_the_same_hash(tmp_path, asking):
     log = SmallLog(2048)
     log.append(reput.Message("T", b"", keys="AaAa"))
     log.append(reput.Message("T", b"", keys="BBBB"))
     with Driver(plugin(), "index", tmp_path, log) as driver:
         driver.catch_up()
 
-        found = offsets(ask(driver.plugin, "T", "BBBB", compat=compat))
+        found = offsets(asking(driver.plugin, "T", "BBBB"))
 
-    assert found == (log.starts if compat else log.starts[1:])
+    assert found == (log.starts if asking is ask_as_rocketmq else log.starts[1:])
 
 
-def test_compat_stops_at_64_and_the_exact_answer_does_not(tmp_path):
+def test_the_answer_of_rocketmq_stops_at_64_and_the_exact_answer_does_not(tmp_path):
     driver = filled(tmp_path, count=100, items=1000)
 
-    assert len(ask(driver.plugin, "T", "all", compat=True)) == 64
+    assert len(ask_as_rocketmq(driver.plugin, "T", "all")) == 64
     assert len(ask(driver.plugin, "T", "all")) == 100
     driver.close()
 
 
-def test_compat_looks_within_whole_seconds(tmp_path):
+def test_the_answer_of_rocketmq_looks_within_whole_seconds(tmp_path):
     """The lower bound lies inside the second of the message: RocketMQ does not find it."""
     log = SmallLog(2048)
     log.append(reput.Message("T", b"", keys="k"))
@@ -204,32 +207,32 @@ def test_compat_looks_within_whole_seconds(tmp_path):
         driver.catch_up()
 
         exact = ask(driver.plugin, "T", "k", begin=begin)
-        compat = ask(driver.plugin, "T", "k", begin=begin, compat=True)
+        theirs = ask_as_rocketmq(driver.plugin, "T", "k", begin)
 
-    assert (offsets(exact), offsets(compat)) == (log.starts[1:], [])
+    assert (offsets(exact), offsets(theirs)) == (log.starts[1:], [])
 
 
-@pytest.mark.parametrize("compat", [True, False])
-def test_a_file_that_is_trimmed_during_a_search_is_passed_over(tmp_path, compat):
+@pytest.mark.parametrize("asking", [ask, ask_as_rocketmq])
+def test_a_file_that_is_trimmed_during_a_search_is_passed_over(tmp_path, asking):
     driver = filled(tmp_path)
     first = driver.plugin.index.files[0]
     end = first.header.end_physical_offset
     driver.plugin.index.pool.forget(first.path)
     driver.disk.remove(first.path)
 
-    found = offsets(ask(driver.plugin, "T", "all", compat=compat))
+    found = offsets(asking(driver.plugin, "T", "all"))
 
     assert sorted(found) == [start for start in driver.log.starts if start > end]
     driver.close()
 
 
-def test_compat_is_not_complete_where_its_list_was_full(tmp_path):
+def test_the_answer_of_rocketmq_is_not_complete_where_its_list_was_full(tmp_path):
     """Also when some of the 64 are gone from the log."""
     driver = filled(tmp_path, count=70, items=1000)
     driver.log.trim(1)
     assert driver.log.min_physical_offset > driver.log.starts[6]
 
-    answer = ask(driver.plugin, "T", "all", compat=True)
+    answer = ask_as_rocketmq(driver.plugin, "T", "all")
 
     assert len(answer) < 64
     assert not answer.is_complete
@@ -279,6 +282,19 @@ class TestInAStore:
                 store.query("T", "k", oldest_first=True, compat=True)
             with pytest.raises(ValueError, match="compat goes with neither"):
                 store.query("T", "k", after=7, compat=True)
+
+    def test_the_former_way_to_ask_for_the_answer_of_rocketmq_warns_and_works(self, tmp_path):
+        with self.open(tmp_path / "store") as store:
+            store.put(reput.Message("T", b"", keys="AaAa"))
+            store.put(reput.Message("T", b"", keys="BBBB"))
+            store.wait_dispatched()
+            exact = store.query("T", "AaAa")
+            theirs = store.plugin(IndexPlugin).query_as_rocketmq("T", "AaAa")
+            with pytest.warns(DeprecationWarning, match="query_as_rocketmq"):
+                formerly = store.query("T", "AaAa", compat=True)
+
+            assert (len(exact), len(theirs)) == (1, 2)
+            assert offsets(formerly) == offsets(theirs)
 
     def test_without_the_plugin_the_error_says_what_to_install(self, tmp_path):
         with self.open(tmp_path / "store", plugins=()) as store:

@@ -45,10 +45,8 @@ def told_by_java(answers: Iterable[Row]) -> Answers:
 def told_by_reput(path: Path, asked: Iterable[tuple[str, str]]) -> Answers:
     """What reput answers as RocketMQ does, without changing a byte."""
     with open_store(path, "r") as store:
-        return {
-            key: [each.physical_offset for each in store.query(*key, limit=MOST, compat=True)]
-            for key in asked
-        }
+        ask = store.plugin("index").query_as_rocketmq
+        return {key: [each.physical_offset for each in ask(*key, limit=MOST)] for key in asked}
 
 
 def assert_all_are_found(path: Path, rows: Iterable[Row]) -> None:

@@ -239,7 +239,15 @@ def reput_offset_by_time(topic: str, queue_id: int, timestamp: int, boundary: st
     """
 
 
-@hookspec(firstresult=True)
+@hookspec(
+    firstresult=True,
+    warn_on_impl_args={
+        "compat": DeprecationWarning(
+            "reput_query is not asked for RocketMQ's answer any more; offer a method "
+            "query_as_rocketmq(topic, key, begin, end, limit), as the plugin index does"
+        )
+    },
+)
 def reput_query(
     topic: str,
     key: str,
@@ -264,7 +272,7 @@ def reput_query(
         limit: most messages to return, 1 or more; None for all.
         oldest_first: in the order of the log, else against it.
         after: ``after`` of the answer before: go on behind its messages; None to begin.
-        compat: answer as RocketMQ does, in its order, hash collisions and limits included.
+        compat: of former releases, and true where `reput.Store.query` is asked in the former way.
     """
 
 

@@ -1,4 +1,4 @@
-"""Methods of plugins by the names that the store had for them before 0.2: ``store.commit``.
+"""What of plugins the store had before 0.2: methods (``store.commit``), an option of `query`.
 
 They belong to the plugins now (`reput.Store.plugin`). For one release what a plugin offers by its
 hook ``reput_methods`` is found on the store, too, with a warning. The hook is called when somebody
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from reput.errors import PluginMethodError
 
 if TYPE_CHECKING:
+    from reput.plugin.answers import QueryResult
     from reput.store.active import ActivePlugins
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["method_of_plugin"]
+__all__ = ["method_of_plugin", "query_as_rocketmq"]
 
 
 def method_of_plugin(active: ActivePlugins, name: str) -> Callable[..., Any]:
@@ -45,6 +46,17 @@ def method_of_plugin(active: ActivePlugins, name: str) -> Callable[..., Any]:
             raise PluginMethodError(plugin, f"{text}: {each.last_error}")
     known = ", ".join(active.objects) or "none"
     raise AttributeError(f"neither the store nor one of its plugins ({known}) has {name!r}")
+
+
+def query_as_rocketmq(active: ActivePlugins) -> Callable[..., QueryResult] | None:
+    """The method by which a plugin that finds messages answers as RocketMQ does; None: none has."""
+    text = "Store.query(compat=True) is store.plugin('index').query_as_rocketmq now"
+    warnings.warn(text, DeprecationWarning, stacklevel=3)
+    for name, _ in active.usable(lambda hooks: hooks.query):
+        method = getattr(active.objects[name], "query_as_rocketmq", None)
+        if callable(method):
+            return method  # type: ignore[no-any-return]
+    return None
 
 
 def _offered(plugin: str, hook: Callable[[], Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from reput.store.arguments import (
 )
 from reput.store.exiting import do_not_close_at_exit
 from reput.store.forked import is_forked
-from reput.store.oldnames import method_of_plugin
+from reput.store.oldnames import method_of_plugin, query_as_rocketmq
 from reput.store.reporting import log_facts, plugin_facts, recovery_facts
 
 if TYPE_CHECKING:
@@ -340,8 +340,7 @@ class Store:
             limit: most messages to return; all of them when left out.
             oldest_first: in the order of storing; the newest first when left out.
             after: ``after`` of the answer before, to go on behind it.
-            compat: answer as RocketMQ does: at most 64 messages, selected by a hash of the key,
-                within seconds, in the order that it returns.
+            compat: what ``store.plugin("index").query_as_rocketmq`` answers. Deprecated: call that.
 
         Raises:
             NoReaderError: no active plugin keeps keys.
@@ -355,18 +354,20 @@ class Store:
         after = None if after is None else whole_number("after", after)
         if limit is not None and limit < 1:
             raise ValueError(f"limit must be 1 or more, not {limit}")
-        if compat and (oldest_first or after is not None):
-            raise ValueError("compat goes with neither oldest_first nor after")
-        return self._reads.query(
-            topic=topic,
-            key=key,
-            begin=0 if begin is None else begin,
-            end=_LATEST if end is None else end,
-            limit=limit,
-            oldest_first=oldest_first,
-            after=after,
-            compat=compat,
-        )
+        asked = {
+            "topic": topic,
+            "key": key,
+            "begin": 0 if begin is None else begin,
+            "end": _LATEST if end is None else end,
+            "limit": limit,
+        }
+        if compat:
+            if oldest_first or after is not None:
+                raise ValueError("compat goes with neither oldest_first nor after")
+            as_rocketmq = query_as_rocketmq(self._active)
+            if as_rocketmq is not None:
+                return as_rocketmq(**asked)
+        return self._reads.query(**asked, oldest_first=oldest_first, after=after, compat=compat)
 
     # ------------------------------------------------------------------ plugins
 

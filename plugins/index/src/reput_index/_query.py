@@ -40,8 +40,8 @@ class Question(NamedTuple):
     end: int
     """Store time of the newest one, ms."""
     limit: int | None
-    oldest_first: bool
-    after: int | None
+    oldest_first: bool = False
+    after: int | None = None
     """Physical offset of the last message of the answer before."""
 
 

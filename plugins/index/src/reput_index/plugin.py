@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["IndexConfig", "IndexPlugin"]
 
 _INT32_MAX = (1 << 31) - 1
+_LATEST = (1 << 63) - 1
 _FILES_OPEN = 16
 _TRIES = 8  # looks at files that a writer is cutting meanwhile
 
@@ -161,11 +162,25 @@ class IndexPlugin(reput.Plugin):
         limit: int | None,
         oldest_first: bool,
         after: int | None,
-        compat: bool,
     ) -> QueryResult:
         """See `reput.plugin.hookspecs.reput_query`."""
-        question = Question(topic, key, begin, end, limit, oldest_first, after)
-        answer = find_as_rocketmq if compat else find
+        return self._ask(find, Question(topic, key, begin, end, limit, oldest_first, after))
+
+    def query_as_rocketmq(
+        self, topic: str, key: str, begin: int = 0, end: int = _LATEST, limit: int | None = None
+    ) -> QueryResult:
+        """What RocketMQ answers: at most 64 messages, by a hash of the key, in its own order.
+
+        Args:
+            topic: the topic's name.
+            key: the whole key; messages of another one with the same hash are found, too.
+            begin: store time of the oldest message wanted, ms; looked at in whole seconds.
+            end: store time of the newest message wanted, ms; likewise.
+            limit: most messages to return, 64 at most; that many when left out.
+        """
+        return self._ask(find_as_rocketmq, Question(topic, key, begin, end, limit))
+
+    def _ask(self, answer: Callable[..., QueryResult], question: Question) -> QueryResult:
         if self.context.writable:
             return answer(self.index, self.context.log, question, self.dispatched_to)
         return self._beside_writer(answer, question)

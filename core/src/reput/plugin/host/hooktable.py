@@ -244,6 +244,9 @@ def _checked(name: str, plugin: Plugin, hook: str) -> tuple[Any, frozenset[str]]
             f"{hook} takes {', '.join(sorted(accepted - offered))}; the hook has "
             f"{', '.join(sorted(offered)) or 'no arguments'}",
         )
+    for former, warning in (caller.spec.warn_on_impl_args or {}).items():
+        if former in accepted:
+            warnings.warn(f"plugin {name!r}: {warning}", DeprecationWarning, stacklevel=2)
     if accepted == offered:
         return method, accepted
     return _by_accepted_arguments(method, accepted), accepted
