@@ -220,7 +220,7 @@ def test_a_ruler_stands_in_the_module_that_it_names(source, text):
 def test_every_ruler_of_a_format_is_on_the_page():
     modules = [
         path
-        for path in [*ROOT.glob("core/src/reput/**/*.py"), *ROOT.glob("plugins/*/src/*/*.py")]
+        for path in [*ROOT.glob("core/src/reput/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")]
         if "    +--" in path.read_text(encoding="utf-8")
     ]
 

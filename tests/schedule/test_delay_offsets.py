@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.errors import CorruptFileError, ReputError
-from reput_schedule.delayoffsets import DelayOffsets, decode_offsets, encode_offsets
+from reput_schedule.levels.offsetsfile import DelayOffsets, decode_offsets, encode_offsets
 
 RELEASE_4_8 = b'{\n\t"offsetTable":{1:10,2:0\n\t}\n}'
 RELEASE_5 = (

@@ -11,7 +11,7 @@ import pytest
 import reput
 from reput.errors import CreateMappedFileError
 from reput_schedule import delayed
-from reput_schedule._levelstate import DelayState
+from reput_schedule.levels.state import DelayState
 from reput_testing import ManualClock, QuickDisk
 
 FILE_SIZE = 65_536

@@ -9,7 +9,7 @@ import reput
 from reput.errors import ConfigError, MessageIllegalError
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from reput_schedule import DelayLevels, delayed
-from reput_schedule._propertytext import java_map_order
+from reput_schedule.properties import java_map_order
 from reput_testing import ManualClock, QuickDisk
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"

@@ -9,8 +9,8 @@ from timerstores import DAY, TimerStore
 from reput.errors import ConfigError, PropertiesSizeError, PutError
 from reput.record import Message
 from reput.status import PutStatus
-from reput_schedule.timer import TimerIllegalError
-from reput_schedule.timeroptions import TimerOptions
+from reput_schedule.config import TimerOptions
+from reput_schedule.timer.timer import TimerIllegalError
 from reput_testing.logs.clock import ManualClock
 
 

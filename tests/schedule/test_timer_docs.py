@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import reput_schedule.timerlayout as layout
+import reput_schedule.timer.layout as layout
 from reput.record import java_string_hash
-from reput_schedule._timerput import rounded
+from reput_schedule.timer.park import rounded
 
 ROOT = Path(__file__).parents[2]
 ANATOMY = ROOT / "docs/anatomy-of-a-timer-wheel.md"
 FORMATS = ROOT / "docs/formats.md"
-MARK = "<!-- plugins/schedule/src/reput_schedule/timerlayout.py -->\n```text\n"
+MARK = "<!-- plugins/schedule/src/reput_schedule/timer/layout.py -->\n```text\n"
 
 
 def rulers(path):

@@ -15,7 +15,7 @@ from timerstores import DAY, TimerStore, copy_sparsely
 import reput
 from reput.errors import CorruptFileError
 from reput.record import Message
-from reput_schedule._timerwheel import Wheel
+from reput_schedule.timer.files.wheel import Wheel
 
 LOG = "timerlog/00000000000000000000"
 WHEEL = "timerwheel"

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from timerstores import TimerStore
 
 from reput.record import TextColumn, java_string_hash
-from reput_schedule._timerplace import numbers_of, place
-from reput_schedule._timerput import rounded
-from reput_schedule._timerstate import Check, Reached, decode_check, encode_check
-from reput_schedule.timerlayout import (
+from reput_schedule.timer.files.checkpoint import Check, Reached, decode_check, encode_check
+from reput_schedule.timer.layout import (
     CHECK_FILE_SIZE,
     MARKS_MAX,
     RECORD_DTYPE,
@@ -25,6 +23,8 @@ from reput_schedule.timerlayout import (
     SLOT_SIZE,
     records_per_file,
 )
+from reput_schedule.timer.park import rounded
+from reput_schedule.timer.place import numbers_of, place
 
 T = 1_700_000_000_000
 DAY = 86_400_000

@@ -30,7 +30,7 @@ with TimerStore(Path(sys.argv[1]), log_file_size=100 << 20) as store:
     store.store.close()
     import reput
     from timerstores import TimerPlugin
-    from reput_schedule.timeroptions import TimerOptions
+    from reput_schedule.config import TimerOptions
     store.plugin = TimerPlugin(TimerOptions())
     store.store = reput.open(store.root, plugins=["consumequeue", store.plugin], clock=store.clock,
                              threads=False)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from timerstores import DAY, TimerStore
 
-from reput_schedule._timerput import rounded
+from reput_schedule.timer.park import rounded
 from reput_testing.crashes.effort import is_soak
 
 PRECISION = 1000

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timerstores import TimerStore
 
-from reput_schedule.recall import RecallHandle, decode_handle, encode_handle, recall_message
+from reput_schedule.users.recall import RecallHandle, decode_handle, encode_handle, recall_message
 
 WORDS = st.text(st.characters(exclude_characters=" ", exclude_categories=["Cs"]), min_size=1)
 

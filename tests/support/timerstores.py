@@ -10,9 +10,9 @@ import attrs
 
 import reput
 from reput.record import Message
-from reput_schedule.recall import cancel_message
-from reput_schedule.timer import Timer
-from reput_schedule.timeroptions import TimerOptions
+from reput_schedule.config import TimerOptions
+from reput_schedule.timer.timer import Timer
+from reput_schedule.users.recall import cancel_message
 from reput_testing.logs.clock import ManualClock
 
 DAY = 86_400_000

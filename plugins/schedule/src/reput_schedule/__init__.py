@@ -7,32 +7,32 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
-    from reput_schedule.delaying import delayed as delayed
-    from reput_schedule.levels import DelayLevels as DelayLevels
-    from reput_schedule.pending import PendingLevel as PendingLevel
-    from reput_schedule.pending import Scheduled as Scheduled
+    from reput_schedule.levels.layout import DelayLevels as DelayLevels
     from reput_schedule.plugin import ScheduleConfig as ScheduleConfig
     from reput_schedule.plugin import SchedulePlugin as SchedulePlugin
-    from reput_schedule.recall import RecallHandle as RecallHandle
-    from reput_schedule.recall import cancel_message as cancel_message
-    from reput_schedule.recall import decode_handle as decode_handle
-    from reput_schedule.recall import encode_handle as encode_handle
-    from reput_schedule.timer import TimerFlowControlError as TimerFlowControlError
-    from reput_schedule.timer import TimerIllegalError as TimerIllegalError
+    from reput_schedule.timer.timer import TimerFlowControlError as TimerFlowControlError
+    from reput_schedule.timer.timer import TimerIllegalError as TimerIllegalError
+    from reput_schedule.users.delayed import delayed as delayed
+    from reput_schedule.users.pending import PendingLevel as PendingLevel
+    from reput_schedule.users.pending import Scheduled as Scheduled
+    from reput_schedule.users.recall import RecallHandle as RecallHandle
+    from reput_schedule.users.recall import cancel_message as cancel_message
+    from reput_schedule.users.recall import decode_handle as decode_handle
+    from reput_schedule.users.recall import encode_handle as encode_handle
 
 _HOMES = {
-    "DelayLevels": "levels",
-    "PendingLevel": "pending",
-    "RecallHandle": "recall",
+    "DelayLevels": "levels.layout",
+    "PendingLevel": "users.pending",
+    "RecallHandle": "users.recall",
     "ScheduleConfig": "plugin",
     "SchedulePlugin": "plugin",
-    "Scheduled": "pending",
-    "TimerFlowControlError": "timer",
-    "TimerIllegalError": "timer",
-    "cancel_message": "recall",
-    "decode_handle": "recall",
-    "delayed": "delaying",
-    "encode_handle": "recall",
+    "Scheduled": "users.pending",
+    "TimerFlowControlError": "timer.timer",
+    "TimerIllegalError": "timer.timer",
+    "cancel_message": "users.recall",
+    "decode_handle": "users.recall",
+    "delayed": "users.delayed",
+    "encode_handle": "users.recall",
 }
 
 __all__ = [*_HOMES]

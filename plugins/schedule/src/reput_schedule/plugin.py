@@ -12,23 +12,23 @@ from attrs.validators import ge, in_, instance_of, le
 import reput
 from reput.errors import ReadOnlyStoreError
 from reput.plugin import PutInterest
-from reput_schedule import _ownership
-from reput_schedule._cancel import cancellation
-from reput_schedule._levelcolumn import deliver_times
-from reput_schedule._levelput import TIMER_REQUESTS, level_of, may_be_delayed, park_at_level
-from reput_schedule._levelstate import DelayState
-from reput_schedule._levelwork import LevelDelivery
-from reput_schedule.delayoffsets import FILE_NAME
-from reput_schedule.levels import DEFAULT_LEVELS, PROPERTY_LEVEL, DelayLevels
-from reput_schedule.pending import Scheduled, scheduled
-from reput_schedule.timer import Timer
-from reput_schedule.timerlayout import (
+from reput_schedule import ownership
+from reput_schedule.config import TimerOptions
+from reput_schedule.levels.column import deliver_times
+from reput_schedule.levels.delivery import LevelDelivery
+from reput_schedule.levels.layout import DEFAULT_LEVELS, PROPERTY_LEVEL, DelayLevels
+from reput_schedule.levels.offsetsfile import FILE_NAME
+from reput_schedule.levels.park import TIMER_REQUESTS, level_of, may_be_delayed, park_at_level
+from reput_schedule.levels.state import DelayState
+from reput_schedule.timer.layout import (
     CHECK_FILE,
     CONFIG_DIRECTORY,
     LOG_FILE_SIZE,
     METRICS_FILE,
 )
-from reput_schedule.timeroptions import TimerOptions
+from reput_schedule.timer.timer import Timer
+from reput_schedule.users.cancel import cancellation
+from reput_schedule.users.pending import Scheduled, scheduled
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -146,7 +146,7 @@ class SchedulePlugin(reput.Plugin):
         if self._context.writable:
             config = self._context.directory(CONFIG_DIRECTORY)
             self._context.disk.finish_replacing(config, FILE_NAME, CHECK_FILE, METRICS_FILE)
-            self.delivers = _ownership.take(self._context, self._state, self.config.deliver)
+            self.delivers = ownership.take(self._context, self._state, self.config.deliver)
             self.delivery = LevelDelivery(self._context, self.levels, self._state, self.delivers)
             # Behind a failed flush the files count up to `max_physical_offset` and the log goes on:
             # what was delivered since stands there.

@@ -1,0 +1,400 @@
+"""`LevelDelivery`: delivers the messages of the delay levels when they are due.
+
+A message is put under its real topic before the offset of its level moves on, and the offset is
+saved when that message is on disk. What was delivered behind the last save is found in the log at
+the next opening (`reput_schedule.levels.survey`), before anything is delivered.
+
+Source: RocketMQ ``ScheduleMessageService.DeliverDelayedMessageTimerTask``. Different on purpose:
+the deliver time is that of the message (its store time and its level), not that of its unit, which
+was perhaps derived without this plugin; a put that fails is tried again for ever; what can never be
+put is passed over and counted; and a clock that was set back delivers nothing too early.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from reput.errors import CorruptFileError, MessageIllegalError, PropertiesSizeError
+from reput_schedule.levels.column import parked_rows
+from reput_schedule.levels.layout import LEVEL_MAX, SCHEDULE_TOPIC, DelayLevels
+from reput_schedule.levels.matcher import Matcher
+from reput_schedule.levels.queue import LevelQueue
+from reput_schedule.levels.restore import restored
+from reput_schedule.levels.state import DelayState
+from reput_schedule.levels.survey import Survey
+
+if TYPE_CHECKING:
+    from reput.plugin import ReadResult, StoreContext
+    from reput.record import DispatchBatch, Message, MessageView
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["LevelDelivery"]
+
+_SLICE: Final = 4_096  # messages delivered by one call
+_READ_FIRST, _READ_MOST = 32, 2_048  # messages of one read
+_READ_SIZE: Final = 4 << 20  # bytes of one read
+_WINDOWS: Final = 8  # of the log, looked at by one call
+_STEPS: Final = 4  # of settling, by one call
+_LOOK_AGAIN_MS: Final = 100
+
+
+@attrs.define(eq=False)
+class LevelDelivery:
+    """The delay levels of one store that is open for writing."""
+
+    context: StoreContext
+    levels: DelayLevels
+    state: DelayState
+    delivers: bool
+    """Whether it may deliver; else it only looks when the next messages are due."""
+    delivered: int = 0
+    dropped: int = 0
+    """Messages that can never be delivered: no real topic, or one that no store takes."""
+    missing: int = 0
+    """Places of a level's queue at which the log has no message any more."""
+    queues: dict[int, LevelQueue] = attrs.field(factory=dict)
+    _survey: Survey | None = None
+    _matcher: Matcher | None = None
+    _extent: Survey | None = None  # of the whole log: how far the queues will reach
+    _knows_extent: bool = False
+    _is_exact: bool = False  # whether the survey began where the offsets were saved
+    _is_open: bool = False
+    _left: int = 0  # messages that this call may still deliver
+    _put_from: int = 0  # end of the log in front of what is being put
+    _last_now: int = 0
+    _arrived: dict[int, int] = attrs.field(factory=dict)  # level: physical offset of the first
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    # ------------------------------------------------------------------ opening
+
+    def recover(self, max_physical_offset: int) -> None:
+        """Begin where the offsets were saved, or without them at the beginning."""
+        saved = self.state.saved
+        start = None if saved is None else saved.delivered_to
+        self._is_exact = start is not None and start <= max_physical_offset
+        offsets: Mapping[int, int] = {} if saved is None else saved.offsets
+        if start is not None and start > max_physical_offset:
+            # The log was put back into an older state: nobody knows what they count. Its delivered
+            # messages tell what was delivered.
+            logger.warning(
+                "offsets of delayed messages are of another log reputOffset=%d max=%d",
+                start,
+                max_physical_offset,
+            )
+            offsets = {}
+        for level in {*range(1, self.levels.max_level + 1), *offsets}:
+            self._queue(level, offsets.get(level, 0))
+        self._is_open = True
+        if not self.delivers:
+            return
+        if not self._is_exact:
+            logger.info("looking for delivered messages in all of the log")
+        first = start if self._is_exact and start is not None else 0
+        self._begin_survey(first, max_physical_offset)
+
+    def _queue(self, level: int, offset: int = 0) -> LevelQueue:
+        queue = self.queues.get(level)
+        if queue is None:
+            queue = LevelQueue(level, self.levels.delay_ms(level), offset)
+            self.queues[level] = queue
+        return queue
+
+    def _begin_survey(self, start: int, end: int) -> None:
+        self._survey = Survey(self.context.log, start, end)
+        self._matcher = None
+
+    # ------------------------------------------------------------------ dispatching
+
+    def dispatch(self, batch: DispatchBatch) -> None:
+        """Note which levels have new messages."""
+        rows = parked_rows(batch)
+        if len(rows) == 0:
+            return
+        levels, first = np.unique(batch.queue_id[rows] + 1, return_index=True)
+        offsets = batch.physical_offset[rows[first]]
+        wake = False
+        with self._lock:
+            for level, offset in zip(levels.tolist(), offsets.tolist(), strict=True):
+                queue = self.queues.get(level)
+                # One that knows when its next message is due need not hear of later ones.
+                if 1 <= level <= LEVEL_MAX and (queue is None or queue.due is None):
+                    self._arrived.setdefault(level, offset)
+                    wake = True
+        if wake:
+            self.context.wake()
+
+    def _take_arrived(self) -> None:
+        with self._lock:
+            arrived, self._arrived = self._arrived, {}
+            for level, offset in arrived.items():
+                queue = self._queue(level)
+                if queue.due is None:
+                    queue.forget()
+                if queue.hold_offset is None:
+                    queue.hold_offset = offset
+
+    # ------------------------------------------------------------------ working
+
+    def work(self, now: int) -> int | None:
+        """Deliver what is due; when to be called again."""
+        if not self._is_open:
+            return None
+        log_end = self.context.log.max_physical_offset  # before anything is put
+        self._last_now = now
+        self._take_arrived()
+        pause_ms, steps = self._settle(), 1
+        while pause_ms == 0 and steps < _STEPS:
+            pause_ms, steps = self._settle(), steps + 1
+        if pause_ms is not None:
+            return now + pause_ms
+        self._left = _SLICE
+        for queue in list(self.queues.values()):
+            self._look(queue, now)
+        if self.delivers:
+            for queue in sorted(self.queues.values(), key=lambda each: each.due or 0):
+                while self._left > 0 and queue.due is not None and queue.due <= now:
+                    log_end = max(log_end, self._deliver(queue, now))
+                    self._look(queue, now)
+            self._note(log_end)
+        return self._next_due(now)
+
+    def _note(self, log_end: int) -> None:
+        if any(queue.delivered_ahead for queue in self.queues.values()):
+            return  # an offset says nothing of what was delivered above it: the log still has to
+        self.state.note(
+            {level: queue.offset for level, queue in self.queues.items() if queue.offset},
+            log_end,
+        )
+
+    def _next_due(self, now: int) -> int | None:
+        if self._extent is not None and not self._knows_extent:
+            return now
+        queues = self.queues.values()
+        times = [queue.due for queue in queues if queue.due is not None] if self.delivers else []
+        if self.delivers and any(queue.is_behind for queue in queues):
+            times.append(now + _LOOK_AGAIN_MS)
+        return min(times, default=None)
+
+    def clock_went_back(self, now: int) -> bool:
+        """Whether the clock shows less than at the last call of `work`."""
+        return now < self._last_now
+
+    # ------------------------------------------------------------------ reading
+
+    def _look(self, queue: LevelQueue, now: int) -> None:
+        """Find out when the next message of a level is due."""
+        # It cannot be due later than one that is parked now, unless the clock was set back.
+        is_in_time = queue.due is None or queue.due <= now + queue.delay_ms
+        if queue.is_known and not queue.is_behind and is_in_time:
+            return
+        while True:
+            result = self._read(queue, 1)
+            if len(result) and result.queue_offsets[0] in queue.delivered_ahead:
+                queue.move_to(result.queue_offsets[0])
+            elif len(result) or not self._passes_over(queue, result):
+                break
+        queue.is_known, queue.due = True, None
+        if len(result):
+            self._take_head(queue, result, 0, now)
+        elif not queue.is_behind:
+            queue.hold_offset = None
+
+    def _read(self, queue: LevelQueue, max_count: int) -> ReadResult:
+        result = self.context.store.read(
+            SCHEDULE_TOPIC, queue.level - 1, queue.offset, max_count, _READ_SIZE
+        )
+        self.missing += len(result.holes)
+        return result
+
+    def _take_head(self, queue: LevelQueue, result: ReadResult, row: int, now: int) -> None:
+        view, place = result.messages[row], result.queue_offsets[row]
+        with self._lock:
+            queue.move_to(place)
+            queue.hold_offset = view.physical_offset
+            queue.due = queue.due_of(view, place, now, result.max_queue_offset)
+            queue.is_known, queue.is_behind = True, False
+
+    def _passes_over(self, queue: LevelQueue, result: ReadResult) -> bool:
+        """Whether a read without messages led to a place behind, from which to read on."""
+        was_behind, queue.is_behind = queue.is_behind, False
+        if queue.offset == result.max_queue_offset:
+            return False
+        if queue.offset > result.max_queue_offset:
+            self._end(queue, result.max_queue_offset, was_behind)
+            return False
+        if result.next_queue_offset <= queue.offset:
+            return False
+        logger.warning(
+            "delayed messages are not in the log any more level=%d from=%d to=%d",
+            queue.level,
+            queue.offset,
+            result.next_queue_offset,
+        )
+        queue.move_to(result.next_queue_offset)
+        return True
+
+    def _end(self, queue: LevelQueue, max_offset: int, was_behind: bool) -> None:
+        """More was delivered of a level than its queue has.
+
+        The queue is being made anew, then; unless the log was put back into an older state or lost
+        its head, so that messages which are parked from now on would be taken for delivered ones.
+        """
+        queue.is_behind = True
+        if not was_behind and self.delivers:
+            self._extent = None  # an older one does not know the newest messages
+            self._ask_for_extent()
+        elif self._knows_extent and self._extent is not None:
+            reaches = max(self._extent.next_offsets.get(queue.level, 0), max_offset)
+            if reaches < queue.offset:
+                logger.warning(
+                    "more was delivered of a delay level than was parked level=%d offset=%d max=%d",
+                    queue.level,
+                    queue.offset,
+                    reaches,
+                )
+                queue.delivered_ahead.clear()
+                queue.offset = reaches
+                queue.is_behind = reaches > max_offset
+
+    # ------------------------------------------------------------------ delivering
+
+    def _deliver(self, queue: LevelQueue, now: int) -> int:
+        """Deliver what is due of one level; physical offset behind the last message put."""
+        end, count = 0, _READ_FIRST
+        while self._left > 0:
+            result = self._read(queue, min(count, self._left))
+            if not len(result):
+                queue.forget()
+                return end
+            due = self._due_count(queue, result, now)
+            self._put_from = self.context.log.max_physical_offset
+            wanted = [
+                view
+                for view, place in zip(result.messages[:due], result.queue_offsets, strict=False)
+                if place not in queue.delivered_ahead
+            ]
+            end = max(end, self._put(_restored(wanted, self)))
+            self._left -= due
+            if due < len(result):
+                self._take_head(queue, result, due, now)
+                return end
+            with self._lock:
+                queue.move_to(result.next_queue_offset)
+                queue.hold_offset = result.messages[-1].physical_offset + result.messages[-1].size
+                queue.forget()
+            count = min(2 * count, _READ_MOST)
+        return end
+
+    def _due_count(self, queue: LevelQueue, result: ReadResult, now: int) -> int:
+        """How many messages of a read are due, the first ones."""
+        places, highest = result.queue_offsets, result.max_queue_offset
+        for row, view in enumerate(result.messages):
+            if places[row] in queue.delivered_ahead:
+                continue
+            if queue.due_of(view, places[row], now, highest) > now:
+                return row
+        return len(result)
+
+    def _put(self, messages: Sequence[Message]) -> int:
+        """Put messages in their order; physical offset behind the last."""
+        if not messages:
+            return 0
+        try:
+            receipt = self.context.store.put_many(messages)
+        except (MessageIllegalError, PropertiesSizeError) as error:
+            # Nothing of it was stored. Whichever is to blame is found by halves.
+            if len(messages) > 1:
+                half = len(messages) // 2
+                return max(self._put(messages[:half]), self._put(messages[half:]))
+            self.dropped += 1
+            logger.warning(
+                "delayed message cannot be stored and is dropped topic=%r reason=%s",
+                messages[0].topic,
+                error,
+            )
+            return 0
+        except BaseException:
+            # Where the disk filled up, the first of them are stored: the log knows which.
+            self._begin_survey(self._put_from, self.context.log.max_physical_offset)
+            self._is_exact = True
+            raise
+        self.delivered += len(messages)
+        return receipt.end_offset
+
+    # ------------------------------------------------------------------ what was delivered before
+
+    def _settle(self) -> int | None:
+        """Find out how far each level came, a slice at a time.
+
+        None when that is known, else the pause until the next slice, ms.
+        """
+        if self._extent is not None and not self._knows_extent:
+            self._knows_extent = self._extent.advance(_WINDOWS)
+            return 0
+        if self._survey is not None:
+            if not self._survey.advance(_WINDOWS):
+                return 0
+            copies, self._survey = self._survey.copies, None
+            # Where the log lost its head, copies may be of messages that went with it.
+            is_counted = self._is_exact or self.context.log.min_physical_offset == 0
+            self._matcher = Matcher(self.context, copies, each_once=not is_counted)
+            return 0
+        if self._matcher is None:
+            return None
+        extent = self._extent if self._knows_extent else None
+        outcome = self._matcher.advance(
+            self.queues, None if extent is None else extent.next_offsets
+        )
+        if outcome is None:
+            self._ask_for_extent()
+            return 0
+        if not outcome:
+            return self._matcher.pause_ms
+        self._matcher = None
+        return None
+
+    def _ask_for_extent(self) -> None:
+        if self._extent is None:
+            self._extent = Survey(self.context.log, 0, self.context.log.max_physical_offset)
+            self._knows_extent = False
+
+    # ------------------------------------------------------------------ telling
+
+    def hold(self) -> int | None:
+        """Physical offset of the oldest message that waits; None when none does."""
+        with self._lock:
+            known = [queue.hold_offset for queue in self.queues.values()]
+            known += self._arrived.values()
+        if not self._is_open or self._survey is not None or self._matcher is not None:
+            return self.context.log.min_physical_offset
+        return min((offset for offset in known if offset is not None), default=None)
+
+    def offsets(self) -> Mapping[int, int]:
+        """Queue offset of the next message to deliver, by level."""
+        return {level: queue.offset for level, queue in list(self.queues.items())}
+
+
+def _restored(views: Sequence[MessageView], delivery: LevelDelivery) -> list[Message]:
+    """What to put for parked messages; those without a place to go are counted and left out."""
+    messages = []
+    for view in views:
+        try:
+            message = restored(view)
+        except CorruptFileError:
+            message = None
+        if message is None:
+            delivery.dropped += 1
+            logger.warning(
+                "delayed message names no topic to deliver it to and is dropped physical_offset=%d",
+                view.physical_offset,
+            )
+        else:
+            messages.append(message)
+    return messages

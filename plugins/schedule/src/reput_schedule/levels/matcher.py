@@ -1,0 +1,186 @@
+"""`Matcher`: compares parked messages with their delivered copies, and moves the levels on.
+
+A level delivers in its order, but a power cut keeps pages of the log in any order: where it loses
+the copy of one message and keeps that of a later one, the log goes on behind the hole. So each
+parked message is looked for, not only the last that has a copy. Those without one are delivered
+again, and what was delivered above them is remembered (`LevelQueue.delivered_ahead`).
+
+That holds also where the offsets are lost: a copy stands behind its parked message in the log, and
+is there as long as that one is, whoever has delivered it. What the log does not prove to be
+delivered is delivered.
+
+Messages that are equal in everything, birth time and key included, are counted where it is known
+how many there can be, and else taken for one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput_schedule.levels.layout import SCHEDULE_TOPIC
+from reput_schedule.levels.restore import fingerprint, restored
+
+if TYPE_CHECKING:
+    from reput.plugin import StoreContext
+    from reput.record import MessageView
+    from reput_schedule.levels.queue import LevelQueue
+    from reput_schedule.levels.survey import Copies
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Matcher"]
+
+_READ_COUNT: Final = 1_024
+_READ_SIZE: Final = 4 << 20
+_READS: Final = 8  # by one call
+_LOOK_AGAIN_MS: Final = 100
+
+
+@attrs.define(eq=False)
+class _Walk:
+    """One level on its way."""
+
+    left: Counter[bytes]
+    last_offset: int
+    """Physical offset of the last copy: what is parked behind it was not delivered."""
+    place: int | None = None
+    following: int = -1
+    """Queue offset behind the last message that has a copy."""
+    is_full: bool = False
+    """Whether copies older than those in `left` were left out."""
+    missing: int | None = None
+    """Queue offset of the first message without a copy."""
+    ahead: set[int] = attrs.field(factory=set)
+    """Queue offsets of messages above `missing` that have a copy."""
+
+    def take(self, key: bytes, place: int) -> bool:
+        """Whether the message at a queue offset has a copy, which no other message has then."""
+        if self.left.get(key, 0) <= 0:
+            return False
+        self.left[key] -= 1
+        if not self.left[key]:
+            del self.left[key]
+        self.following = place + 1
+        if self.missing is not None:
+            self.ahead.add(place)
+        return True
+
+    def miss(self, view: MessageView, place: int) -> None:
+        """Note a message that has no copy."""
+        if self.missing is not None:
+            return
+        if self.is_full and self.following < 0:
+            return  # its copy may be one of those that were left out
+        if restored(view) is not None:
+            self.missing = place
+
+
+class Matcher:
+    """Finds the first message of each level that was not delivered.
+
+    Attributes:
+        pause_ms: how long to wait before the next slice.
+    """
+
+    def __init__(
+        self, context: StoreContext, copies: Mapping[int, Copies], *, each_once: bool
+    ) -> None:
+        self._context = context
+        self.pause_ms = 0
+        self._walks = {
+            level: _Walk(
+                each.counted(each_once=each_once),
+                each.last_offset,
+                is_full=each.is_full,
+            )
+            for level, each in copies.items()
+        }
+
+    def advance(
+        self, queues: Mapping[int, LevelQueue], ends: Mapping[int, int] | None
+    ) -> bool | None:
+        """Go on for a slice; whether everything is known.
+
+        None when a queue ends too early: it is being made, or it is all there is. ``ends`` tells
+        then how far they will reach.
+        """
+        self.pause_ms = 0
+        for _ in range(_READS):
+            if not self._walks:
+                return True
+            level = min(self._walks)
+            queue = queues.get(level)
+            if queue is None or self._is_done(level, queue):
+                self._finish(level, queue)
+                continue
+            is_at_end = self._read_on(level, queue)
+            if is_at_end:
+                if ends is None:
+                    return None
+                place = self._walks[level].place
+                if place is not None and place >= ends.get(level, 0):
+                    self._finish(level, queue)
+                else:
+                    self.pause_ms = _LOOK_AGAIN_MS  # the queue is still being made
+                    return False
+        return not self._walks
+
+    def _is_done(self, level: int, queue: LevelQueue) -> bool:
+        walk = self._walks[level]
+        if walk.place is None:
+            walk.place = queue.offset
+        return not walk.left
+
+    def _finish(self, level: int, queue: LevelQueue | None) -> None:
+        walk = self._walks.pop(level)
+        if queue is not None and walk.following > queue.offset:
+            logger.info(
+                "delayed messages were delivered already level=%d from=%d to=%d",
+                level,
+                queue.offset,
+                walk.following,
+            )
+            if walk.missing is not None and walk.ahead:
+                logger.warning(
+                    "copies of delivered messages are lost, these messages are delivered again "
+                    "level=%d from=%d",
+                    level,
+                    walk.missing,
+                )
+                queue.delivered_ahead |= walk.ahead
+                queue.move_to(walk.missing)
+            else:
+                queue.move_to(walk.following)
+            queue.forget()
+
+    def _read_on(self, level: int, queue: LevelQueue) -> bool:
+        """Compare the next messages of a level; whether its queue ends there."""
+        walk = self._walks[level]
+        assert walk.place is not None
+        result = self._context.store.read(
+            SCHEDULE_TOPIC, level - 1, walk.place, _READ_COUNT, _READ_SIZE
+        )
+        for view, place in zip(result.messages, result.queue_offsets, strict=True):
+            if place in queue.delivered_ahead:
+                continue
+            if view.physical_offset > walk.last_offset:
+                walk.left.clear()
+                return False
+            try:
+                key = fingerprint(view)
+            except CorruptFileError:
+                continue
+            if not walk.take(key, place):
+                walk.miss(view, place)
+            elif not walk.left:
+                return False
+        if walk.place >= result.max_queue_offset or result.next_queue_offset <= walk.place:
+            return True
+        walk.place = result.next_queue_offset
+        return False

@@ -1,0 +1,89 @@
+"""Putting a message with a delay level: it is parked in the topic of the delayed ones.
+
+Source: RocketMQ 4.8 ``CommitLog#putMessage``; 5 does the same in a hook before it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from reput.errors import MessageIllegalError
+from reput.record import Message, java_text
+from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
+from reput_schedule.levels.layout import PROPERTY_LEVEL, SCHEDULE_TOPIC, DelayLevels, parse_level
+from reput_schedule.properties import entries_of, entry_value, text_of
+
+__all__ = [
+    "HALF_TOPICS",
+    "PROPERTY_REAL_QUEUE_ID",
+    "PROPERTY_REAL_TOPIC",
+    "level_of",
+    "may_be_delayed",
+    "park_at_level",
+]
+
+PROPERTY_REAL_TOPIC: Final = "REAL_TOPIC"
+PROPERTY_REAL_QUEUE_ID: Final = "REAL_QID"
+HALF_TOPICS: Final = ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC")
+"""Topics in which transactions wait; their messages are nobody's to delay or to deliver."""
+TIMER_REQUESTS: Final = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+
+_LEVEL_ENTRY: Final = PROPERTY_LEVEL.encode() + b"\x01"
+
+
+def may_be_delayed(message: Message) -> bool:
+    """Whether a delay that the message asks for is to be followed.
+
+    Not for half messages, which have not happened yet, and not for what is parked already.
+    """
+    if message.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+        return False
+    return message.topic != SCHEDULE_TOPIC and message.topic not in HALF_TOPICS
+
+
+def level_of(message: Message) -> int:
+    """Delay level that the message asks for; 0 or less for none.
+
+    Raises:
+        MessageIllegalError: its ``DELAY`` is no number.
+    """
+    given = message.properties
+    if given is None:
+        return 0
+    if isinstance(given, bytes):
+        if _LEVEL_ENTRY not in given:
+            return 0
+        value = entry_value(given, _LEVEL_ENTRY)
+        text = None if value is None else java_text(value)
+    else:
+        text = given.get(PROPERTY_LEVEL)
+    if not text:
+        return 0
+    level = parse_level(text)
+    if level is None:
+        raise MessageIllegalError(
+            PROPERTY_LEVEL, text, None, "a delay level is a whole number: 1, 2, 3, …"
+        )
+    return level
+
+
+def park_at_level(message: Message, level: int, levels: DelayLevels) -> Message:
+    """The message as it is stored until its delay is over; ``level`` is 1 or more."""
+    entries = entries_of(message)
+    for name in TIMER_REQUESTS:  # a level goes before a time
+        entries.pop(name, None)
+    if level > levels.max_level:
+        level = levels.max_level
+        entries[PROPERTY_LEVEL] = str(level)
+    entries[PROPERTY_REAL_TOPIC] = message.topic
+    entries[PROPERTY_REAL_QUEUE_ID] = str(message.queue_id)
+    return attrs.evolve(
+        message,
+        topic=SCHEDULE_TOPIC,
+        queue_id=level - 1,
+        keys=None,
+        tags=None,
+        properties=text_of(entries),
+    )

@@ -1,0 +1,68 @@
+"""Whether the messages that wait in a store are ours to deliver.
+
+A broker's directory that is opened for a look, to be mended or to have a message put into it, has
+messages in it that the broker will deliver when it is back. They are delivered here only when
+somebody says so. What tells the two cases apart is the note of ours in ``config/delayOffset.json``,
+which RocketMQ leaves out when it writes that file; it is made when a store is opened for the first
+time in which nothing can be waiting.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from reput_schedule.levels.layout import SCHEDULE_TOPIC
+from reput_schedule.levels.offsetsfile import DIRECTORY, FILE_NAME
+from reput_schedule.timer.layout import TIMER_TOPIC
+
+if TYPE_CHECKING:
+    from reput.plugin import StoreContext
+    from reput_schedule.levels.state import DelayState
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["take"]
+
+_QUEUES: Final = "consumequeue"  # RocketMQ's name for where the queues are
+_ALWAYS: Final = "always"
+_NEVER: Final = "never"
+
+
+def take(context: StoreContext, state: DelayState, deliver: str) -> bool:
+    """Whether to deliver; makes the note in a store where nothing can wait.
+
+    The note is on disk when this returns, before the first message can be parked: a crash at any
+    time finds it.
+
+    Args:
+        context: of a store that is open for writing.
+        state: what was read of the file with the note.
+        deliver: the option of that name.
+    """
+    if deliver == _NEVER:
+        return False
+    if state.is_ours or deliver == _ALWAYS:
+        return True
+    if state.saved is None and _nothing_can_wait(context):
+        state.save({}, context.log.max_physical_offset)
+        return True
+    logger.warning(
+        "delayed messages are not delivered, as a RocketMQ broker may still do it; the option "
+        "deliver='always' of the plugin schedule has them delivered here path=%s",
+        context.root,
+    )
+    return False
+
+
+def _nothing_can_wait(context: StoreContext) -> bool:
+    log, disk = context.log, context.disk
+    if log.max_physical_offset == log.min_physical_offset:
+        return True
+    if disk.exists(context.directory(DIRECTORY, FILE_NAME)):
+        return False  # it cannot be read, or is empty
+    if not disk.exists(context.directory(_QUEUES)):
+        return False  # nobody knows without reading all of the log
+    return not any(
+        disk.exists(context.directory(_QUEUES, topic)) for topic in (SCHEDULE_TOPIC, TIMER_TOPIC)
+    )

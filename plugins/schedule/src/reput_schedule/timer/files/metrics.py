@@ -1,0 +1,102 @@
+"""`Metrics`: how many messages wait for the timer, by their real topic; ``config/timermetrics``.
+
+Records of the timer log know a topic by its hash, and so are messages counted here: two topics of
+one hash are one. RocketMQ only shows these numbers, and neither it nor we decide by them.
+
+Source: RocketMQ ``TimerMetrics``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from reput.record import java_string_hash
+from reput_schedule.timer.deliver import is_cancellation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    Records = npt.NDArray[np.void]
+
+__all__ = ["Metrics"]
+
+_TOPICS_MAX = 1 << 16
+
+
+@attrs.define(eq=False)
+class Metrics:
+    """Counts by topic. Not thread-safe."""
+
+    topics: dict[int, str] = attrs.field(factory=dict)
+    """Names by their Java hash."""
+    counts: dict[int, int] = attrs.field(factory=dict)
+    times: dict[int, int] = attrs.field(factory=dict)
+    """When each count was changed, ms."""
+    is_changed: bool = False
+    version: int = 0
+    is_damaged: bool = False
+    """Whether these are no counts because the file they were read from says nothing."""
+
+    def name(self, topics: Mapping[int, str]) -> None:
+        """Learn the names of topics."""
+        if len(self.topics) < _TOPICS_MAX:
+            for each, topic in topics.items():
+                self.topics.setdefault(each, topic)
+
+    def add(self, records: Records, sign: int, now: int) -> None:
+        """Count records that came (1) or went (-1); cancellations the other way round."""
+        hashes, which = np.unique(records["topic_hash"], return_inverse=True)
+        deltas = np.where(is_cancellation(records), -sign, sign)
+        sums = np.bincount(which.reshape(-1), deltas, len(hashes)).astype(np.int64)
+        for each, delta in zip(hashes.tolist(), sums.tolist(), strict=True):
+            if delta:
+                self.counts[each] = self.counts.get(each, 0) + delta
+                self.times[each] = now
+                self.is_changed = True
+
+    def clear(self) -> None:
+        """Forget all counts, and keep the names."""
+        self.counts, self.times, self.is_changed = {}, {}, True
+
+    def by_topic(self) -> dict[str, int]:
+        """Messages waiting by topic, sorted; those whose name is not known by their hash."""
+        named = {
+            self.topics.get(each, f"#{each}"): count for each, count in self.counts.items() if count
+        }
+        return dict(sorted(named.items()))
+
+    def encode(self, now: int) -> bytes:
+        """Bytes of the file."""
+        self.version += 1
+        counting = {
+            self.topics[each]: {"count": count, "timeStamp": self.times.get(each, now)}
+            for each, count in self.counts.items()
+            if each in self.topics
+        }
+        version = {"counter": self.version, "stateVersion": 0, "timestamp": now}
+        content = {"dataVersion": version, "timingCount": counting}
+        return json.dumps(content, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Metrics:
+        """Counts out of the file's bytes; none out of what is no such file."""
+        metrics = cls()
+        try:
+            content: Any = json.loads(data)
+            for topic, entry in content["timingCount"].items():
+                each = java_string_hash(topic)
+                count, time = entry["count"], entry["timeStamp"]
+                if isinstance(count, int) and isinstance(time, int):
+                    metrics.topics[each] = topic
+                    metrics.counts[each], metrics.times[each] = count, time
+            counter = content["dataVersion"]["counter"]
+            metrics.version = counter if isinstance(counter, int) else 0
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return cls(is_damaged=True)
+        return metrics

@@ -1,0 +1,145 @@
+"""Putting a timed message: what becomes of it, and when it is refused.
+
+Source: RocketMQ ``HookUtils#handleScheduleMessage`` and ``#transformTimerMessage``, with their
+order of questions. Different on purpose: there is no latest time (there ``timerMaxDelaySec``, 3
+days), and a message keeps room for the properties that its delivery adds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from reput.errors import PropertiesSizeError, PutError
+from reput.record import Message, encode_properties, encode_property_text, parse_properties
+from reput.record.layout import PROPERTIES_SIZE_MAX, TRANSACTION_COMMIT, TRANSACTION_MASK
+from reput.status import PutStatus
+from reput_schedule.timer.layout import (
+    PROPERTY_DELAY_MS,
+    PROPERTY_DELAY_SEC,
+    PROPERTY_DELETE_KEY,
+    PROPERTY_DELIVER_MS,
+    PROPERTY_OUT_MS,
+    PROPERTY_REAL_QUEUE_ID,
+    PROPERTY_REAL_TOPIC,
+    TIMER_QUEUE_ID,
+    TIMER_TOPIC,
+)
+
+__all__ = [
+    "TimerFlowControlError",
+    "TimerIllegalError",
+    "deliver_timestamp_of",
+    "park",
+    "rounded",
+]
+
+_REQUESTS: Final = (PROPERTY_DELAY_SEC, PROPERTY_DELAY_MS, PROPERTY_DELIVER_MS)
+_LATEST: Final = (1 << 62) - 1  # ms; 146 million years
+_DELIVERY_ROOM: Final = 160  # bytes of TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS and TIMER_ROLL_TIMES
+
+
+@attrs.define(eq=False, slots=False)
+class TimerIllegalError(PutError, ValueError):
+    """A time of delivery that is none, or a cancellation of what is due already."""
+
+    status = PutStatus.WHEEL_TIMER_MSG_ILLEGAL
+
+
+@attrs.define(eq=False, slots=False)
+class TimerFlowControlError(PutError):
+    """Too many messages are to be delivered at that time."""
+
+    status = PutStatus.WHEEL_TIMER_FLOW_CONTROL
+
+
+def deliver_timestamp_of(message: Message, now: int) -> int | None:
+    """When ``message`` asks to be delivered, ms; None when it asks for no time.
+
+    Raises:
+        TimerIllegalError: the property that decides is no number.
+    """
+    if message.topic == TIMER_TOPIC or not message.properties:
+        return None
+    if message.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+        return None
+    properties = _properties(message)
+    if properties.get(PROPERTY_OUT_MS) is not None:
+        return None
+    for name in _REQUESTS:
+        text = properties.get(name)
+        if text is None:
+            continue
+        number = _number(text)
+        if number is None:
+            raise TimerIllegalError(name, text, None, "a whole number of 64 bits expected")
+        if name == PROPERTY_DELIVER_MS:
+            return number
+        return now + (number * 1000 if name == PROPERTY_DELAY_SEC else number)
+    return None
+
+
+def park(message: Message, deliver_timestamp: int, now: int, precision: int) -> Message:
+    """The message as it is stored until then; itself where the time is over already.
+
+    Raises:
+        TimerIllegalError: a cancellation whose time is over, or a time beyond all others.
+        PropertiesSizeError: no room for the properties of a timer.
+    """
+    properties = _properties(message)
+    if deliver_timestamp <= now:
+        if properties.get(PROPERTY_DELETE_KEY) is not None:
+            reason = f"nothing can be cancelled that is due at {now} or before"
+            raise TimerIllegalError("deliver time", deliver_timestamp, None, reason)
+        return message
+    if deliver_timestamp > _LATEST:
+        raise TimerIllegalError("deliver time", deliver_timestamp, _LATEST, "too late to count")
+    added = {
+        PROPERTY_OUT_MS: str(rounded(deliver_timestamp, precision)),
+        PROPERTY_REAL_TOPIC: message.topic,
+        PROPERTY_REAL_QUEUE_ID: str(message.queue_id),
+    }
+    if isinstance(message.properties, bytes):
+        kept = {name: value for name, value in properties.items() if name not in added}
+        changed: Mapping[str, str | None] | bytes = encode_properties({**kept, **added}).encode()
+    else:
+        changed = {**properties, **added}
+    parked = attrs.evolve(message, topic=TIMER_TOPIC, queue_id=TIMER_QUEUE_ID, properties=changed)
+    size, limit = len(encode_property_text(parked)), PROPERTIES_SIZE_MAX - _DELIVERY_ROOM
+    if size > limit:
+        reason = "bytes of properties of a timed message; its delivery adds some"
+        raise PropertiesSizeError("properties", size, limit, reason)
+    return parked
+
+
+def rounded(deliver_timestamp: int, precision: int) -> int:
+    """``TIMER_OUT_MS``: the slot whose end is the first one at that time or behind it."""
+    return -(-deliver_timestamp // precision) * precision - precision
+
+
+def check_congestion(count: int, limit: int) -> None:
+    """Refuse a message for a slot that has many already: some of them, and all beyond twice that.
+
+    Raises:
+        TimerFlowControlError: it is refused.
+    """
+    if count > limit and (count >= 2 * limit or random.random() < (count - limit) / limit):
+        reason = "messages are to be delivered at that time already; choose another, or try again"
+        raise TimerFlowControlError("slot", count, limit, reason)
+
+
+def _properties(message: Message) -> Mapping[str, str | None]:
+    if isinstance(message.properties, bytes):
+        return parse_properties(message.properties)
+    return message.properties or {}
+
+
+def _number(text: str) -> int | None:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 20:
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None

@@ -1,0 +1,161 @@
+"""Where parked messages go on the wheel: pure functions of times, whole columns at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from reput.record import TextColumn
+from reput.record.layout import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from reput_schedule.timer.layout import (
+    MAGIC_DEFAULT,
+    MAGIC_DELETE,
+    MAGIC_ROLL,
+    PROPERTY_DELETE_KEY,
+    PROPERTY_OUT_MS,
+    PROPERTY_REAL_TOPIC,
+    TIMER_QUEUE_ID,
+    TIMER_TOPIC,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.record import DispatchBatch
+
+    Integers = npt.NDArray[np.int64]
+    Booleans = npt.NDArray[np.bool_]
+
+__all__ = ["Parked", "numbers_of", "parked_rows", "place"]
+
+_LATEST = 1 << 62  # ms; times beyond it count as this one, so that no difference overflows
+_SURE_DIGITS = 18  # as many always fit in 63 bits
+
+
+def place(
+    out: Integers, stored: Integers, precision: int, window: int
+) -> tuple[Integers, Integers, Booleans]:
+    """Enqueue time, slot time and whether it is a roll, of messages by their times.
+
+    The enqueue time is the store time rounded down, and not what the clock says while this runs: so
+    the timer log is a function of the commit log alone.
+
+    Args:
+        out: ``(n,)`` int64, ``TIMER_OUT_MS``.
+        stored: ``(n,)`` int64, store times of the parked messages, ms.
+        precision: ms of one slot.
+        window: slots beyond which a message rolls.
+
+    Returns:
+        ``(n,)`` int64 ms, ``(n,)`` int64 ms and ``(n,)`` bool. Slot less enqueue time fits in 32
+        bits: of what is overdue by more the enqueue time is made earlier, never the slot's later.
+
+    Source: RocketMQ ``TimerMessageStore#doEnqueue``.
+    """
+    due = np.clip(out, precision, _LATEST) // precision * precision
+    enqueued = np.clip(stored, 0, _LATEST) // precision * precision
+    excess = due - enqueued - window * precision
+    rolls = excess >= 0
+    near = enqueued + np.where(
+        excess < window // 3 * precision, window // 2 * precision, window * precision
+    )
+    slot_time = np.where(rolls, near, due)
+    most = (1 << 31) // precision * precision
+    return np.minimum(enqueued, slot_time + most), slot_time, rolls
+
+
+def numbers_of(column: TextColumn) -> tuple[Integers, Booleans]:
+    """``(n,)`` int64 of decimal texts, and which of them are such; as Java's ``parseLong``."""
+    starts, sizes = column.starts, column.sizes
+    values = np.zeros(len(sizes), np.int64)
+    if len(sizes) == 0:
+        return values, np.zeros(0, np.bool_)
+    window = column.window
+    good = (sizes > 0) & (sizes <= _SURE_DIGITS)
+    for index in range(int(sizes[good].max()) if good.any() else 0):
+        rows = np.flatnonzero(good & (sizes > index))
+        digits = window[starts[rows] + index].astype(np.int64) - ord("0")
+        is_digit = (digits >= 0) & (digits <= 9)
+        good[rows[~is_digit]] = False
+        values[rows] = values[rows] * 10 + digits
+    for row in np.flatnonzero(~good & (sizes > 0)).tolist():  # signs, more digits, or no number
+        number = _long(column[row] or "")
+        if number is not None:
+            values[row], good[row] = number, True
+    values[~good] = 0
+    return values, good
+
+
+def _long(text: str) -> int | None:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 20:
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None
+
+
+@attrs.frozen(eq=False)
+class Parked:
+    """Parked messages of a batch, one row each, in the order of the log."""
+
+    physical_offset: Integers
+    size: Integers
+    stored: Integers
+    """Store time, ms."""
+    out: Integers
+    """``TIMER_OUT_MS``."""
+    topic_hash: npt.NDArray[np.int32]
+    """Java hash of the real topic."""
+    topics: dict[int, str]
+    """Real topics by their hash."""
+    is_delete: Booleans
+    queue_offset: int
+    """Of the last row."""
+    refused: tuple[int, ...]
+    """Physical offsets of messages of the topic whose properties name no time or no topic."""
+
+    def __len__(self) -> int:
+        return len(self.physical_offset)
+
+    def magic(self, rolls: Booleans) -> Integers:
+        """``(n,)`` bits of the records."""
+        return MAGIC_DEFAULT | rolls * MAGIC_ROLL | self.is_delete * MAGIC_DELETE
+
+
+def parked_rows(batch: DispatchBatch, start: int) -> Parked | None:
+    """Messages of the timer's queue that begin at physical offset ``start`` or behind it."""
+    if TIMER_TOPIC not in batch.topics:
+        return None
+    wanted = batch.topic_code == batch.topics.index(TIMER_TOPIC)
+    wanted &= (batch.queue_id == TIMER_QUEUE_ID) & (batch.physical_offset >= start)
+    transaction = batch.transaction
+    wanted &= (transaction != TRANSACTION_PREPARED) & (transaction != TRANSACTION_ROLLBACK)
+    rows = np.flatnonzero(wanted)
+    if len(rows) == 0:
+        return None
+    queue_offset = int(batch.queue_offset[rows[-1]])
+    out, is_number = numbers_of(_some(batch.text(PROPERTY_OUT_MS), rows))
+    good = is_number & batch.text(PROPERTY_REAL_TOPIC).present[rows]
+    refused = tuple(batch.physical_offset[rows[~good]].tolist())
+    rows, out = rows[good], out[good]
+    real_topic = _some(batch.text(PROPERTY_REAL_TOPIC), rows)
+    hashes = real_topic.java_hash()
+    found, first = np.unique(hashes, return_index=True)
+    names = (real_topic[row] or "" for row in first.tolist())
+    return Parked(
+        physical_offset=batch.physical_offset[rows],
+        size=batch.size[rows],
+        stored=batch.store_timestamp[rows],
+        out=out,
+        topic_hash=hashes,
+        topics=dict(zip(found.tolist(), names, strict=True)),
+        is_delete=batch.text(PROPERTY_DELETE_KEY).present[rows],
+        queue_offset=queue_offset,
+        refused=refused,
+    )
+
+
+def _some(column: TextColumn, rows: Integers) -> TextColumn:
+    return TextColumn(column.window, column.starts[rows], column.sizes[rows])

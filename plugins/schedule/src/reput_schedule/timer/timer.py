@@ -1,0 +1,559 @@
+"""`Timer`: delivers messages at any time, by RocketMQ 5's timer wheel.
+
+A timed message is parked in the topic ``rmq_sys_wheel_timer``. When it is dispatched, it gets a
+record in the timer log and a place on the wheel; when it is due, it is put under its real topic.
+
+One lock guards wheel, agenda and the end of the timer log. It is held for moments: reading chains
+and messages, putting, and flushing happen outside.
+
+Source: RocketMQ ``TimerMessageStore``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from reput.errors import CorruptFileError, ServiceNotAvailableError
+from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
+from reput_schedule.config import TimerOptions
+from reput_schedule.timer.agenda import Agenda
+from reput_schedule.timer.copies import Copies
+from reput_schedule.timer.deliver import Delivery
+from reput_schedule.timer.files.chain import slot_ticks
+from reput_schedule.timer.files.checkpoint import (
+    Check,
+    Reached,
+    decode_check,
+    encode_check,
+    is_damaged,
+)
+from reput_schedule.timer.files.metrics import Metrics
+from reput_schedule.timer.files.pair import TimerFiles
+from reput_schedule.timer.layout import (
+    CHECK_FILE,
+    CONFIG_DIRECTORY,
+    METRICS_FILE,
+    PROPERTY_REAL_TOPIC,
+    RECORD_SIZE,
+    TIMER_TOPIC,
+)
+from reput_schedule.timer.park import (
+    TimerFlowControlError,
+    TimerIllegalError,
+    check_congestion,
+    deliver_timestamp_of,
+    park,
+    rounded,
+)
+from reput_schedule.timer.pending import pending_of
+from reput_schedule.timer.place import parked_rows
+from reput_schedule.timer.steps import Step
+from reput_schedule.timer.tail import Tail
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.plugin import StoreContext
+    from reput.record import DispatchBatch, Message
+
+    Integers = npt.NDArray[np.int64]
+
+logger = logging.getLogger(__name__)
+
+__all__ = [
+    "TIMER_TOPIC",
+    "Timer",
+    "TimerFlowControlError",
+    "TimerIllegalError",
+]
+
+_SLICE: Final = 2_000  # messages delivered by one call
+_LOOK_AGAIN_MS: Final = 100
+
+
+class Timer:
+    """The timer of one store.
+
+    `dispatch` belongs to the thread that dispatches, `work` to the one that works; everything else
+    may be called from anywhere.
+    """
+
+    def __init__(self, context: StoreContext, options: TimerOptions) -> None:
+        self.options = options
+        self._context = context
+        self._lock = threading.RLock()
+        self._check_path = context.directory(CONFIG_DIRECTORY, CHECK_FILE)
+        self._metrics_path = context.directory(CONFIG_DIRECTORY, METRICS_FILE)
+        self._use(options.precision_ms)
+        self._delivery = Delivery(context)
+        self._metrics = Metrics()
+        self._saved: Check | None = None  # what the file says
+        self._base = Reached(read_timestamp=0, examined_to=0)  # what was reached at opening
+        self._copies_to = 0  # where the messages begin that are delivered and not counted in it
+        self._queue_offset = 0
+        self._dispatched_to = 0
+        self._opened_at = 0  # where the log ended at opening
+        self._complete_to = 0  # of a reader: the store's progress when it was opened
+        self._tail: Tail | None = None  # of a reader
+        self._is_caught_up = False  # what was in the log by then is on the wheel
+        self._refused = 0
+        self._is_open = False
+
+    def _use(self, precision: int) -> None:
+        options = self.options
+        self._precision = precision
+        self._files = TimerFiles(
+            self._context, precision, options.roll_window_slots, options.log_file_size
+        )
+        self._agenda = Agenda(self._files, precision)
+
+    # ------------------------------------------------------------------ opening
+
+    def load(self) -> None:
+        """Read what was saved. Writes nothing."""
+        disk = self._context.disk
+        if disk.exists(self._check_path):
+            data = disk.read_file(self._check_path)
+            self._saved = decode_check(data)
+            if self._saved is None and is_damaged(data):
+                self._context.note_problem(f"{self._check_path}: damaged, and passed over")
+        if disk.exists(self._metrics_path):
+            self._metrics = Metrics.decode(disk.read_file(self._metrics_path))
+            if self._metrics.is_damaged:
+                self._context.note_problem(f"{self._metrics_path}: damaged, and passed over")
+
+    def recover(self, max_physical_offset: int, progress: int) -> int:
+        """Bring the files in line with the log; the physical offset from which on it is needed.
+
+        Two notes meet here, and a kill may have come between them. Which records the timer log has
+        is decided by ``progress``: what lies above is cut and dispatched again. What was delivered
+        is decided by the checkpoint, whose physical offsets mean the same whatever the timer log
+        holds; until the records are there again, nothing is delivered and no slot is passed.
+        """
+        if not self._context.writable:
+            self._complete_to = progress
+            self._look()
+            return progress
+        self._files.load()
+        check = self._saved
+        self._is_open = True
+        # Behind a failed flush `max_physical_offset` is where the files are sound, and the log goes
+        # on: what was delivered since stands there.
+        self._opened_at = max(max_physical_offset, self._context.log.max_physical_offset)
+        limit = min(max_physical_offset, progress)
+        if check is None or not self._is_believable(check, self._opened_at, progress):
+            needed = self._start_anew(self._opened_at)
+        else:
+            needed = min(self._take_up(check, limit), check.copies_to)
+        self._dispatched_to = max(min(needed, progress), self._context.log.min_physical_offset)
+        self._look_whether_caught_up()
+        return needed
+
+    def _take_up(self, check: Check, limit: int) -> int:
+        """Go on from the checkpoint; the physical offset from which on records are missing."""
+        is_whole = self._files.recover(check, limit)
+        self._copies_to, self._base = check.copies_to, check.reached
+        self._queue_offset = check.queue_offset
+        self._agenda.start(check.reached)
+        self._delivery.copies = [Copies(check.copies_to, self._opened_at)]
+        self._delivery.copies_end = check.copies_to
+        if self._files.is_made_again or not (check.is_closed and self._metrics.version):
+            self._count_again()  # the file of counts is gone, or of another moment than the log
+        return limit if is_whole else self._files.covered_to
+
+    def _is_believable(self, check: Check, end: int, progress: int) -> bool:
+        """Whether what was delivered is still known.
+
+        Not with another precision, as a slot's time then means something else; not when the log is
+        shorter than what was flushed of it, or another one.
+        """
+        reached = check.reached
+        if check.precision_ms != self._precision:
+            logger.info(
+                "timer wheel is made again precision_ms=%d before=%d",
+                self._precision,
+                check.precision_ms,
+            )
+            return False
+        if max(check.copies_to, reached.examined_to) > end or (progress == 0 < check.copies_to):
+            logger.warning("timer begins again: its checkpoint is of another log")
+            return False
+        return True
+
+    def _start_anew(self, end: int) -> int:
+        """Find everything again in the commit log: what waits, and what was delivered."""
+        self._files.start_anew()
+        now = self._context.clock() // self._precision * self._precision
+        self._base = Reached(read_timestamp=now, examined_to=0)
+        self._agenda.start(self._base)
+        self._copies_to = self._queue_offset = 0
+        self._delivery.copies = [Copies(0, end)]
+        self._metrics.clear()
+        return 0
+
+    def _count_again(self) -> None:
+        """Make the metrics out of the timer log."""
+        self._metrics.clear()
+        log, now = self._files.log, self._context.clock()
+        for _, records in log.chunks(log.first, log.end):
+            waiting = records[~self._is_delivered(records)]
+            known = self._metrics.topics
+            hashes, rows = np.unique(waiting["topic_hash"], return_index=True)
+            some = [
+                row for each, row in zip(hashes.tolist(), rows, strict=True) if each not in known
+            ]
+            for row in some:
+                place = int(waiting["physical_offset"][row]), int(waiting["message_size"][row])
+                view = self._context.log.read_message(*place)
+                topic = "" if view is None else view.properties.get(PROPERTY_REAL_TOPIC, "")
+                if topic:
+                    self._metrics.name({int(waiting["topic_hash"][row]): topic})
+            self._metrics.add(waiting, 1, now)
+
+    def _is_delivered(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+        reached = self._agenda.reached
+        times = slot_ticks(records, self._precision) * self._precision
+        found = np.zeros(len(records), np.bool_)
+        for read, end in [(reached.read_timestamp, reached.examined_to), *reached.marks]:
+            found |= (times < read) & (records["physical_offset"] < end)
+        return found
+
+    def _look(self) -> None:
+        """Take what another process has saved, to show it."""
+        self._files.close()
+        self.load()
+        check = self._saved
+        if check is None:
+            return
+        self._use(check.precision_ms)
+        self._files.look(check)
+        self._agenda.start(check.reached)
+
+    # ------------------------------------------------------------------ putting
+
+    def transform(self, message: Message, now: int) -> Message:
+        """What is stored for a message that is put: itself, or a parked one.
+
+        Raises:
+            TimerIllegalError: the time that it asks for is none.
+            TimerFlowControlError: too many messages have that time already.
+            PropertiesSizeError: no room for the properties of a timer.
+        """
+        asked = deliver_timestamp_of(message, now)
+        if asked is None:
+            return message
+        parked = park(message, asked, now, self._precision)
+        if parked is not message and self.options.congest_count < (1 << 31) - 1:
+            tick = rounded(asked, self._precision) // self._precision
+            with self._lock:
+                count = sum(chain.message_count for chain in self._files.wheel.chains(tick))
+            check_congestion(count, self.options.congest_count)
+        return parked
+
+    # ------------------------------------------------------------------ dispatching
+
+    def dispatch(self, batch: DispatchBatch) -> None:
+        """Put the parked messages of ``batch`` on the wheel."""
+        was_caught_up = self._is_caught_up
+        for copies in self._delivery.copies:
+            copies.look_at(batch)  # does nothing once it has seen its part of the log
+        changes = self._append(batch)
+        before = self._dispatched_to
+        self._dispatched_to = max(before, batch.end_offset)
+        self._look_whether_caught_up()
+        is_news = was_caught_up != self._is_caught_up or before < self._delivery.rolled_end
+        if changes or is_news:
+            self._context.wake()
+
+    def _append(self, batch: DispatchBatch) -> bool:
+        parked = parked_rows(batch, self._files.covered_to)
+        if parked is None:
+            return False
+        for physical_offset in parked.refused:
+            self._refused += 1
+            logger.warning(
+                "message of the timer's topic names no time or no topic, and is passed over "
+                "physical_offset=%d",
+                physical_offset,
+            )
+        with self._lock:
+            self._queue_offset = max(self._queue_offset, parked.queue_offset + 1)
+            if len(parked) == 0:
+                return False
+            records = self._files.append(parked)
+            self._metrics.name(parked.topics)
+            # Where the timer log was lost what was delivered comes once more: it does not wait.
+            waiting = records[~self._is_delivered(records)]
+            self._metrics.add(waiting, 1, self._context.clock())
+            return self._agenda.take(records)
+
+    def _look_whether_caught_up(self) -> None:
+        """Notice when everything is on the wheel that was in the log at opening.
+
+        Before, nothing is delivered: what was delivered already may show farther on in the log, and
+        so may what cancels a message; and a slot that is passed must have its records.
+        """
+        if self._is_caught_up:
+            return
+        place, end = self._dispatched_to, self._opened_at
+        if place < end:
+            # A kill can leave a log that ends in the blank of a file, which is never dispatched.
+            head = self._context.log.read(place, SIZE_AND_MAGIC.size)
+            if len(head) == SIZE_AND_MAGIC.size:
+                size, magic = SIZE_AND_MAGIC.unpack(head)
+                place += size if magic == BLANK_MAGIC else 0
+        if place >= end:
+            with self._lock:  # keep only the part of the log in which something was delivered
+                self._delivery.copies = [each for each in self._delivery.copies if each]
+                self._is_caught_up = True
+
+    # ------------------------------------------------------------------ working
+
+    def work(self, now: int) -> int | None:
+        """Deliver what is due, a slice of it; when to be called again, ms, or None.
+
+        Raises:
+            CorruptFileError: the timer log contradicts itself; the next opening mends it.
+        """
+        try:
+            return self._work(now)
+        except CorruptFileError:
+            with self._lock:
+                if self._saved is not None and self._saved.is_closed:
+                    self._save(attrs.evolve(self._saved, is_closed=False))
+            raise
+
+    def _work(self, now: int) -> int | None:
+        if not self._is_caught_up:
+            self._dispatched_to = max(self._dispatched_to, self._passed_to())
+            self._look_whether_caught_up()
+        if not self._is_caught_up:
+            return now + _LOOK_AGAIN_MS  # a dispatch wakes it, what is passed over does not
+        with self._lock:
+            if not self._agenda.set_clock(now):
+                return self._agenda.reached.read_timestamp
+        left = _SLICE
+        while left > 0:
+            if self._agenda.step is None and self._dispatched_to < self._delivery.rolled_end:
+                return None  # what was carried on, cancellations too, may belong into the next slot
+            step = self._agenda.step or self._begin(now)
+            if step is None:
+                with self._lock:
+                    self._forget_copies()
+                    return now if self._agenda.has_late else self._agenda.due()
+            dealt_with = step.run(self._delivery, left, now)
+            left -= max(len(dealt_with), 1)
+            with self._lock:
+                self._metrics.add(dealt_with, -1, now)
+                self._agenda.settle(step, self._delivery.copies_end)
+                if step.is_done:
+                    self._agenda.step = None
+        return now
+
+    def _begin(self, now: int) -> Step | None:
+        agenda = self._agenda
+        with self._lock:
+            found = agenda.next_step(now)
+            if not isinstance(found, tuple):
+                agenda.step = found
+                return found
+        step = agenda.read_slot(*found)
+        with self._lock:
+            agenda.step = step
+        return step
+
+    def _forget_copies(self) -> None:
+        """Forget what was delivered before, when all that it can have been is counted as such."""
+        read = self._agenda.reached.read_timestamp
+        copies = self._delivery.copies
+        if copies and not self._agenda.has_late and all(each.newest < read for each in copies):
+            copies.clear()
+
+    # ------------------------------------------------------------------ flushing
+
+    def flush(self) -> None:
+        """Bring log, wheel and checkpoint to disk, in this order.
+
+        Raises:
+            OSError: something could not be written, by this call or one before it; what the files
+                hold is not known then.
+        """
+        unflushed = self._files.log.unflushed
+        unflushed.require_sound()
+        if not self._is_open:
+            return
+        try:
+            self._flush(is_closing=False)
+        except BaseException as error:  # Ctrl-C, too: pages of the wheel were taken and not written
+            unflushed.fail(error)
+            raise
+
+    def _flush(self, *, is_closing: bool) -> None:
+        disk, files = self._context.disk, self._files
+        flushed_offset = self._flushed_offset()
+        with self._lock:
+            pages = files.wheel.take_dirty() if files.wheel.is_dirty else None
+            check = self._check(flushed_offset, is_closing=is_closing, is_changed=pages is not None)
+            metrics = None
+            if self._metrics.is_changed:
+                metrics = self._metrics.encode(self._context.clock())
+                self._metrics.is_changed = False
+        files.log.unflushed.flush()
+        if pages is not None:
+            if self._saved is not None and self._saved.is_closed:
+                # From the first page on the file is neither the old wheel nor the new one.
+                self._save(attrs.evolve(self._saved, is_closed=False))
+            pages.write(disk, files.wheel_path)
+        # The checkpoint last: it vouches for both.
+        if check.is_news(self._saved):
+            self._save(check)
+        if metrics is not None:
+            disk.make_directory(self._context.directory(CONFIG_DIRECTORY), durable=True)
+            disk.replace(self._metrics_path, metrics)
+
+    def _save(self, check: Check) -> None:
+        disk = self._context.disk
+        disk.make_directory(self._context.directory(CONFIG_DIRECTORY), durable=True)
+        disk.replace(self._check_path, encode_check(check))
+        self._saved = check
+
+    def _passed_to(self) -> int:
+        """How far the log was dispatched, or passed over as damage and dead letters."""
+        try:
+            return self._context.store.dispatched_to
+        except ServiceNotAvailableError:
+            return 0  # the store is not made yet
+
+    def _flushed_offset(self) -> int:
+        try:
+            return self._context.store.flushed_offset
+        except ServiceNotAvailableError:
+            return 0  # the store is not made yet
+
+    def _check(self, flushed_offset: int, *, is_closing: bool, is_changed: bool) -> Check:
+        reached = self._agenda.reached
+        if reached.is_covered(flushed_offset):
+            self._agenda.recent.covered(flushed_offset)
+        else:
+            reached = self._agenda.recent.covered(flushed_offset) or self._base
+        if self._delivery.copies:
+            copies_to = self._copies_to  # those found behind it may be met again
+        elif self._agenda.step is None and reached is self._agenda.reached:
+            copies_to = max(self._copies_to, reached.copies_end, flushed_offset)
+        else:
+            copies_to = max(self._copies_to, reached.copies_end)
+        self._base, self._copies_to = reached, copies_to
+        log = self._files.log
+        end = log.position_of(log.end - 1) + RECORD_SIZE if log.end > log.first else 0
+        saved = self._saved
+        is_same = saved is not None and saved.is_closed and saved.log_end == end and not is_changed
+        # A wheel that has chains aside does not hold what the log does.
+        is_closed = (is_closing and not self._files.wheel.aside) or is_same
+        return Check(
+            reached=reached,
+            copies_to=copies_to,
+            precision_ms=self._precision,
+            log_min=log.min_position,
+            log_end=end,
+            queue_offset=self._queue_offset,
+            is_closed=is_closed,
+            late_timestamp=self._late_timestamp() if is_closing else None,
+        )
+
+    def _late_timestamp(self) -> int | None:
+        times = slot_ticks(self._agenda.late_records(), self._precision) * self._precision
+        return int(times.min()) if len(times) else None
+
+    # ------------------------------------------------------------------ maintaining
+
+    def trim(self, min_physical_offset: int) -> None:
+        """Remove timer-log files whose messages the log has lost."""
+        with self._lock:
+            if self._context.writable:
+                self._files.log.trim(min_physical_offset)
+
+    def hold(self) -> int | None:
+        """Physical offset of the oldest message that waits; None when none does."""
+        with self._lock:
+            found = self._agenda.hold()
+            if self._is_open and not self._is_caught_up:
+                found = self._dispatched_to if found is None else min(found, self._dispatched_to)
+            return found
+
+    def pending(self) -> tuple[Integers, Integers]:
+        """When messages are delivered, ms, ascending, and how many of them; ``(n,)`` int64 each.
+
+        Messages beyond the wheel stand at the time at which they are carried on.
+        """
+        if not self._context.writable:
+            with self._lock:
+                return self._pending_seen()
+        # Without the lock, as it may have to read some of the log: what is dispatched meanwhile is
+        # passed over.
+        known = self._is_caught_up and not self._delivery.copies
+        start = self._dispatched_to if known else min(self._dispatched_to, self._copies_to)
+        tail = self._tail_from(start)
+        tail.follow()
+        with self._lock:
+            covered_to = max(self._dispatched_to, self._files.covered_to)
+            # What was delivered since this opening is not on the wheel any more.
+            copies = range(0) if known else range(self._copies_to, self._opened_at)
+            return self._waiting(tail, covered_to, copies)
+
+    def _pending_seen(self) -> tuple[Integers, Integers]:
+        """`pending` of a store that somebody else writes, or wrote until he was killed."""
+        self._look()
+        copies_to = 0 if self._saved is None else self._saved.copies_to
+        if self._tail is None:  # of the end that was seen before nothing is read again
+            self._tail = self._tail_from(min(copies_to, self._complete_to))
+        self._tail.follow()
+        covered_to = max(self._files.covered_to, self._complete_to)
+        return self._waiting(self._tail, covered_to, range(copies_to, self._tail.seen_to))
+
+    def _tail_from(self, physical_offset: int) -> Tail:
+        window = self.options.roll_window_slots
+        return Tail(self._context.log, self._precision, window, physical_offset)
+
+    def _waiting(self, tail: Tail, covered_to: int, copies: range) -> tuple[Integers, Integers]:
+        times, counts = pending_of(self._agenda)
+        ticks, counts = tail.change(
+            times // self._precision - 1,
+            counts,
+            covered_to=covered_to,
+            copies=copies,
+            reached=self._agenda.reached,
+        )
+        return (ticks + 1) * self._precision, counts
+
+    def report(self) -> dict[str, object]:
+        """Facts for people, JSON-like."""
+        times, counts = self.pending()
+        with self._lock:
+            delivery, reached = self._delivery, self._agenda.reached
+            return {
+                "precision_ms": self._precision,
+                "pending": int(counts.sum()),
+                "next_timestamp": int(times[0]) if len(times) else None,
+                "read_timestamp": reached.read_timestamp,
+                "by_topic": self._metrics.by_topic(),
+                "delivered": delivery.delivered - delivery.rolled,
+                "rolled": delivery.rolled,
+                "cancelled": delivery.cancelled,
+                "missing": delivery.missing,
+                "dropped": delivery.dropped,
+                "refused": self._refused,
+                "log_size": (self._files.log.end - self._files.log.first) * RECORD_SIZE,
+            }
+
+    def close(self) -> None:
+        """Save that everything is in order, if it is, and close the files."""
+        try:
+            if self._is_open and not self._files.log.unflushed.has_failed:
+                self._flush(is_closing=True)
+        finally:
+            self._files.close()

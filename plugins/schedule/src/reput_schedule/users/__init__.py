@@ -1,0 +1,1 @@
+"""What users call: a message says when it comes, is cancelled, and what waits is told."""

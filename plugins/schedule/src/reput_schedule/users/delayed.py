@@ -1,0 +1,90 @@
+"""`delayed`: says of a message when it is to be delivered."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from typing import Final
+
+import attrs
+
+from reput.record import Message
+from reput.record.layout import PROPERTY_UNIQ_KEY
+from reput_schedule.levels.layout import PROPERTY_LEVEL
+from reput_schedule.levels.park import TIMER_REQUESTS
+from reput_schedule.properties import entries_of
+
+__all__ = ["delayed"]
+
+_DELIVER_MS: Final = "TIMER_DELIVER_MS"
+_DELAY_MS: Final = "TIMER_DELAY_MS"
+
+
+def delayed(
+    message: Message,
+    *,
+    level: int | None = None,
+    delay_ms: int | dt.timedelta | None = None,
+    deliver_at: int | dt.datetime | None = None,
+) -> Message:
+    """A copy of ``message`` that a store with this plugin delivers later; give one of the three.
+
+    With a time, the copy has a key of its own (``UNIQ_KEY``), by which it can be cancelled.
+
+    Args:
+        message: what to deliver, to its topic and queue.
+        level: one of the store's delay levels, 1 or more (1s 5s 10s 30s 1m 2m … 2h).
+        delay_ms: so long after it was put, ms or a `timedelta`.
+        deliver_at: at that time, ms since the epoch or a `datetime` with a zone; at once, when that
+            is over.
+
+    Raises:
+        ValueError: none or several of the three; a time without a zone; less than level 1.
+    """
+    given = {"level": level, "delay_ms": delay_ms, "deliver_at": deliver_at}
+    chosen = [name for name, value in given.items() if value is not None]
+    if len(chosen) != 1:
+        found = ", ".join(chosen) or "none"
+        raise ValueError(f"one of level, delay_ms and deliver_at is expected, not {found}")
+    # Of an older request nothing stays: a copy of what was delayed before may be delayed again.
+    properties = {
+        name: value
+        for name, value in _properties(message).items()
+        if name not in (PROPERTY_LEVEL, *TIMER_REQUESTS)
+        and not name.startswith(("TIMER_OUT", "TIMER_ENQUEUE", "TIMER_DEQUEUE", "TIMER_ROLL"))
+    }
+    if level is not None:
+        if level < 1:
+            raise ValueError(f"level {level}; the first one is 1")
+        properties[PROPERTY_LEVEL] = str(level)
+        return attrs.evolve(message, properties=properties)
+    if not properties.get(PROPERTY_UNIQ_KEY):
+        properties[PROPERTY_UNIQ_KEY] = uuid.uuid4().hex.upper()
+    if delay_ms is not None:
+        properties[_DELAY_MS] = str(_milliseconds(delay_ms))
+    else:
+        assert deliver_at is not None
+        properties[_DELIVER_MS] = str(timestamp_of(deliver_at))
+    return attrs.evolve(message, properties=properties)
+
+
+def timestamp_of(moment: int | dt.datetime) -> int:
+    """Ms since the epoch."""
+    if isinstance(moment, int):
+        return moment
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment!r} has no zone; say datetime(…, tzinfo=…), or ms")
+    return round(moment.timestamp() * 1_000)
+
+
+def _milliseconds(duration: int | dt.timedelta) -> int:
+    if isinstance(duration, int):
+        return duration
+    return duration // dt.timedelta(milliseconds=1)
+
+
+def _properties(message: Message) -> dict[str, str | None]:
+    given = message.properties
+    if isinstance(given, bytes):
+        return dict(entries_of(message))
+    return dict(given or {})

@@ -1,0 +1,128 @@
+"""`Scheduled`: what waits to be delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from reput.errors import NoReaderError
+from reput.plugin import QueueInfo
+from reput_schedule.levels.layout import LEVEL_MAX, SCHEDULE_TOPIC, DelayLevels
+from reput_schedule.levels.tail import parked_behind
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.plugin import StoreContext
+
+    Integers = npt.NDArray[np.int64]
+
+__all__ = ["PendingLevel", "Scheduled", "scheduled"]
+
+
+@attrs.frozen
+class PendingLevel:
+    """What waits at one delay level."""
+
+    level: int
+    delay_ms: int
+    next_queue_offset: int
+    """Of the message that is delivered next, in ``SCHEDULE_TOPIC_XXXX``."""
+    message_count: int
+    next_timestamp: int | None
+    """When that one is due, ms."""
+    last_timestamp: int | None
+    """When the last one is due, ms."""
+
+
+@attrs.frozen(eq=False)
+class Scheduled:
+    """What waits in a store."""
+
+    levels: tuple[PendingLevel, ...]
+    """Those where something waits."""
+    times: Integers
+    """``(n,)`` ms, ascending: when timed messages are delivered, or carried on to be delivered
+    later (see the option ``roll_window_slots``)."""
+    counts: Integers
+    """``(n,)``: how many of them."""
+
+    @property
+    def message_count(self) -> int:
+        """All that wait."""
+        return sum(each.message_count for each in self.levels) + int(self.counts.sum())
+
+    @property
+    def next_timestamp(self) -> int | None:
+        """When the next of them is due, ms; None when nothing waits."""
+        times = [each.next_timestamp for each in self.levels if each.next_timestamp is not None]
+        if len(self.times):
+            times.append(int(self.times[0]))
+        return min(times, default=None)
+
+
+def scheduled(
+    context: StoreContext,
+    levels: DelayLevels,
+    offsets: Mapping[int, int],
+    timed: tuple[Integers, Integers],
+    dispatched_to: int,
+) -> Scheduled:
+    """Look at the queues of the levels, at both ends of what waits in them, and behind them.
+
+    Args:
+        context: of the store.
+        levels: what the levels mean.
+        offsets: queue offset of the next message to deliver, by level.
+        timed: when timed messages are delivered, and how many, as `Timer.pending` says it.
+        dispatched_to: physical offset below which every parked message is in its queue.
+    """
+    try:
+        queues = context.store.queues()
+    except NoReaderError:
+        queues = []
+    # First the queues and then the log: what comes into a queue meanwhile is told once.
+    extents = {
+        queue.queue_id + 1: queue
+        for queue in queues
+        if queue.topic == SCHEDULE_TOPIC and queue.queue_id < LEVEL_MAX
+    }
+    behind = parked_behind(context.log, dispatched_to)
+    found = []
+    for level in sorted({*extents, *behind}):
+        queue = extents.get(level) or QueueInfo(SCHEDULE_TOPIC, level - 1, 0, 0, None)
+        more = behind.get(level, {})
+        each = _pending(context, levels, queue, offsets.get(level, 0), more)
+        if each is not None:
+            found.append(each)
+    return Scheduled(tuple(found), *timed)
+
+
+def _pending(
+    context: StoreContext,
+    levels: DelayLevels,
+    queue: QueueInfo,
+    offset: int,
+    behind: Mapping[int, int],
+) -> PendingLevel | None:
+    level, last = queue.queue_id + 1, queue.max_queue_offset - 1
+    more = {place: stored for place, stored in behind.items() if place > last}
+    if more:
+        if last < queue.min_queue_offset:
+            offset = max(offset, min(more))  # nothing that is in front of it is in the log
+        last = max(more)
+    offset = max(offset, queue.min_queue_offset)
+    if offset > last:
+        return None
+    delay = levels.delay_ms(level)
+
+    def due(place: int) -> int | None:
+        if place in more:
+            return more[place] + delay
+        result = context.store.read(SCHEDULE_TOPIC, queue.queue_id, place, 1)
+        return result.messages[0].store_timestamp + delay if len(result) else None
+
+    return PendingLevel(level, delay, offset, last + 1 - offset, due(offset), due(last))
