@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
+    from reput.log.config import LOG_SECTION as LOG_SECTION
     from reput.log.config import CommitLogConfig as CommitLogConfig
     from reput.log.losses import CUT as CUT
     from reput.log.losses import FILLED as FILLED
@@ -48,6 +49,7 @@ _HOMES = {
     "DamageCollector": "reading.damages",
     "FILLED": "losses",
     "GONE": "losses",
+    "LOG_SECTION": "config",
     "LogEnd": "reading.reader",
     "LogReader": "reading.reader",
     "LogView": "reading.view",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 from attrs.validators import ge, in_, instance_of, le
 
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 
-__all__ = ["CommitLogConfig"]
+__all__ = ["LOG_SECTION", "CommitLogConfig"]
+
+LOG_SECTION: Final = "commitlog"
+"""Name of the section."""
 
 
 @attrs.frozen(kw_only=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.errors import ConfigError, CorruptFileError, PluginError
-from reput.log.config import CommitLogConfig
+from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.plugin.base import Plugin
 from reput.plugin.host.discovery import plugin_name
 from reput.plugin.host.pluginset import CORE_SECTIONS, default_plugins
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DISPATCH_SECTION",
-    "LOG_SECTION",
     "RETENTION_SECTION",
     "decide",
     "read_sections",
     "with_file_size",
 ]
 
-LOG_SECTION: Final = "commitlog"
 DISPATCH_SECTION: Final = "dispatch"
 RETENTION_SECTION: Final = "retention"
 

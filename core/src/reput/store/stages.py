@@ -24,7 +24,7 @@ from reput.files.clock import system_clock
 from reput.files.mapped import MappedFileQueue
 from reput.files.names import OWN_DIRECTORY
 from reput.files.pool import FilePool
-from reput.log.config import CommitLogConfig
+from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.log.losses import LossLedger
 from reput.log.progress import FLUSHED, ProgressFile
 from reput.log.reading.reader import LogEnd, LogReader, skipped
@@ -40,7 +40,6 @@ from reput.retention.config import RetentionConfig
 from reput.store.abort import AbortFile
 from reput.store.config import (
     DISPATCH_SECTION,
-    LOG_SECTION,
     RETENTION_SECTION,
     decide,
     with_file_size,

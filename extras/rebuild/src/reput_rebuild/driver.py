@@ -17,22 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.dispatch.records.manifest import Manifest
-from reput.errors import (
-    EXPECTED,
-    CorruptFileError,
-    PluginError,
-    StoreLockedError,
-    StoreNotFoundError,
-    UnsafePathError,
-)
+from reput.errors import CorruptFileError, PluginError, UnsafePathError
 from reput.files import OWN_DIRECTORY, Disk, system_clock
 from reput.log import SPLIT_SIZE, QueueFloors, plan_splits
+from reput.offline import hold
 from reput.plugin import Comparison, Difference, NotSplittableError, PluginSet, StoreContext
-from reput.store.config import decide
-from reput.store.lock import StoreLock
 from reput_rebuild.compare import compare
-from reput_rebuild.publish import publish, staging_directory
 from reput_rebuild.tasks import (
     BuildTask,
     Ordered,
@@ -46,6 +36,7 @@ from reput_rebuild.worker import Job, Worker
 
 if TYPE_CHECKING:
     from reput.log import LogReader
+    from reput.offline import ClosedStore
     from reput.plugin import ShardBuilder
     from reput_rebuild.engine import Engine
 
@@ -103,23 +94,8 @@ def run_rebuild(
         follow_links: as for `reput.open`.
         config: options of plugins, by section.
     """
-    root = os.path.abspath(os.fspath(path))
-    disk = (disk or Disk()).at(root, follow_links=follow_links)
-    if not disk.exists(os.path.join(root, "commitlog")):
-        raise StoreNotFoundError(root, EXPECTED)
-    lock = StoreLock(os.path.join(root, "lock"), root, disk)
-    # A writer leaves its lock file behind. Where there is none, a check must not make one.
-    is_locked = not check or disk.exists(lock.path)
-    try:
-        if is_locked:
-            lock.acquire(writes=not check)
-        built = _Rebuild(root, disk, engine, split_size, progress, check, config or {}).run(plugins)
-        if not is_locked and disk.exists(lock.path):
-            raise StoreLockedError(root, None)  # somebody has come meanwhile, and may have written
-        return built
-    finally:
-        lock.release()
-        disk.let_go()
+    with hold(path, writes=not check, disk=disk, follow_links=follow_links) as closed:
+        return _Rebuild(closed, engine, split_size, progress, check, config or {}).run(plugins)
 
 
 @attrs.frozen
@@ -136,17 +112,19 @@ class _Rebuild:
 
     def __init__(
         self,
-        root: str,
-        disk: Disk,
+        closed: ClosedStore,
         engine: Engine,
         split_size: int,
         progress: Callable[[int, int], None] | None,
         check: bool,
         config: Mapping[str, Mapping[str, Any]],
     ) -> None:
-        self.root = root
+        self.closed = closed
+        self.root = closed.root
         self.config = config
-        self.disk = disk
+        self.disk = closed.disk
+        # On the same file system, so that renames move what was built there.
+        self.staging = os.path.join(self.root, OWN_DIRECTORY, "rebuild")
         self.engine = engine
         self.split_size = split_size
         self.check = check
@@ -155,51 +133,42 @@ class _Rebuild:
         self._started = time.monotonic()
 
     def run(self, wanted: Sequence[str]) -> list[Rebuilt]:
-        from reput import open_store
-
-        manifest = Manifest.load(self.root, self.disk)
-        names, sections = decide(manifest, None, self.config, frozenset(), writable=False)
-        known = [name for name in names if isinstance(name, str)]
-        self.plugins = PluginSet(known, sections)
+        manifest, sections = self.closed.manifest, self.closed.sections(self.config)
+        self.plugins = self.closed.plugins(self.config)
         targets = _targets(self.plugins, wanted)
-        # Opened to be read, and so as its next writer will find it: its valid end, its damage.
-        with open_store(
-            self.root, "r", plugins=(), disk=self.disk, follow_links=self.disk.follows_links
-        ) as store:
-            log = store.log
-            kept = self._directories() if self.check else set()
-            if not self.check:
+        log = self.closed.log
+        kept = self._directories() if self.check else set()
+        if not self.check:
+            self._sweep()
+        self.job = Job(
+            root=self.root,
+            file_size=log.file_size,
+            start_offset=log.min_physical_offset,
+            end_offset=log.max_physical_offset,
+            plugins=tuple(self.plugins.plugins),
+            sections=sections,
+            # A name of its own: an attempt that outlives its rebuild writes where nobody looks.
+            staging=os.path.join(self.staging, uuid.uuid4().hex),
+            follow_links=self.disk.follows_links,
+            queue_floors=self._floors(log, sections),
+        )
+        try:
+            built = self._build(log, targets, is_sound=self.closed.is_sound)
+            _check_names(built)
+            if self.check:
+                named = frozenset(manifest.plugins if manifest is not None else ())
+                named |= self.config.keys()
+                return [self._compared(each, log, named) for each in built]
+            for each in built:
+                plugin = each.facts.plugin
+                aside = os.path.join(self.staging, "old", plugin)
+                self.closed.replace_directories(plugin, each.directory, each.names, aside=aside)
+            assumed = self._assumed() if manifest is None else ()
+        finally:
+            if self.check:
+                self._sweep_own(kept)
+            else:
                 self._sweep()
-            self.job = Job(
-                root=self.root,
-                file_size=log.file_size,
-                start_offset=log.min_physical_offset,
-                end_offset=log.max_physical_offset,
-                plugins=tuple(known),
-                sections=sections,
-                # A name of its own: an attempt that outlives its rebuild writes where nobody looks.
-                staging=os.path.join(staging_directory(self.root), uuid.uuid4().hex),
-                follow_links=self.disk.follows_links,
-                queue_floors=self._floors(log, known, sections),
-            )
-            last = store.recovery.last_record_offset
-            is_sound = not store.losses() and store.recovery.finding is None
-            try:
-                built = self._build(log, targets, is_sound=is_sound)
-                _check_names(built)
-                if self.check:
-                    named = frozenset(manifest.plugins if manifest is not None else ())
-                    named |= self.config.keys()
-                    return [self._compared(each, log, named) for each in built]
-                for each in built:
-                    plugin = each.facts.plugin
-                    publish(self.root, plugin, each.directory, each.names, log, last, self.disk)
-                assumed = self._assumed() if manifest is None else ()
-            finally:
-                if self.check:
-                    self._sweep_own(kept)
-                else:
-                    self._sweep()
         return [attrs.evolve(each.facts, assumed=assumed) for each in built]
 
     def _assumed(self) -> tuple[str, ...]:
@@ -210,15 +179,13 @@ class _Rebuild:
             if name not in self.config
         )
 
-    def _floors(
-        self, log: LogReader, plugins: Sequence[str], sections: Mapping[str, Any]
-    ) -> Mapping[tuple[str, int], int]:
+    def _floors(self, log: LogReader, sections: Mapping[str, Any]) -> Mapping[tuple[str, int], int]:
         """Where queues go on: what is written down, and what only the old files know so far.
 
         Written down before those go away: who removed the messages, RocketMQ say, may not have.
         """
         floors = QueueFloors(self.root, self.disk, writable=not self.check)
-        found = PluginSet(plugins, sections)
+        found = PluginSet(self.plugins.plugins, sections)
         for name, hooks in found.hooks.items():
             if hooks.queue_offsets is None:
                 continue
@@ -248,7 +215,7 @@ class _Rebuild:
     def _sweep(self) -> None:
         """Remove what this rebuild, or an earlier one that was killed, has left."""
         try:
-            self.disk.remove_tree(staging_directory(self.root))
+            self.disk.remove_tree(self.staging)
         except UnsafePathError:
             raise
         except OSError as error:
@@ -256,19 +223,19 @@ class _Rebuild:
             # error of the rebuild itself must not be hidden by this one.
             logger.warning(
                 "left for the next rebuild to remove directory=%s error=%s",
-                staging_directory(self.root),
+                self.staging,
                 error,
             )
 
     def _directories(self) -> set[str]:
         """Those of the directories around the staging area that are there."""
-        around = (staging_directory(self.root), os.path.join(self.root, OWN_DIRECTORY))
+        around = (self.staging, os.path.join(self.root, OWN_DIRECTORY))
         return {path for path in around if self.disk.exists(path)}
 
     def _sweep_own(self, kept: set[str]) -> None:
         """Remove what this check has made, and no more; ``kept`` was there before it."""
         self.disk.remove_tree(self.job.staging)
-        for path in (staging_directory(self.root), os.path.join(self.root, OWN_DIRECTORY)):
+        for path in (self.staging, os.path.join(self.root, OWN_DIRECTORY)):
             # A writer may have come meanwhile, and use it.
             if path not in kept and self.disk.exists(path) and not self.disk.list(path):
                 self.disk.remove_directory(path)

@@ -33,7 +33,7 @@ import reput
 from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, PutError, StoreLockedError
 from reput.files import Disk
-from reput.store.config import LOG_SECTION
+from reput.log import LOG_SECTION
 from reput_spark.errors import SparkReputError
 from reput_spark.sink.matching import found_rows, messages_of
 from reput_spark.sink.options import SinkOptions, check_store

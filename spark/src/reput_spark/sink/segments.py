@@ -22,11 +22,10 @@ import pyarrow as pa
 
 from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, MessageIllegalError, MessageTooLargeError, PutError
-from reput.log import CommitLogConfig
+from reput.log import LOG_SECTION, CommitLogConfig
 from reput.plugin import build_config
 from reput.record import Encoder, inner_message_count, pack_host, prepare_columns
 from reput.record.layout import BLANK_MIN_SIZE
-from reput.store.config import LOG_SECTION
 from reput_arrow import check_schema, columns_of
 from reput_spark.errors import SparkReputError
 from reput_spark.reading.tasks import DAMAGE_COLUMN, STORE_COLUMN

@@ -12,10 +12,10 @@ import reput
 from reput.dispatch.records.manifest import Manifest
 from reput.errors import ReputError, UnsafePathError
 from reput.files import Disk, system_clock
-from reput.log import CommitLogConfig
+from reput.log import LOG_SECTION, CommitLogConfig
 from reput.plugin import PluginSet, build_config
 from reput.record import pack_host
-from reput.store.config import LOG_SECTION, decide
+from reput.store.config import decide
 from reput.store.lock import StoreLock
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.localpaths import local_path

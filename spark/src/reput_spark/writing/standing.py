@@ -17,8 +17,7 @@ import attrs
 import reput
 from reput.errors import ReputError, StoreLockedError, UnsafePathError
 from reput.files import OWN_DIRECTORY, FilePool, MappedFileQueue
-from reput.log import CloseRecord
-from reput.store.config import LOG_SECTION
+from reput.log import LOG_SECTION, CloseRecord
 from reput.store.lock import StoreLock
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.intents import Intent

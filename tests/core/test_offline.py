@@ -1,0 +1,318 @@
+"""`reput.offline`: stores that are looked at without a lock, or held by it and changed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from openstores import plugin, put
+
+import reput
+from reput.errors import (
+    PluginError,
+    PluginNotFoundError,
+    ServiceNotAvailableError,
+    StoreLockedError,
+    StoreNotFoundError,
+)
+from reput.offline import Phase, hold, look
+from reput_testing import FaultyDisk, QuickDisk, snapshot
+
+FILE_SIZE = 4_096
+CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+NOW = 1_700_000_000_000
+WRITER = """
+    import sys
+    import reput
+    store = reput.open(sys.argv[1])
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+def notes():
+    return plugin("notes", reput_dispatch=lambda self, batch: None)
+
+
+def opened(root, plugins=()):
+    return reput.open(
+        root, plugins=plugins, config=CONFIG, clock=lambda: NOW, disk=QuickDisk(), threads=False
+    )
+
+
+def filled(root, count, plugins=()):
+    """A closed store; where each message begins, and where the log ends."""
+    with opened(root, plugins) as store:
+        offsets = put(store, count)
+        store.wait_dispatched()
+        return offsets, store.log.max_physical_offset
+
+
+def bodies(root):
+    with reput.open(root, "r", plugins=()) as store:
+        return [batch.message(row).body for batch in store.scan() for row in range(len(batch))]
+
+
+# --------------------------------------------------------------------------- who may hold it
+
+
+def test_a_store_that_another_process_has_open_is_refused_with_what_to_do(tmp_path):
+    filled(tmp_path, 1)
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(WRITER), str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "open\n"
+
+        with pytest.raises(StoreLockedError, match="close that one") as refusal, hold(tmp_path):
+            pass
+
+        assert refusal.value.holder_pid == process.pid
+        assert (look(tmp_path).is_open, look(tmp_path).writer_pid) == (True, process.pid)
+        assert not look(tmp_path).was_closed
+        process.stdin.close()
+        process.wait()
+
+
+def test_a_held_store_is_opened_by_no_writer_until_it_is_let_go(tmp_path):
+    filled(tmp_path, 1)
+
+    with hold(tmp_path):
+        with pytest.raises(StoreLockedError):
+            reput.open(tmp_path)
+        assert look(tmp_path).is_open
+
+    assert not look(tmp_path).is_open
+    opened(tmp_path).close()
+
+
+def test_where_no_store_is_none_is_held_and_nothing_is_made(tmp_path):
+    with pytest.raises(StoreNotFoundError, match="commitlog"), hold(tmp_path / "none"):
+        pass
+
+    assert look(tmp_path / "none").written_by is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_is_held_to_be_read_is_as_before_and_refuses_changes(tmp_path):
+    filled(tmp_path, 3)
+    (tmp_path / "lock").unlink()
+    before = snapshot(tmp_path)
+
+    with hold(tmp_path, writes=False) as closed:
+        assert closed.is_sound
+        with pytest.raises(ValueError, match="to be read only"):
+            closed.suspend("notes")
+
+    assert snapshot(tmp_path) == before
+
+
+def test_a_writer_that_comes_while_a_store_without_a_lock_file_is_read_is_noticed(tmp_path):
+    filled(tmp_path, 1)
+    (tmp_path / "lock").unlink()
+
+    with pytest.raises(StoreLockedError), hold(tmp_path, writes=False):
+        opened(tmp_path).close()
+
+
+# --------------------------------------------------------------------------- what is told of it
+
+
+@pytest.mark.parametrize("case", ["demo", "basic"])
+def test_a_directory_of_rocketmq_is_told_as_such(case, golden_store):
+    found = look(golden_store(case))
+
+    assert (found.written_by, found.manifest, found.closed_at) == ("rocketmq", None, None)
+    assert found.checkpoint.log_timestamp
+    assert found.was_closed
+
+
+def test_a_directory_of_rocketmq_5_is_told_by_what_only_that_makes(golden_store, tmp_path):
+    shutil.copytree(golden_store("demo"), tmp_path / "store")
+    (tmp_path / "store" / "timerwheel").touch()
+
+    assert look(tmp_path / "store").written_by == "rocketmq 5"
+
+
+def test_a_closed_store_tells_its_log_and_what_it_remembers(tmp_path):
+    offsets, end = filled(tmp_path, 3)
+
+    with hold(tmp_path) as closed:
+        assert (closed.written_by, closed.was_closed, closed.closed_at) == ("reput", True, end)
+        assert closed.log.max_physical_offset == end
+        assert closed.last_record_offset == offsets[-1]
+        assert closed.is_sound
+        assert closed.sections()["commitlog"]["file_size"] == FILE_SIZE
+        assert list(closed.plugins().plugins) == []
+    assert look(tmp_path).sizes()["commitlog"] > 0
+
+
+def test_a_store_whose_plugin_is_not_installed_says_so(tmp_path):
+    filled(tmp_path, 1, [notes()])
+
+    assert look(tmp_path).manifest.plugins == ("notes",)
+    with pytest.raises(PluginNotFoundError, match="notes"):
+        look(tmp_path).plugins()
+
+
+def test_the_page_does_what_it_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "offline.md").read_text(encoding="utf-8")
+
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        exec(compile(block, "docs/offline.md", "exec"), {"hold": hold})
+
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == re.findall(r"# prints (.*)", page)
+
+
+# --------------------------------------------------------------------------- its plugins
+
+
+def test_a_plugin_that_is_suspended_and_resumed_is_so_at_the_next_opening(tmp_path):
+    filled(tmp_path, 1, [notes()])
+
+    with hold(tmp_path) as closed:
+        closed.suspend("notes")
+    with opened(tmp_path, [notes()]) as store:
+        assert [state.state for state in store.plugins()] == [Phase.SUSPENDED]
+    with hold(tmp_path) as closed:
+        record = closed.resume("notes")
+
+    assert (record.state, record.asked) == (Phase.RUNNING, False)
+    with opened(tmp_path, [notes()]) as store:
+        assert [state.state for state in store.plugins()] == [Phase.RUNNING]
+
+
+def test_a_plugin_whose_progress_is_forgotten_is_given_all_of_the_log_again(tmp_path):
+    _, end = filled(tmp_path, 5, [notes()])
+    seen = []
+
+    assert look(tmp_path).dispatched_to("notes") == end
+    with hold(tmp_path) as closed:
+        closed.forget_progress("notes")
+    assert look(tmp_path).dispatched_to("notes") == 0
+    again = plugin("notes", reput_dispatch=lambda self, batch: seen.append(len(batch)))
+    with opened(tmp_path, [again]) as store:
+        store.wait_dispatched()
+
+    assert sum(seen) == 5
+
+
+@pytest.mark.parametrize("name", ["../notes", "a/b", ""])
+def test_a_name_that_leads_elsewhere_is_no_plugins(tmp_path, name):
+    filled(tmp_path, 1)
+
+    with hold(tmp_path) as closed, pytest.raises(PluginError):
+        closed.forget_progress(name)
+
+
+def replace(root, built, disk):
+    with hold(root, disk=disk) as closed:
+        aside = os.path.join(closed.root, "reput", "aside")
+        closed.replace_directories("notes", str(built), ["notes"], aside=aside)
+
+
+def with_notes(root):
+    _, end = filled(root, 3, [notes()])
+    for directory, text in [(root, "old"), (root / "reput" / "built", "new")]:
+        (directory / "notes").mkdir(parents=True)
+        (directory / "notes" / "file").write_text(text)
+    return end
+
+
+def test_new_directories_count_only_when_all_of_them_are_in_their_place(tmp_path):
+    end = with_notes(tmp_path / "whole")
+    counting = FaultyDisk()
+    replace(tmp_path / "whole", tmp_path / "whole" / "reput" / "built", counting)
+    assert (tmp_path / "whole" / "notes" / "file").read_text() == "new"
+    assert look(tmp_path / "whole").dispatched_to("notes") == end
+
+    for fail_at in range(1, len(counting.calls) + 1):
+        root = tmp_path / str(fail_at)
+        with_notes(root)
+        with pytest.raises(OSError, match="No space"):
+            replace(root, root / "reput" / "built", FaultyDisk(fail_at, lasting=True))
+
+        if look(root).dispatched_to("notes"):  # else its files are derived anew
+            # Changed only after the progress was forgotten, and counted only when it was complete.
+            found = (root / "notes" / "file").read_text()
+            assert found in ("old", "new")
+            aside = root / "reput" / "aside" / "notes"
+            assert aside.exists() == (found == "new")
+
+
+# --------------------------------------------------------------------------- more of its log
+
+
+def half_and_whole(tmp_path, count=60):
+    """A store with the first file's messages, and one of the same with all of them."""
+    offsets, end = filled(tmp_path / "whole", count)
+    first = sum(offset < FILE_SIZE for offset in offsets)
+    filled(tmp_path / "half", first)
+    assert FILE_SIZE < end < 2 * FILE_SIZE + FILE_SIZE
+    return offsets, end, first
+
+
+def append(root, source, offsets, end, disk=None):
+    with hold(root, disk=disk) as closed:
+        assert closed.next_base_offset == FILE_SIZE
+        names = sorted(os.listdir(source))[1:]
+        paths = [os.path.join(closed.root, "reput", name) for name in names]
+        for name, path in zip(names, paths, strict=True):
+            shutil.copy(os.path.join(source, name), path)
+        closed.append_files(paths)
+        closed.close_log(end, offsets[-1])
+
+
+def test_files_that_are_appended_are_the_next_ones_of_the_log(tmp_path):
+    offsets, end, _ = half_and_whole(tmp_path)
+
+    append(tmp_path / "half", tmp_path / "whole" / "commitlog", offsets, end)
+
+    assert snapshot(tmp_path / "half" / "commitlog") == snapshot(tmp_path / "whole" / "commitlog")
+    found = look(tmp_path / "half")
+    assert (found.was_closed, found.has_abort, found.closed_at) == (True, True, end)
+    with opened(tmp_path / "half") as store:
+        assert put(store, 1)[0] == end
+
+
+def test_a_crash_while_files_are_appended_leaves_a_log_that_is_shorter_and_valid(tmp_path):
+    offsets, end, first = half_and_whole(tmp_path)
+    source, counting = tmp_path / "whole" / "commitlog", FaultyDisk()
+    shutil.copytree(tmp_path / "half", tmp_path / "counted")
+    append(tmp_path / "counted", source, offsets, end, counting)
+    whole = bodies(tmp_path / "whole")
+
+    for fail_at in range(1, len(counting.calls) + 1):
+        root = tmp_path / str(fail_at)
+        shutil.copytree(tmp_path / "half", root)
+        with pytest.raises(OSError, match="No space"):
+            append(root, source, offsets, end, FaultyDisk(fail_at, lasting=True))
+
+        opened(root).close()
+        found = bodies(root)
+        assert len(found) >= first
+        assert found == whole[: len(found)]
+
+
+def test_nothing_is_appended_to_a_store_whose_end_no_writer_noted(tmp_path):
+    filled(tmp_path, 3)
+    (tmp_path / "reput" / "closed").unlink()
+    before = snapshot(tmp_path / "commitlog")
+
+    with (
+        hold(tmp_path) as closed,
+        pytest.raises(ServiceNotAvailableError, match=r"open it once with reput\.open"),
+    ):
+        closed.append_files([str(tmp_path / "none")])
+
+    assert snapshot(tmp_path / "commitlog") == before
