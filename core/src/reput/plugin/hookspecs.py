@@ -190,7 +190,7 @@ def reput_work(now: int) -> int | None:
 
 
 @hookspec(firstresult=True)
-def reput_filter(expression: str, kind: str, topic: str | None) -> MessageFilter | None:
+def reput_filter(expression: str, kind: str | None, topic: str | None) -> MessageFilter | None:
     """Compile a filter for reads; None for a kind that the plugin does not know.
 
     The first plugin that answers anything but None decides. May be called from any thread; raise a
@@ -198,7 +198,7 @@ def reput_filter(expression: str, kind: str, topic: str | None) -> MessageFilter
 
     Args:
         expression: as the caller gave it.
-        kind: its language: ``"SQL92"``, ``"TAG"``, or one of the plugin's own.
+        kind: its language, by a word that plugins know; None for the plugin's default.
         topic: the topic that is going to be read; None when that is not known.
     """
 

@@ -104,13 +104,13 @@ class Reads:
             TypeError: it is neither.
         """
         if isinstance(given, str):
-            return self.filter(given, "SQL92", topic)
+            return self.filter(given, None, topic)
         if isinstance(given, MessageFilter):
             return given
-        text = f"a condition in SQL92, or a MessageFilter expected, found {shown(given)}"
+        text = f"a condition, or a MessageFilter expected, found {shown(given)}"
         raise TypeError(f"filter: {text}")
 
-    def filter(self, expression: str, kind: str, topic: str | None) -> MessageFilter:
+    def filter(self, expression: str, kind: str | None, topic: str | None) -> MessageFilter:
         """See `reput.Store.filter`."""
         for name, compile_filter in self._active.usable(lambda hooks: hooks.filter):
             answer = compile_filter(expression=expression, kind=kind, topic=topic)

@@ -239,7 +239,7 @@ class Store:
             queue_offset: where to begin; ``next_queue_offset`` of the result is where to go on.
             max_count: most messages to return.
             max_bytes: stop before this many bytes of records; one message is returned even so.
-            filter: return only messages that it selects: a condition in SQL92, or a compiled filter
+            filter: return only messages that it selects: a condition, or a compiled filter
                 (`filter`). A read looks at so many messages and no more; where none of them was
                 selected, the status is ``NO_MATCHED_MESSAGE`` and there is more to be read.
 
@@ -261,13 +261,14 @@ class Store:
         return self._reads.read(topic, queue_id, queue_offset, max_count, max_bytes, chosen)
 
     def filter(
-        self, expression: str, kind: str = "SQL92", *, topic: str | None = None
+        self, expression: str, kind: str | None = None, *, topic: str | None = None
     ) -> MessageFilter:
         """Compile a filter, to read with.
 
         Args:
             expression: a condition on properties, or tags: ``"paid || shipped"``.
-            kind: ``"SQL92"``, ``"TAG"``, or what else a plugin offers.
+            kind: its language, as in ``"TAG"``: a word that a plugin knows; the plugin's default
+                when left out.
             topic: the topic that is going to be read; a filter that is registered for it finds its
                 messages sooner.
 
@@ -276,7 +277,8 @@ class Store:
             ValueError: no such condition; the text says where it goes wrong.
         """
         self._check_open()
-        expression, kind = text_argument("expression", expression), text_argument("kind", kind)
+        expression = text_argument("expression", expression)
+        kind = None if kind is None else text_argument("kind", kind)
         topic = None if topic is None else text_argument("topic", topic)
         return self._reads.filter(expression, kind, topic)
 

@@ -106,9 +106,10 @@ class FilterPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_filter(
-        self, expression: str, kind: str, topic: str | None
+        self, expression: str, kind: str | None, topic: str | None
     ) -> Expression | TagSubscription | RegisteredFilter | RetryFilter | None:
         """See `reput.plugin.hookspecs.reput_filter`."""
+        kind = SQL92 if kind is None else kind
         if kind not in (SQL92, TAG):
             return None
         compiled = expressions.compile(expression, kind, strict=self.config.strict)

@@ -83,7 +83,7 @@ class WorkHook(Protocol):
 class FilterHook(Protocol):
     """`reput_filter`."""
 
-    def __call__(self, *, expression: str, kind: str, topic: str | None) -> object: ...
+    def __call__(self, *, expression: str, kind: str | None, topic: str | None) -> object: ...
 
 
 class ReadHook(Protocol):
