@@ -8,8 +8,7 @@ import pytest
 from delayedstores import LEVEL_MS, SECOND, Delayed
 
 import reput
-from reput_schedule import SchedulePlugin
-from reput_schedule.plugin import ScheduleConfig
+from reput_schedule import ScheduleConfig, SchedulePlugin
 from reput_testing import ManualClock, copy_store
 
 

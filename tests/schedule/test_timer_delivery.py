@@ -9,7 +9,7 @@ from timerstores import DAY, TimerStore
 from reput.errors import ConfigError, PropertiesSizeError, PutError
 from reput.record import Message
 from reput.status import PutStatus
-from reput_schedule.config import TimerOptions
+from reput_schedule import ScheduleConfig
 from reput_schedule.timer.timer import TimerIllegalError
 from reput_testing.logs.clock import ManualClock
 
@@ -111,7 +111,7 @@ def put_until_refused(store):
 
 
 def test_a_full_slot_refuses_more(tmp_path):
-    with TimerStore(tmp_path / "store", congest_count=2) as store:
+    with TimerStore(tmp_path / "store", timer_slot_limit=2) as store:
         for number in range(2):
             store.put_in(str(number), 5000)
             store.store.wait_dispatched()
@@ -299,13 +299,18 @@ def test_the_oldest_message_that_waits_holds_the_log(store):
 
 @pytest.mark.parametrize(
     "options",
-    [{"precision_ms": 9}, {"precision_ms": 1.5}, {"roll_window_slots": 1}, {"log_file_size": 1}],
+    [
+        {"precision_ms": 9},
+        {"precision_ms": 1.5},
+        {"roll_window_slots": 1},
+        {"timer_log_file_size": 1},
+    ],
 )
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises((ValueError, TypeError)):
-        TimerOptions(**options)
+        ScheduleConfig(**options)
 
 
 def test_a_window_that_a_record_cannot_say_is_refused():
     with pytest.raises(ConfigError, match="24\\.8 days"):
-        TimerOptions(precision_ms=10_000, roll_window_slots=604_740)
+        ScheduleConfig(precision_ms=10_000, roll_window_slots=604_740)

@@ -26,12 +26,12 @@ def resident():
         facts = dict(line.split(":", 1) for line in lines)
     return int(facts["RssAnon"].split()[0]) // 1024
 
-with TimerStore(Path(sys.argv[1]), log_file_size=100 << 20) as store:
+with TimerStore(Path(sys.argv[1]), timer_log_file_size=100 << 20) as store:
     store.store.close()
     import reput
     from timerstores import TimerPlugin
-    from reput_schedule.config import TimerOptions
-    store.plugin = TimerPlugin(TimerOptions())
+    from reput_schedule import ScheduleConfig
+    store.plugin = TimerPlugin(ScheduleConfig())
     store.store = reput.open(store.root, plugins=["consumequeue", store.plugin], clock=store.clock,
                              threads=False)
     begin = store.clock()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 
 import reput
-from reput_schedule import SchedulePlugin
-from reput_schedule.plugin import ScheduleConfig
+from reput_schedule import ScheduleConfig, SchedulePlugin
 from reput_testing import ManualClock, QuickDisk
 
 SECOND = 1_000

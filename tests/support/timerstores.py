@@ -10,7 +10,7 @@ import attrs
 
 import reput
 from reput.record import Message
-from reput_schedule.config import TimerOptions
+from reput_schedule import ScheduleConfig
 from reput_schedule.timer.timer import Timer
 from reput_schedule.users.recall import cancel_message
 from reput_testing.logs.clock import ManualClock
@@ -25,7 +25,7 @@ class TimerPlugin(reput.Plugin):
     name: ClassVar[str] = "timertest"
     requires: ClassVar[frozenset[str]] = frozenset({"consumequeue"})
 
-    options: TimerOptions = attrs.field(factory=TimerOptions)
+    options: ScheduleConfig = attrs.field(factory=ScheduleConfig)
     timer: Timer = attrs.field(init=False, default=None)
     context: Any = attrs.field(init=False, default=None)
 
@@ -75,12 +75,12 @@ class TimerStore:
     def __init__(self, root: Path, clock: ManualClock | None = None, **options: Any) -> None:
         self.root = Path(root)
         self.clock = clock or ManualClock()
-        self.options = {"log_file_size": 1 << 16, **options}
+        self.options = {"timer_log_file_size": 1 << 16, **options}
         self.open()
 
     def open(self) -> TimerStore:
         """Open the directory, anew."""
-        self.plugin = TimerPlugin(TimerOptions(**self.options))
+        self.plugin = TimerPlugin(ScheduleConfig(**self.options))
         self.store = reput.open(
             self.root,
             plugins=["consumequeue", self.plugin],

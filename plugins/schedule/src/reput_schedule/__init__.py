@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
-    from reput_schedule.levels.layout import DelayLevels as DelayLevels
-    from reput_schedule.plugin import ScheduleConfig as ScheduleConfig
+    from reput_schedule.config import DelayLevels as DelayLevels
+    from reput_schedule.config import ScheduleConfig as ScheduleConfig
     from reput_schedule.plugin import SchedulePlugin as SchedulePlugin
     from reput_schedule.timer.timer import TimerFlowControlError as TimerFlowControlError
     from reput_schedule.timer.timer import TimerIllegalError as TimerIllegalError
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from reput_schedule.users.recall import encode_handle as encode_handle
 
 _HOMES = {
-    "DelayLevels": "levels.layout",
+    "DelayLevels": "config",
     "PendingLevel": "users.pending",
     "RecallHandle": "users.recall",
-    "ScheduleConfig": "plugin",
+    "ScheduleConfig": "config",
     "SchedulePlugin": "plugin",
     "Scheduled": "users.pending",
     "TimerFlowControlError": "timer.timer",

@@ -1,34 +1,101 @@
-"""Options of the timer, and which of them go together."""
+"""Options of the plugin, and what the delay levels 1, 2, 3, … mean.
+
+Source of the levels: RocketMQ ``ScheduleMessageService#parseDelayLevel`` and its option
+``messageDelayLevel``: parts between single spaces, each a whole number and ``s``, ``m``, ``h`` or
+``d``.
+"""
 
 from __future__ import annotations
 
+import re
+from typing import Final, Self
+
 import attrs
-from attrs.validators import ge, instance_of, le
+from attrs.validators import ge, in_, instance_of, le
 
 from reput.errors import ConfigError
-from reput_schedule.timer.layout import LOG_FILE_SIZE
 
-__all__ = ["TimerOptions"]
+__all__ = ["DEFAULT_LEVELS", "LEVEL_MAX", "DelayLevels", "ScheduleConfig"]
+
+DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+LEVEL_MAX: Final = 1024
+"""Queues of the topic that are looked at; a hostile log may name any."""
+
+_UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PART: Final = re.compile(r"([0-9]{1,9})([smhd])")
+
+
+@attrs.frozen
+class DelayLevels:
+    """Delays by level; immutable."""
+
+    delays_ms: tuple[int, ...]
+    """Of level 1, 2, …"""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Levels as RocketMQ's ``messageDelayLevel`` names them.
+
+        Raises:
+            ValueError: a part that is no delay, or too many of them.
+        """
+        parts = text.split(" ")
+        delays = []
+        for place, part in enumerate(parts, start=1):
+            found = _PART.fullmatch(part)
+            if found is None:
+                raise ValueError(
+                    f"level {place} of {text!r} is {part!r}; a number and one of s, m, h, d "
+                    "expected, parts with one space between them: '1s 30s 5m 2h'"
+                )
+            delays.append(int(found[1]) * _UNIT_MS[found[2]])
+        if len(delays) > LEVEL_MAX:
+            raise ValueError(f"{len(delays)} levels; at most {LEVEL_MAX} are possible")
+        return cls(tuple(delays))
+
+    @property
+    def max_level(self) -> int:
+        """The highest level; higher ones that messages name mean this one."""
+        return len(self.delays_ms)
+
+    def delay_ms(self, level: int) -> int:
+        """Delay of a level, which is 1 or more."""
+        return self.delays_ms[min(level, self.max_level) - 1]
+
+
+def _are_levels(config: object, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text of levels like {DEFAULT_LEVELS!r}")
+    DelayLevels.parse(value)
 
 
 @attrs.frozen(kw_only=True)
-class TimerOptions:
-    """Options of the timer."""
+class ScheduleConfig:
+    """Options of the ``schedule`` plugin."""
 
-    precision_ms: int = attrs.field(default=1000, validator=[instance_of(int), ge(10), le(10_000)])
-    """ms of one slot: how late a message may come."""
+    delay_levels: str = attrs.field(default=DEFAULT_LEVELS, validator=_are_levels)
+    """Delays of the levels 1, 2, … (RocketMQ's ``messageDelayLevel``): numbers with ``s``, ``m``,
+    ``h`` or ``d``, one space between them."""
+    deliver: str = attrs.field(default="auto", validator=in_(("auto", "always", "never")))
+    """``"auto"``: deliver what is due, unless a RocketMQ broker has written the store, which may
+    still deliver it itself. ``"always"``: deliver in such a store, too. ``"never"``: only park."""
+    precision_ms: int = attrs.field(default=1_000, validator=[instance_of(int), ge(10), le(10_000)])
+    """How exact a time of delivery is, ms. RocketMQ reads files of its own precision only, which is
+    1,000."""
     roll_window_slots: int = attrs.field(
         default=172_800, validator=[instance_of(int), ge(2), le(604_740)]
     )
-    """Slots beyond which a message is carried on, to be parked again when it gets there."""
-    log_file_size: int = attrs.field(
-        default=LOG_FILE_SIZE, validator=[instance_of(int), ge(4096), le(1 << 30)]
+    """Messages that are due more than so many times `precision_ms` ahead are put once more on the
+    way."""
+    timer_log_file_size: int = attrs.field(
+        default=100 << 20, validator=[instance_of(int), ge(4_096), le(1 << 30)]
     )
     """Bytes of a timer-log file. Files that exist keep their size."""
-    congest_count: int = attrs.field(
+    timer_slot_limit: int = attrs.field(
         default=(1 << 31) - 1, validator=[instance_of(int), ge(1), le((1 << 31) - 1)]
     )
-    """Messages of one slot from which on some are refused; all are from twice as many on."""
+    """Messages due in the same slot from which on puts are refused, some of them; all are from
+    twice as many on."""
 
     def __attrs_post_init__(self) -> None:
         if self.precision_ms * self.roll_window_slots >= 1 << 31:

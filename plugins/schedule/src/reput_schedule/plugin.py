@@ -1,4 +1,4 @@
-"""The plugin ``schedule``: its options and hooks."""
+"""The plugin ``schedule``: its hooks, each for both engines."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
-from attrs.validators import ge, in_, instance_of, le
 
 import reput
 from reput.errors import ReadOnlyStoreError
 from reput.plugin import PutInterest
 from reput_schedule import ownership
-from reput_schedule.config import TimerOptions
+from reput_schedule.config import DelayLevels, ScheduleConfig
 from reput_schedule.levels.column import deliver_times
 from reput_schedule.levels.delivery import LevelDelivery
-from reput_schedule.levels.layout import DEFAULT_LEVELS, PROPERTY_LEVEL, DelayLevels
+from reput_schedule.levels.layout import PROPERTY_LEVEL
 from reput_schedule.levels.offsetsfile import FILE_NAME
 from reput_schedule.levels.park import TIMER_REQUESTS, level_of, may_be_delayed, park_at_level
 from reput_schedule.levels.state import DelayState
 from reput_schedule.timer.layout import (
     CHECK_FILE,
     CONFIG_DIRECTORY,
-    LOG_FILE_SIZE,
     METRICS_FILE,
 )
 from reput_schedule.timer.timer import Timer
@@ -45,53 +43,6 @@ logger = logging.getLogger(__name__)
 __all__ = ["ScheduleConfig", "SchedulePlugin"]
 
 _REQUEST_START: Final = b"TIMER_DEL"  # of TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS
-
-
-def _are_levels(config: object, attribute: attrs.Attribute[str], value: str) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text of levels like {DEFAULT_LEVELS!r}")
-    DelayLevels.parse(value)
-
-
-@attrs.frozen(kw_only=True)
-class ScheduleConfig:
-    """Options of the ``schedule`` plugin."""
-
-    delay_levels: str = attrs.field(default=DEFAULT_LEVELS, validator=_are_levels)
-    """Delays of the levels 1, 2, … (RocketMQ's ``messageDelayLevel``): numbers with ``s``, ``m``,
-    ``h`` or ``d``, one space between them."""
-    deliver: str = attrs.field(default="auto", validator=in_(("auto", "always", "never")))
-    """``"auto"``: deliver what is due, unless a RocketMQ broker has written the store, which may
-    still deliver it itself. ``"always"``: deliver in such a store, too. ``"never"``: only park."""
-    precision_ms: int = attrs.field(default=1_000, validator=[instance_of(int), ge(10), le(10_000)])
-    """How exact a time of delivery is, ms. RocketMQ reads files of its own precision only, which is
-    1,000."""
-    roll_window_slots: int = attrs.field(
-        default=172_800, validator=[instance_of(int), ge(2), le(604_740)]
-    )
-    """Messages that are due more than so many times `precision_ms` ahead are put once more on the
-    way."""
-    timer_log_file_size: int = attrs.field(
-        default=LOG_FILE_SIZE, validator=[instance_of(int), ge(4_096), le(1 << 30)]
-    )
-    """Bytes of a timer-log file. Files that exist keep their size."""
-    timer_slot_limit: int = attrs.field(
-        default=(1 << 31) - 1, validator=[instance_of(int), ge(1), le((1 << 31) - 1)]
-    )
-    """Messages due in the same slot from which on puts are refused, some of them; all are from
-    twice as many on."""
-
-    def __attrs_post_init__(self) -> None:
-        self.timer_options()
-
-    def timer_options(self) -> TimerOptions:
-        """Those of the timer."""
-        return TimerOptions(
-            precision_ms=self.precision_ms,
-            roll_window_slots=self.roll_window_slots,
-            log_file_size=self.timer_log_file_size,
-            congest_count=self.timer_slot_limit,
-        )
 
 
 @attrs.define(eq=False)
@@ -133,7 +84,7 @@ class SchedulePlugin(reput.Plugin):
         self._state = DelayState(context)
         self._state.load()
         self.delivery = None
-        self.timer = Timer(context, self.config.timer_options())
+        self.timer = Timer(context, self.config)
         self.timer.load()
 
     @reput.hookimpl

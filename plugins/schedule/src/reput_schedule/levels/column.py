@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput_schedule.levels.layout import PROPERTY_LEVEL, SCHEDULE_TOPIC, DelayLevels, parse_level
+from reput_schedule.config import DelayLevels
+from reput_schedule.levels.layout import PROPERTY_LEVEL, SCHEDULE_TOPIC, parse_level
 
 if TYPE_CHECKING:
     import numpy.typing as npt

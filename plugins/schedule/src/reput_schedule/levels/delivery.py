@@ -21,8 +21,9 @@ import attrs
 import numpy as np
 
 from reput.errors import CorruptFileError, MessageIllegalError, PropertiesSizeError
+from reput_schedule.config import LEVEL_MAX, DelayLevels
 from reput_schedule.levels.column import parked_rows
-from reput_schedule.levels.layout import LEVEL_MAX, SCHEDULE_TOPIC, DelayLevels
+from reput_schedule.levels.layout import SCHEDULE_TOPIC
 from reput_schedule.levels.matcher import Matcher
 from reput_schedule.levels.queue import LevelQueue
 from reput_schedule.levels.restore import restored

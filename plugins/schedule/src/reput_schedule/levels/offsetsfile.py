@@ -28,7 +28,7 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files import brokerjson
-from reput_schedule.levels.layout import LEVEL_MAX
+from reput_schedule.config import LEVEL_MAX
 
 __all__ = ["BACKUP_NAME", "FILE_NAME", "DelayOffsets", "decode_offsets", "encode_offsets"]
 

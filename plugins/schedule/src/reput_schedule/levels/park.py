@@ -12,7 +12,8 @@ import attrs
 from reput.errors import MessageIllegalError
 from reput.record import Message, java_text
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
-from reput_schedule.levels.layout import PROPERTY_LEVEL, SCHEDULE_TOPIC, DelayLevels, parse_level
+from reput_schedule.config import DelayLevels
+from reput_schedule.levels.layout import PROPERTY_LEVEL, SCHEDULE_TOPIC, parse_level
 from reput_schedule.properties import entries_of, entry_value, text_of
 
 __all__ = [

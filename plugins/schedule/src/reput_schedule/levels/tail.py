@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from reput_schedule.config import LEVEL_MAX
 from reput_schedule.levels.column import parked_rows
-from reput_schedule.levels.layout import LEVEL_MAX
 
 if TYPE_CHECKING:
     from reput.log import LogView

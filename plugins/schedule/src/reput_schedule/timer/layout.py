@@ -75,7 +75,6 @@ RECORD_DTYPE: Final = np.dtype(
     ]
 )
 RECORD_SIZE: Final = RECORD_DTYPE.itemsize
-LOG_FILE_SIZE: Final = 100 * 1024 * 1024
 NO_POSITION: Final = -1
 
 MAGIC_DEFAULT: Final = 1

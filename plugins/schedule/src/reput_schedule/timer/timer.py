@@ -20,7 +20,7 @@ import numpy as np
 
 from reput.errors import CorruptFileError, ServiceNotAvailableError
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
-from reput_schedule.config import TimerOptions
+from reput_schedule.config import ScheduleConfig
 from reput_schedule.timer.agenda import Agenda
 from reput_schedule.timer.copies import Copies
 from reput_schedule.timer.deliver import Delivery
@@ -83,7 +83,7 @@ class Timer:
     may be called from anywhere.
     """
 
-    def __init__(self, context: StoreContext, options: TimerOptions) -> None:
+    def __init__(self, context: StoreContext, options: ScheduleConfig) -> None:
         self.options = options
         self._context = context
         self._lock = threading.RLock()
@@ -108,7 +108,7 @@ class Timer:
         options = self.options
         self._precision = precision
         self._files = TimerFiles(
-            self._context, precision, options.roll_window_slots, options.log_file_size
+            self._context, precision, options.roll_window_slots, options.timer_log_file_size
         )
         self._agenda = Agenda(self._files, precision)
 
@@ -248,11 +248,11 @@ class Timer:
         if asked is None:
             return message
         parked = park(message, asked, now, self._precision)
-        if parked is not message and self.options.congest_count < (1 << 31) - 1:
+        if parked is not message and self.options.timer_slot_limit < (1 << 31) - 1:
             tick = rounded(asked, self._precision) // self._precision
             with self._lock:
                 count = sum(chain.message_count for chain in self._files.wheel.chains(tick))
-            check_congestion(count, self.options.congest_count)
+            check_congestion(count, self.options.timer_slot_limit)
         return parked
 
     # ------------------------------------------------------------------ dispatching

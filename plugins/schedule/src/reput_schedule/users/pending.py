@@ -10,7 +10,8 @@ import numpy as np
 
 from reput.errors import NoReaderError
 from reput.plugin import QueueInfo
-from reput_schedule.levels.layout import LEVEL_MAX, SCHEDULE_TOPIC, DelayLevels
+from reput_schedule.config import LEVEL_MAX, DelayLevels
+from reput_schedule.levels.layout import SCHEDULE_TOPIC
 from reput_schedule.levels.tail import parked_behind
 
 if TYPE_CHECKING:
