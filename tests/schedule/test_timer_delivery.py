@@ -176,6 +176,30 @@ def test_what_cannot_be_delivered_is_dropped_and_holds_up_nothing(store):
     assert (report["dropped"], report["refused"], report["pending"]) == (3, 1, 0)
 
 
+def test_a_put_that_fails_after_a_message_was_refused_repeats_nothing(store, monkeypatch):
+    due = store.clock() + 3000
+    for body, topic in [("a", "Topic"), ("b", "Topic"), ("illegal", "a b/c"), ("c", "Topic")]:
+        texts = {"TIMER_OUT_MS": str(due), "REAL_TOPIC": topic, "REAL_QID": "0"}
+        store.store.put(Message("rmq_sys_wheel_timer", body.encode(), properties=texts))
+    store.store.wait_dispatched()
+    access = store.plugin.context.store
+    real = access.put_many
+
+    def full(self, messages):
+        if messages[0].body == b"c":
+            raise OSError(28, "disk full")
+        return real(messages)
+
+    monkeypatch.setattr(type(access), "put_many", full)
+    store.clock.now = due + 9000
+    with pytest.raises(OSError, match="disk full"):
+        store.timer.work(store.clock())
+    monkeypatch.undo()
+    store.run_until(due + 9000)
+
+    assert store.bodies() == ["a", "b", "c"]
+
+
 def test_a_clock_set_back_neither_repeats_nor_hastens(store):
     begin = store.clock()
     store.put_in("before", 2000)

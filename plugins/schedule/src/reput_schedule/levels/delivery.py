@@ -2,7 +2,7 @@
 
 A message is put under its real topic before the offset of its level moves on, and the offset is
 saved when that message is on disk. What was delivered behind the last save is found in the log at
-the next opening (`reput_schedule.levels.survey`), before anything is delivered.
+the next opening (`Survey`), before anything is delivered.
 
 Source: RocketMQ ``ScheduleMessageService.DeliverDelayedMessageTimerTask``. Different on purpose:
 the deliver time is that of the message (its store time and its level), not that of its unit, which
@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput.errors import CorruptFileError, MessageIllegalError, PropertiesSizeError
+from reput.errors import CorruptFileError
 from reput_schedule.config import LEVEL_MAX, DelayLevels
+from reput_schedule.delivered import put_storable
 from reput_schedule.levels.column import parked_rows
 from reput_schedule.levels.layout import SCHEDULE_TOPIC
 from reput_schedule.levels.matcher import Matcher
@@ -68,7 +69,6 @@ class LevelDelivery:
     _is_exact: bool = False  # whether the survey began where the offsets were saved
     _is_open: bool = False
     _left: int = 0  # messages that this call may still deliver
-    _put_from: int = 0  # end of the log in front of what is being put
     _last_now: int = 0
     _arrived: dict[int, int] = attrs.field(factory=dict)  # level: physical offset of the first
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
@@ -275,7 +275,6 @@ class LevelDelivery:
                 queue.forget()
                 return end
             due = self._due_count(queue, result, now)
-            self._put_from = self.context.log.max_physical_offset
             wanted = [
                 view
                 for view, place in zip(result.messages[:due], result.queue_offsets, strict=False)
@@ -305,29 +304,19 @@ class LevelDelivery:
 
     def _put(self, messages: Sequence[Message]) -> int:
         """Put messages in their order; physical offset behind the last."""
-        if not messages:
-            return 0
+        start, end = self.context.log.max_physical_offset, 0
         try:
-            receipt = self.context.store.put_many(messages)
-        except (MessageIllegalError, PropertiesSizeError) as error:
-            # Nothing of it was stored. Whichever is to blame is found by halves.
-            if len(messages) > 1:
-                half = len(messages) // 2
-                return max(self._put(messages[:half]), self._put(messages[half:]))
-            self.dropped += 1
-            logger.warning(
-                "delayed message cannot be stored and is dropped topic=%r reason=%s",
-                messages[0].topic,
-                error,
-            )
-            return 0
+            for part, part_end in put_storable(self.context.store, messages):
+                if part_end is None:
+                    self.dropped += 1
+                else:
+                    self.delivered, end = self.delivered + len(part), part_end
         except BaseException:
             # Where the disk filled up, the first of them are stored: the log knows which.
-            self._begin_survey(self._put_from, self.context.log.max_physical_offset)
+            self._begin_survey(start, self.context.log.max_physical_offset)
             self._is_exact = True
             raise
-        self.delivered += len(messages)
-        return receipt.end_offset
+        return end
 
     # ------------------------------------------------------------------ what was delivered before
 

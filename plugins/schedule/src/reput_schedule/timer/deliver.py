@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from reput.errors import CorruptFileError, MessageIllegalError, PropertiesSizeError
+from reput.errors import CorruptFileError
 from reput.record import MessageView
 from reput.record.layout import PROPERTY_CRC, PROPERTY_UNIQ_KEY, RECORD_MIN_SIZE, VALUE_END
+from reput_schedule.delivered import put_storable
 from reput_schedule.timer.copies import Copies
 from reput_schedule.timer.layout import (
     MAGIC_DELETE,
@@ -170,33 +171,20 @@ class Delivery:
         return message
 
     def _put(self, messages: Sequence[Message]) -> None:
-        if not messages:
-            return
-        before = self.context.log.max_physical_offset
+        start = self.context.log.max_physical_offset
         try:
-            receipt = self.context.store.put_many(messages)
-        except (MessageIllegalError, PropertiesSizeError) as error:
-            # Nothing of it was stored. Whichever is to blame is found by halves.
-            if len(messages) == 1:
-                self.dropped += 1
-                logger.warning(
-                    "timed message cannot be stored and is dropped topic=%r reason=%s",
-                    messages[0].topic,
-                    error,
-                )
-                return
-            half = len(messages) // 2
-            self._put(messages[:half])
-            self._put(messages[half:])
+            for part, end in put_storable(self.context.store, messages):
+                if end is None:
+                    self.dropped += 1
+                    continue
+                self.delivered += len(part)
+                self.copies_end = max(self.copies_end, end)
+                if any(message.topic == TIMER_TOPIC for message in part):
+                    self.rolled_end = self.copies_end
         except BaseException:
             # Where the disk filled up, the first of them are stored.
-            self._look_back(before)
+            self._look_back(start)
             raise
-        else:
-            self.delivered += len(messages)
-            self.copies_end = max(self.copies_end, receipt.end_offset)
-            if any(message.topic == TIMER_TOPIC for message in messages):
-                self.rolled_end = self.copies_end
 
     def _look_back(self, start: int) -> None:
         log = self.context.log
