@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.kit.opening import open_to_read, open_to_write, store_disk
+from reput_cli.kit.opening import look_at, open_to_read, open_to_write
 from reput_cli.kit.options import json_option, path_argument, with_debug
 from reput_cli.kit.quantities import read_duration, read_size
 
@@ -110,12 +109,10 @@ def _config(
 
 
 def _check_nobody_writes(root: str) -> None:
-    from reput.store.lock import StoreLock
     from reput_cli.kit.exitcodes import ExitCode
     from reput_cli.kit.failures import Failure
 
-    lock = StoreLock(os.path.join(root, "lock"), root, store_disk(root))
-    if lock.is_taken():
+    if look_at(root).is_open:
         text = (
             f"{root}: another process writes the store; it removes old files by itself when it is "
             "opened with a section retention. Nothing was removed (--dry-run works meanwhile)"

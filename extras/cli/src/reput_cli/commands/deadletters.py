@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.kit.opening import store_disk
+from reput_cli.kit.opening import look_at
 from reput_cli.kit.options import json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reput.dispatch.records.deadletters import DeadLetter
+    from reput.offline import DeadLetter
 
 __all__ = ["dead_letters"]
 
@@ -36,13 +36,12 @@ def dead_letters(path: str, plugin: str, as_json: bool) -> None:
     """
     import attrs
 
-    from reput.dispatch.records.deadletters import DeadLetterFile
     from reput_cli.kit.output import print_json
     from reput_cli.kit.storeplugins import check_store
 
     root = check_store(path)
     _check_plugin(root, plugin)
-    found = DeadLetterFile.of(root, plugin, store_disk(root)).read()
+    found = look_at(root).dead_letters(plugin).read()
     if as_json:
         letters = [attrs.asdict(letter) for letter in found]
         print_json({"path": root, "plugin": plugin, "dead_letters": letters})
@@ -54,12 +53,11 @@ def dead_letters(path: str, plugin: str, as_json: bool) -> None:
 
 def _check_plugin(root: str, plugin: str) -> None:
     """Whether the store uses the plugin, or did once."""
-    from reput.dispatch.records.deadletters import DeadLetterFile
     from reput.files import is_safe_name
     from reput_cli.kit.storeplugins import check_used
 
-    disk = store_disk(root)
-    if not is_safe_name(plugin) or not disk.exists(DeadLetterFile.of(root, plugin, disk).path):
+    found = look_at(root)
+    if not is_safe_name(plugin) or not found.disk.exists(found.dead_letters(plugin).path):
         check_used(root, plugin)
 
 

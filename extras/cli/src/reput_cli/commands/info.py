@@ -9,7 +9,7 @@ import click
 
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import warn
-from reput_cli.kit.opening import open_to_read, store_disk
+from reput_cli.kit.opening import look_at, open_to_read
 from reput_cli.kit.options import json_option, path_argument, with_debug
 from reput_cli.kit.output import format_count, format_size, print_facts, print_heading, print_json
 from reput_cli.kit.progressbar import ProgressBar
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from reput import Store
     from reput.dispatch.phase import PluginState
     from reput.log import Damage
+    from reput.offline import Traces
     from reput.plugin import QueueInfo
-    from reput_cli.kit.traces import Traces
 
 __all__ = ["info"]
 
@@ -64,7 +64,6 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
     is found by --scan alone, which needs no plugin; without it only the log's end is looked at.
     Ends with code 1 where the log ends in damage, or --scan finds some in it.
     """
-    from reput_cli.kit.traces import traces_of
     from reput_cli.plugins.states import states_of
 
     with open_to_read(path) as store:
@@ -74,7 +73,7 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
         facts = _Facts(
             store,
             None if queues is None else topics_of(queues),
-            traces_of(store.root, store_disk(store.root)),
+            look_at(store.root),
             damages,
             states_of(store),
             topic,
@@ -155,7 +154,7 @@ def _document(facts: _Facts) -> dict[str, Any]:
         "written_by": traces.written_by,
         "problems": list(store.problems),
         "clean": store.clean,
-        "abort_file": traces.abort,
+        "abort_file": traces.has_abort,
         "writer_pid": traces.writer_pid,
         "log": {
             "min_physical_offset": log.min_physical_offset,
@@ -168,12 +167,25 @@ def _document(facts: _Facts) -> dict[str, Any]:
         },
         "finding": _finding_document(facts),
         "damages": None if facts.damages is None else list(map(damage_document, facts.damages)),
-        "checkpoint": traces.checkpoint_document(),
-        "disk_sizes": traces.sizes,
+        "checkpoint": _checkpoint_document(traces),
+        "disk_sizes": traces.sizes(),
         "losses": {"count": len(store.losses()), "size": lost_size(store.losses())},
         "retention": _retention_document(store),
         "plugins": plugin_documents(store, facts.states),
         "topics": None if facts.topics is None else list(map(topic_document, facts.topics)),
+    }
+
+
+def _checkpoint_document(traces: Traces) -> dict[str, Any] | None:
+    found = traces.checkpoint
+    if found is None:
+        return None
+    return {
+        "log_timestamp": found.log_timestamp,
+        "queues_timestamp": found.queues_timestamp,
+        "index_timestamp": found.index_timestamp,
+        "replica_offset": found.replica_offset,
+        "confirm_offset": found.confirm_offset,
     }
 
 
@@ -231,7 +243,7 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
         topics = format_count(len(facts.topics), "topic") if facts.only is None else facts.only
         yield "messages", f"{format_count(count)} in {topics}, {queues}"
     yield "stored", f"{first} to {last} (UTC)"
-    yield "written by", _WRITERS[traces.written_by]
+    yield "written by", _WRITERS[str(traces.written_by)]
     yield "closed", _closed(facts.store.clean, traces)
     yield "damage", _damage(facts)
     yield from _losses(facts)
@@ -239,7 +251,7 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
     checkpoint = traces.checkpoint
     if checkpoint is not None:
         yield "checkpoint", f"log flushed to {format_timestamp(checkpoint.log_timestamp)}"
-    for name, part in sorted(traces.sizes.items(), key=lambda part: -part[1]):
+    for name, part in sorted(traces.sizes().items(), key=lambda part: -part[1]):
         if part >= _WORTH_A_LINE:
             yield f"{name}/", format_size(part)
 
@@ -295,6 +307,6 @@ def _retention(store: Store) -> Iterator[tuple[str, str]]:
 def _closed(clean: bool, traces: Traces) -> str:
     if clean:
         return "yes"
-    if traces.writer_pid is not None:
-        return f"no, process {traces.writer_pid} is writing"
+    if (pid := traces.writer_pid) is not None:
+        return f"no, process {pid} is writing"
     return "no: somebody is writing, or never closed it (there is a file abort)"

@@ -16,9 +16,9 @@ from reput_cli.kit.progressbar import ProgressBar
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput.files import Disk
+    from reput.offline import Traces
 
-__all__ = ["follows_links", "holds_a_store", "open_to_read", "open_to_write", "store_disk"]
+__all__ = ["follows_links", "holds_a_store", "look_at", "open_to_read", "open_to_write"]
 
 
 @contextlib.contextmanager
@@ -117,11 +117,11 @@ def follows_links() -> bool:
     return context is not None and bool((context.obj or {}).get("follow_links"))
 
 
-def store_disk(root: str) -> Disk:
-    """File operations of the store at ``root``, an absolute path, where it is not opened."""
-    from reput.files import Disk
+def look_at(root: str) -> Traces:
+    """What the small files of the store at ``root`` tell, where it is not opened."""
+    from reput.offline import look
 
-    return Disk().at(root, follow_links=follows_links())
+    return look(root, follow_links=follows_links())
 
 
 def _opening() -> ProgressBar:

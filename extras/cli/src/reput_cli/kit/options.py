@@ -32,7 +32,7 @@ def path_argument(command: _Command) -> _Command:
 
 
 def follow_links_option(command: _Command) -> _Command:
-    """``--follow-links``; `reput_cli.kit.opening.store_disk` and the openings there obey it."""
+    """``--follow-links``; `reput_cli.kit.opening.look_at` and the openings there obey it."""
     told = "Follow symbolic links inside of the store; only for links that you made yourself."
     return _flag_of_context("--follow-links", "follow_links", told)(command)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
-from reput.dispatch.records.manifest import Manifest
 from reput.errors import EXPECTED, StoreNotFoundError
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure
-from reput_cli.kit.opening import holds_a_store, store_disk
+from reput_cli.kit.opening import holds_a_store, look_at
 
 __all__ = ["check_store", "check_used", "used_plugins"]
 
@@ -26,7 +25,7 @@ def check_store(path: str) -> str:
 
 def used_plugins(root: str) -> tuple[str, ...] | None:
     """Names in the store's manifest; None where it has none, as RocketMQ wrote it."""
-    manifest = Manifest.load(root, store_disk(root))
+    manifest = look_at(root).manifest
     return None if manifest is None else manifest.plugins
 
 

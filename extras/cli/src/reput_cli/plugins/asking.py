@@ -1,28 +1,23 @@
 """Suspends or resumes a plugin of a store, whether another process writes it or not.
 
 The process that writes the store is asked through a file that it takes away
-(`reput.dispatch.records.states`), and answers by the plugin's record. Where none does, the record
+(`reput.offline.Traces.records`), and answers by the plugin's record. Where none does, the record
 is changed here, under the lock: what it says counts at the next opening, and nothing has to be
 opened for that.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any, NamedTuple
 
 import attrs
 
-from reput.dispatch.phase import Phase
-from reput.dispatch.records.states import SUSPEND, PluginRecord, PluginRecords
 from reput.errors import StoreLockedError
-from reput.files import OWN_DIRECTORY, Disk, system_clock
-from reput.log import ProgressFile
-from reput.store.lock import StoreLock
+from reput.offline import SUSPEND, Phase, PluginRecord, Traces, hold
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure
-from reput_cli.kit.opening import store_disk
+from reput_cli.kit.opening import follows_links, look_at
 from reput_cli.kit.storeplugins import check_store, check_used
 
 __all__ = ["Answer", "change_plugin"]
@@ -63,7 +58,7 @@ def change_plugin(path: str, plugin: str, request: str, timeout: float) -> Answe
     Args:
         path: the store.
         plugin: its name.
-        request: `reput.dispatch.records.states.SUSPEND` or `RESUME`.
+        request: `reput.offline.SUSPEND` or `RESUME`.
         timeout: seconds that another process may take to do it.
 
     Raises:
@@ -71,8 +66,7 @@ def change_plugin(path: str, plugin: str, request: str, timeout: float) -> Answe
     """
     root = check_store(path)
     check_used(root, plugin)
-    disk = store_disk(root)
-    change = _Change(root, plugin, request, disk, PluginRecords(root, disk))
+    change = _Change(root, plugin, request, look_at(root))
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -89,50 +83,37 @@ class _Change:
     root: str
     plugin: str
     request: str
-    disk: Disk
-    records: PluginRecords
+    found: Traces
 
     def directly(self) -> Answer:
-        lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
-        lock.acquire()
-        try:
-            self.records.withdraw(self.plugin)  # what was asked before
-            record = self.records.load(self.plugin)
-            is_suspension = self.request == SUSPEND
-            record = attrs.evolve(
-                record,
-                state=Phase.SUSPENDED if is_suspension else Phase.RUNNING,
-                asked=is_suspension,
-                last_error=record.last_error if is_suspension else None,
-                timestamp=system_clock(),
-            )
-            self.records.save(self.plugin, record)
-        finally:
-            lock.release()
+        with hold(self.root, follow_links=follows_links()) as closed:
+            change = closed.suspend if self.request == SUSPEND else closed.resume
+            record = change(self.plugin)
         return self._answer(record, is_written=False, pid=None)
 
     def by_the_writer(self, pid: int | None, timeout: float, deadline: float) -> Answer | None:
         """Have it done by the process that writes the store; None when that has gone."""
-        before = self.records.load(self.plugin)
-        self.records.ask(self.plugin, self.request)
+        records = self.found.records
+        before = records.load(self.plugin)
+        records.ask(self.plugin, self.request)
         try:
-            while self.records.is_asked(self.plugin):
-                if not self._is_written():
+            while records.is_asked(self.plugin):
+                if not self.found.is_open:
                     return None
-                if time.monotonic() > deadline and self.records.withdraw(self.plugin):
+                if time.monotonic() > deadline and records.withdraw(self.plugin):
                     raise Failure(_not_taken(self.root, pid, timeout), ExitCode.LOCKED)
                 time.sleep(_POLL_S)
         except KeyboardInterrupt:
-            self.records.withdraw(self.plugin)
+            records.withdraw(self.plugin)
             raise
         # The file is gone before the work is done; the record tells when it is.
         while True:
-            record = self.records.load(self.plugin)
+            record = records.load(self.plugin)
             changed = attrs.evolve(record, timestamp=before.timestamp) != before
             if self._is_done(record):
                 return self._answer(record, is_written=True, pid=pid)
             is_over = time.monotonic() > deadline
-            if not is_over and not self._is_written():
+            if not is_over and not self.found.is_open:
                 return None
             if is_over or (changed and self.request != SUSPEND and record.state == Phase.SUSPENDED):
                 raise Failure(self._not_done(record), ExitCode.UNAVAILABLE)
@@ -143,9 +124,6 @@ class _Change:
             return record.asked
         return not record.asked and record.state in (Phase.RUNNING, Phase.RETRYING)
 
-    def _is_written(self) -> bool:
-        return StoreLock(os.path.join(self.root, "lock"), self.root, self.disk).is_taken()
-
     def _not_done(self, record: PluginRecord) -> str:
         reason = record.last_error or "it may be stuck in a call"
         return (
@@ -154,9 +132,8 @@ class _Change:
         )
 
     def _answer(self, record: PluginRecord, *, is_written: bool, pid: int | None) -> Answer:
-        path = os.path.join(self.root, OWN_DIRECTORY, "progress", self.plugin)
-        progress = ProgressFile(path, self.disk).load()
-        known = record.dispatched_to if progress is None else progress.physical_offset
+        noted = self.found.dispatched_to(self.plugin)
+        known = record.dispatched_to if noted is None else noted
         reached = max(known, record.dispatched_to) if is_written else known
         return Answer(self.root, self.plugin, record, reached, is_written, pid)
 

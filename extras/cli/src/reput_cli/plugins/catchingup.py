@@ -6,23 +6,18 @@ that; it is kept in the same place in which every other opening keeps it.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from reput.dispatch.phase import Phase
-from reput.dispatch.records.states import PluginRecords
 from reput.errors import PluginNotFoundError, StoreLockedError
-from reput.files import OWN_DIRECTORY, Disk, is_safe_name
-from reput.log import Progress, ProgressFile
+from reput.offline import Phase, Traces, hold
 from reput.plugin import installed
-from reput.store.lock import StoreLock
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure, warn
-from reput_cli.kit.opening import open_to_read, open_to_write, store_disk
+from reput_cli.kit.opening import follows_links, look_at, open_to_read, open_to_write
 from reput_cli.kit.progressbar import ProgressBar
 from reput_cli.kit.storeplugins import check_store, used_plugins
 
@@ -88,7 +83,7 @@ def catch_up(path: str, plugin: str, *, from_start: bool, waits: bool) -> Caught
         PluginNotFoundError: it is not installed.
     """
     root = check_store(path)
-    work = _Work(path, root, plugin, store_disk(root))
+    work = _Work(path, root, plugin, look_at(root))
     work.check_installed()
     while True:
         try:
@@ -111,7 +106,7 @@ class _Work:
     path: str
     root: str
     plugin: str
-    disk: Disk
+    found: Traces
 
     def check_installed(self) -> None:
         names = used_plugins(self.root) or ()
@@ -124,10 +119,11 @@ class _Work:
 
     def directly(self, *, from_start: bool) -> CaughtUp:
         if from_start:
-            self._forget_progress()
+            with hold(self.root, follow_links=follows_links()) as closed:
+                closed.forget_progress(self.plugin)
         names = used_plugins(self.root)
         is_added = names is None or self.plugin not in names
-        started, recorded = time.monotonic(), self._recorded()
+        started, recorded = time.monotonic(), self.found.dispatched_to(self.plugin)
         start, is_interrupted = recorded or 0, False
         try:
             # What keeps queues catches up while the store is opened: a put needs to know them.
@@ -186,25 +182,6 @@ class _Work:
     def _state(self, store: Store) -> PluginState:
         return next(state for state in store.plugins() if state.name == self.plugin)
 
-    def _forget_progress(self) -> None:
-        """Record that the plugin has seen nothing; it cuts its files to that when it is opened."""
-        lock = StoreLock(os.path.join(self.root, "lock"), self.root, self.disk)
-        lock.acquire()
-        try:
-            path = self._progress_path()
-            self.disk.make_directory(os.path.dirname(path))
-            # Twice, for the file has two slots, and none of them may lead back.
-            file = ProgressFile(path, self.disk)
-            file.load()
-            file.save(Progress(0, -1, 1))
-            file.save(Progress(0))
-        finally:
-            lock.release()
-
-    def _progress_path(self) -> str:
-        assert is_safe_name(self.plugin)
-        return os.path.join(self.root, OWN_DIRECTORY, "progress", self.plugin)
-
     # ------------------------------------------------------------------ in another one
 
     def follow(self, pid: int | None, *, waits: bool) -> CaughtUp | None:
@@ -231,7 +208,7 @@ class _Work:
                 while waits and reached() < end:
                     progress.update(max(reached() - before.dispatched_to, 0))
                     self._check_record()
-                    if not self._is_written():
+                    if not self.found.is_open:
                         return None
                     time.sleep(_POLL_S)
                 is_interrupted = False
@@ -249,20 +226,13 @@ class _Work:
             progress.seconds,
         )
 
-    def _recorded(self) -> int | None:
-        place = ProgressFile(self._progress_path(), self.disk).load()
-        return None if place is None else place.physical_offset
-
     def _recorded_place(self) -> int:
-        return self._recorded() or 0
+        return self.found.dispatched_to(self.plugin) or 0
 
     def _check_record(self) -> None:
-        record = PluginRecords(self.root, self.disk).load(self.plugin)
+        record = self.found.records.load(self.plugin)
         if record.state in (Phase.SUSPENDED, Phase.HALTED):
             raise _stopped(self.root, self.plugin, record.state, record.last_error)
-
-    def _is_written(self) -> bool:
-        return StoreLock(os.path.join(self.root, "lock"), self.root, self.disk).is_taken()
 
 
 def _derives(store: Store, plugin: str) -> bool:

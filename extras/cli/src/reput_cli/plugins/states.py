@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import attrs
 import click
 
 from reput_cli.kit.failures import warn
-from reput_cli.kit.opening import store_disk
+from reput_cli.kit.opening import look_at
 from reput_cli.kit.output import (
     Column,
     format_count,
@@ -59,12 +58,11 @@ _FIELDS = (
 
 def states_of(store: Store) -> list[PluginState]:
     """The plugins' states; of a store that is only read, those in the process that writes it."""
-    from reput.dispatch.phase import READING, Phase
-    from reput.store.lock import StoreLock
+    from reput.dispatch.phase import READING
+    from reput.offline import Phase
 
     states = store.plugins()
-    lock = StoreLock(os.path.join(store.root, "lock"), store.root, store_disk(store.root))
-    if store.writable or not lock.is_taken():
+    if store.writable or not look_at(store.root).is_open:
         return states
     return [
         attrs.evolve(state, state=Phase.RUNNING) if state.state == READING else state
@@ -172,7 +170,7 @@ def _digits(milliseconds: float) -> str:
 
 def _notes(root: str, states: Sequence[PluginState]) -> Iterator[str]:
     """What needs the operator's attention, each with the next step."""
-    from reput.dispatch.phase import Phase
+    from reput.offline import Phase
 
     place = shlex.quote(root)
     for state in states:
