@@ -375,3 +375,34 @@ def test_changelog_fragments_have_a_distribution_and_a_known_type() -> None:
         section["path"] for section in towncrier["section"]
     }
     assert [path.name for path in files if not fragment.fullmatch(path.name)] == []
+
+
+DOORS = sorted(
+    path
+    for pattern in ("core/src", "extras/*/src", "plugins/*/src", "spark/src")
+    for folder in ROOT.glob(pattern)
+    for path in folder.rglob("__init__.py")
+    if "_HOMES = {" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("path", DOORS, ids=lambda path: path.parent.name)
+def test_a_type_checker_sees_the_names_that_a_door_opens(path):
+    """`_HOMES` is the list; the imports for type checkers say the same of each name."""
+    parts = path.parent.relative_to(ROOT).parts
+    package = ".".join((*parts[parts.index("src") + 1 :], ""))
+    imported, homes = {}, {}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
+            homes = ast.literal_eval(node.value)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for each in node.body:
+                module = each.module.removeprefix(package)
+                imported |= {name.asname: (module, name.name) for name in each.names}
+
+    opened = {
+        name: (home.partition(":")[0], home.partition(":")[2] or name)
+        for name, home in homes.items()
+    }
+    imported.pop("open", None)  # `reput.open`, which no `import *` is to bring
+    assert imported == opened
