@@ -13,6 +13,7 @@ from timerstores import TimerStore
 
 from reput.record import TextColumn, java_string_hash
 from reput_schedule.timer.files.checkpoint import Check, Reached, decode_check, encode_check
+from reput_schedule.timer.files.place import numbers_of, place
 from reput_schedule.timer.layout import (
     CHECK_FILE_SIZE,
     MARKS_MAX,
@@ -24,7 +25,6 @@ from reput_schedule.timer.layout import (
     records_per_file,
 )
 from reput_schedule.timer.park import rounded
-from reput_schedule.timer.place import numbers_of, place
 
 T = 1_700_000_000_000
 DAY = 86_400_000

@@ -13,11 +13,16 @@ from reput.errors import ReadOnlyStoreError
 from reput.plugin import PutInterest
 from reput_schedule import ownership
 from reput_schedule.config import DelayLevels, ScheduleConfig
-from reput_schedule.levels.column import deliver_times
 from reput_schedule.levels.delivery import LevelDelivery
 from reput_schedule.levels.layout import PROPERTY_LEVEL
 from reput_schedule.levels.offsetsfile import FILE_NAME
-from reput_schedule.levels.park import TIMER_REQUESTS, level_of, may_be_delayed, park_at_level
+from reput_schedule.levels.park import (
+    TIMER_REQUESTS,
+    deliver_times,
+    level_of,
+    may_be_delayed,
+    park_at_level,
+)
 from reput_schedule.levels.state import DelayState
 from reput_schedule.timer.layout import (
     CHECK_FILE,

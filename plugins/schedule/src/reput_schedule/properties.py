@@ -16,7 +16,7 @@ from reput.errors import MessageIllegalError
 from reput.record import Message, encode_property_text, java_string_hash
 from reput.record.layout import NAME_END, VALUE_END
 
-__all__ = ["entries_of", "entry_value", "java_map_order", "text_of"]
+__all__ = ["entries_of", "entry_value", "java_long", "java_map_order", "text_of"]
 
 _NAME_END, _VALUE_END = chr(NAME_END), chr(VALUE_END)
 _END: Final = bytes([VALUE_END])
@@ -82,3 +82,12 @@ def entry_value(text: bytes, entry_start: bytes) -> bytes | None:
         return None
     end = text.find(_END, start)
     return text[start : end if end >= 0 else len(text)] or None
+
+
+def java_long(text: str) -> int | None:
+    """The number that a text states, as Java's ``Long.parseLong``; None where it states none."""
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 20:
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None

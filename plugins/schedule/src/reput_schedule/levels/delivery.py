@@ -23,9 +23,9 @@ import numpy as np
 from reput.errors import CorruptFileError
 from reput_schedule.config import LEVEL_MAX, DelayLevels
 from reput_schedule.delivered import put_storable
-from reput_schedule.levels.column import parked_rows
 from reput_schedule.levels.layout import SCHEDULE_TOPIC
 from reput_schedule.levels.matcher import Matcher
+from reput_schedule.levels.park import parked_rows
 from reput_schedule.levels.queue import LevelQueue
 from reput_schedule.levels.restore import restored
 from reput_schedule.levels.state import DelayState

@@ -18,8 +18,8 @@ import numpy as np
 from reput.errors import CorruptFileError
 from reput.record.layout import TRANSACTION_COMMIT
 from reput_schedule.config import LEVEL_MAX
-from reput_schedule.levels.column import parked_rows
 from reput_schedule.levels.layout import PROPERTY_LEVEL, SCHEDULE_TOPIC, parse_level
+from reput_schedule.levels.park import parked_rows
 from reput_schedule.levels.restore import fingerprint, restored
 
 if TYPE_CHECKING:

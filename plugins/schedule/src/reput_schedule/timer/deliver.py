@@ -20,7 +20,6 @@ from reput.record.layout import PROPERTY_CRC, PROPERTY_UNIQ_KEY, RECORD_MIN_SIZE
 from reput_schedule.delivered import put_storable
 from reput_schedule.timer.copies import Copies
 from reput_schedule.timer.layout import (
-    MAGIC_DELETE,
     MAGIC_ROLL,
     OVERDUE_ENQUEUE_MS,
     PROPERTY_DELETE_KEY,
@@ -30,6 +29,7 @@ from reput_schedule.timer.layout import (
     PROPERTY_REAL_TOPIC,
     PROPERTY_ROLL_TIMES,
     TIMER_TOPIC,
+    is_cancellation,
 )
 
 if TYPE_CHECKING:
@@ -43,18 +43,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Delivery", "is_cancellation"]
+__all__ = ["Delivery"]
 
 _SPAN_MAX = 1 << 20  # bytes of the log read at once
 _GAP_MAX = 1 << 14  # bytes between two messages that are read and thrown away
 _QUEUE_ID_MAX = (1 << 31) - 1
 _VALUE_END = bytes([VALUE_END])
-
-
-def is_cancellation(records: Records) -> npt.NDArray[np.bool_]:
-    """``(n,)``: which records cancel others now; those that roll are carried on first."""
-    found: npt.NDArray[np.bool_] = records["magic"] & (MAGIC_DELETE | MAGIC_ROLL) == MAGIC_DELETE
-    return found
 
 
 @attrs.define(eq=False)

@@ -45,9 +45,12 @@ Source: RocketMQ ``Slot``, ``TimerWheel``, ``TimerLog``, ``TimerCheckpoint``.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 SLOT_DTYPE: Final = np.dtype(
     [
@@ -146,3 +149,9 @@ OVERDUE_ENQUEUE_MS: Final = (1 << 63) - 1
 def records_per_file(file_size: int) -> int:
     """Records in one timer-log file of that many bytes; behind the last one fits a blank."""
     return (file_size - BLANK_SIZE) // RECORD_SIZE
+
+
+def is_cancellation(records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+    """``(n,)``: which records cancel others now; those that roll are carried on first."""
+    found: npt.NDArray[np.bool_] = records["magic"] & (MAGIC_DELETE | MAGIC_ROLL) == MAGIC_DELETE
+    return found

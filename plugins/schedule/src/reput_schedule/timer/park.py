@@ -17,6 +17,7 @@ from reput.errors import PropertiesSizeError, PutError
 from reput.record import Message, encode_properties, encode_property_text, parse_properties
 from reput.record.layout import PROPERTIES_SIZE_MAX, TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput.status import PutStatus
+from reput_schedule.properties import java_long
 from reput_schedule.timer.layout import (
     PROPERTY_DELAY_MS,
     PROPERTY_DELAY_SEC,
@@ -73,7 +74,7 @@ def deliver_timestamp_of(message: Message, now: int) -> int | None:
         text = properties.get(name)
         if text is None:
             continue
-        number = _number(text)
+        number = java_long(text)
         if number is None:
             raise TimerIllegalError(name, text, None, "a whole number of 64 bits expected")
         if name == PROPERTY_DELIVER_MS:
@@ -135,11 +136,3 @@ def _properties(message: Message) -> Mapping[str, str | None]:
     if isinstance(message.properties, bytes):
         return parse_properties(message.properties)
     return message.properties or {}
-
-
-def _number(text: str) -> int | None:
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 20:
-        return None
-    number = int(text)
-    return number if -(1 << 63) <= number < 1 << 63 else None

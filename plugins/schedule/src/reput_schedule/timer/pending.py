@@ -1,25 +1,136 @@
-"""What waits for the timer, by the time at which it is delivered."""
+"""What waits for the timer: by the wheel (`pending_of`), and by the end of the log (`Tail`).
+
+A message waits from the moment at which it is in the log. It is on the wheel when it was
+dispatched, and what was delivered is in the checkpoint when that was flushed; behind a kill neither
+may be so. Whoever asks what waits is told what the log says.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import attrs
 import numpy as np
 
 from reput_schedule.timer.files.chain import read_chain, slot_ticks
 from reput_schedule.timer.files.pair import deltas_of
+from reput_schedule.timer.files.place import numbers_of, parked_rows, place
+from reput_schedule.timer.layout import (
+    PROPERTY_DEQUEUE_MS,
+    PROPERTY_ENQUEUE_MS,
+    PROPERTY_OUT_MS,
+    TIMER_TOPIC,
+)
 from reput_schedule.timer.steps import late_records
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from reput.log import LogView
+    from reput.record import DispatchBatch
     from reput_schedule.timer.agenda import Agenda
+    from reput_schedule.timer.files.checkpoint import Reached
 
     Integers = npt.NDArray[np.int64]
 
-__all__ = ["pending_of"]
+__all__ = ["Tail", "pending_of"]
 
-_END = 1 << 62  # a physical offset that no log has
+_END: Final = 1 << 62  # a physical offset that no log has
+_LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
+
+
+@attrs.define(eq=False)
+class Tail:
+    """Parked and delivered messages of the log from an offset on. Not thread-safe."""
+
+    log: LogView
+    precision: int
+    window: int
+    """Slots beyond which a message is carried on."""
+    seen_to: int
+    """Physical offset."""
+    _parked: list[Integers] = attrs.field(factory=list)
+    """Columns: physical offset, tick, what it adds to the count."""
+    _delivered: list[Integers] = attrs.field(factory=list)
+    """Columns: physical offset, tick at which it stood."""
+
+    def follow(self) -> None:
+        """Look at what was put since, unless that is very much.
+
+        Who is so far behind, a plugin that a store was just given, says how far by its lag.
+        """
+        start = max(self.seen_to, self.log.min_physical_offset)
+        end = self.log.max_physical_offset
+        if start < end <= start + _LONGEST:
+            for batch in self.log.scan(start, end):
+                self._look_at(batch)
+            self.seen_to = end
+
+    def _look_at(self, batch: DispatchBatch) -> None:
+        if len(batch) == 0:
+            return
+        parked = parked_rows(batch, 0)
+        if parked is not None and len(parked):
+            _, times, _ = place(parked.out, parked.stored, self.precision, self.window)
+            deltas = np.where(parked.is_delete, -1, 1)
+            self._parked.append(
+                np.column_stack([parked.physical_offset, times // self.precision, deltas])
+            )
+        times, is_given = numbers_of(batch.text(PROPERTY_DEQUEUE_MS))
+        rows = np.flatnonzero(is_given)
+        if len(rows):
+            self._delivered.append(
+                np.column_stack([batch.physical_offset[rows], self._ticks_left(batch, rows)])
+            )
+
+    def _ticks_left(self, batch: DispatchBatch, rows: Integers) -> Integers:
+        """Where the messages stood whose delivered copies are ``rows``."""
+        out, _ = numbers_of(batch.text(PROPERTY_OUT_MS))
+        enqueued, _ = numbers_of(batch.text(PROPERTY_ENQUEUE_MS))
+        _, times, _ = place(out[rows], enqueued[rows], self.precision, self.window)
+        rolls = np.zeros(len(rows), np.bool_)
+        if TIMER_TOPIC in batch.topics:
+            rolls = batch.topic_code[rows] == batch.topics.index(TIMER_TOPIC)
+        # Who has delivered it may have had another idea of the wheel's size.
+        ticks: Integers = np.where(rolls, times, out[rows]) // self.precision
+        return ticks
+
+    def change(
+        self,
+        ticks: Integers,
+        counts: Integers,
+        *,
+        covered_to: int,
+        copies: range,
+        reached: Reached,
+    ) -> tuple[Integers, Integers]:
+        """What waits, where the timer's files say that ``counts`` do at ``ticks``.
+
+        Args:
+            ticks: ``(n,)`` int64.
+            counts: ``(n,)`` int64, each above 0.
+            covered_to: physical offset below which every parked message is on the wheel.
+            copies: physical offsets at which delivered messages stand that the timer's files do
+                not count as such.
+            reached: what was delivered by then.
+        """
+        parked = np.concatenate([np.zeros((0, 3), np.int64), *self._parked])
+        parked = parked[parked[:, 0] >= covered_to]
+        is_delivered = np.zeros(len(parked), np.bool_)
+        for read, end in [(reached.read_timestamp, reached.examined_to), *reached.marks]:
+            is_delivered |= (parked[:, 1] * self.precision < read) & (parked[:, 0] < end)
+        parked = parked[~is_delivered]
+        every, which = np.unique(np.concatenate([ticks, parked[:, 1]]), return_inverse=True)
+        given = np.concatenate([counts, parked[:, 2]])
+        sums = np.bincount(which.reshape(-1), given, len(every)).astype(np.int64)
+        delivered = np.concatenate([np.zeros((0, 2), np.int64), *self._delivered])
+        for offset, tick in delivered.tolist():
+            at = int(every.searchsorted(tick))
+            # One that is not there any more left before, and is counted in `reached`.
+            if offset in copies and at < len(every) and every[at] == tick and sums[at] > 0:
+                sums[at] -= 1
+        wanted = sums > 0
+        return every[wanted], sums[wanted]
 
 
 def pending_of(agenda: Agenda) -> tuple[Integers, Integers]:

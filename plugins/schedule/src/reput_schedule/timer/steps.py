@@ -13,9 +13,8 @@ import attrs
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput_schedule.timer.deliver import is_cancellation
 from reput_schedule.timer.files.chain import slot_ticks
-from reput_schedule.timer.layout import RECORD_DTYPE
+from reput_schedule.timer.layout import RECORD_DTYPE, is_cancellation
 
 if TYPE_CHECKING:
     import numpy.typing as npt

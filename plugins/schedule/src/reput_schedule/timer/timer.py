@@ -34,6 +34,7 @@ from reput_schedule.timer.files.checkpoint import (
 )
 from reput_schedule.timer.files.metrics import Metrics
 from reput_schedule.timer.files.pair import TimerFiles
+from reput_schedule.timer.files.place import parked_rows
 from reput_schedule.timer.layout import (
     CHECK_FILE,
     CONFIG_DIRECTORY,
@@ -50,10 +51,8 @@ from reput_schedule.timer.park import (
     park,
     rounded,
 )
-from reput_schedule.timer.pending import pending_of
-from reput_schedule.timer.place import parked_rows
+from reput_schedule.timer.pending import Tail, pending_of
 from reput_schedule.timer.steps import Step
-from reput_schedule.timer.tail import Tail
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
@@ -12,16 +12,19 @@ from reput.errors import NoReaderError
 from reput.plugin import QueueInfo
 from reput_schedule.config import LEVEL_MAX, DelayLevels
 from reput_schedule.levels.layout import SCHEDULE_TOPIC
-from reput_schedule.levels.tail import parked_behind
+from reput_schedule.levels.park import parked_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from reput.log import LogView
     from reput.plugin import StoreContext
 
     Integers = npt.NDArray[np.int64]
 
 __all__ = ["PendingLevel", "Scheduled", "scheduled"]
+
+_LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
 
 
 @attrs.frozen
@@ -91,7 +94,7 @@ def scheduled(
         for queue in queues
         if queue.topic == SCHEDULE_TOPIC and queue.queue_id < LEVEL_MAX
     }
-    behind = parked_behind(context.log, dispatched_to)
+    behind = _parked_behind(context.log, dispatched_to)
     found = []
     for level in sorted({*extents, *behind}):
         queue = extents.get(level) or QueueInfo(SCHEDULE_TOPIC, level - 1, 0, 0, None)
@@ -127,3 +130,31 @@ def _pending(
         return result.messages[0].store_timestamp + delay if len(result) else None
 
     return PendingLevel(level, delay, offset, last + 1 - offset, due(offset), due(last))
+
+
+def _parked_behind(log: LogView, physical_offset: int) -> dict[int, dict[int, int]]:
+    """Look for parked messages of the log's end, unless that is very much.
+
+    A message waits from the moment at which it is in the log, and is in its queue when it was
+    dispatched; a kill may have come in between, and readers dispatch nothing.
+
+    Returns:
+        By level: store time, ms, by queue offset.
+    """
+    found: dict[int, dict[int, int]] = {}
+    start, end = max(physical_offset, log.min_physical_offset), log.max_physical_offset
+    if not start < end <= start + _LONGEST:
+        return found
+    for batch in log.scan(start, end):
+        if len(batch) == 0:
+            continue
+        rows = parked_rows(batch)
+        for queue_id, place, stored in zip(
+            batch.queue_id[rows].tolist(),
+            batch.queue_offset[rows].tolist(),
+            batch.store_timestamp[rows].tolist(),
+            strict=True,
+        ):
+            if 0 <= queue_id < LEVEL_MAX:
+                found.setdefault(queue_id + 1, {})[place] = stored
+    return found

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 
 from reput.record import java_string_hash
-from reput_schedule.timer.deliver import is_cancellation
+from reput_schedule.timer.layout import is_cancellation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,6 +18,7 @@ from reput.errors import CorruptFileError
 from reput.record.layout import RECORD_MIN_SIZE
 from reput_schedule.timer.files.chain import slot_ticks
 from reput_schedule.timer.files.log import TimerLog
+from reput_schedule.timer.files.place import Parked, place
 from reput_schedule.timer.files.wheel import Wheel
 from reput_schedule.timer.layout import (
     MAGIC_DEFAULT,
@@ -28,7 +29,6 @@ from reput_schedule.timer.layout import (
     RECORD_SIZE,
     WHEEL_FILE,
 )
-from reput_schedule.timer.place import Parked, place
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -9,6 +9,7 @@ import numpy as np
 
 from reput.record import TextColumn
 from reput.record.layout import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from reput_schedule.properties import java_long
 from reput_schedule.timer.layout import (
     MAGIC_DEFAULT,
     MAGIC_DELETE,
@@ -81,19 +82,11 @@ def numbers_of(column: TextColumn) -> tuple[Integers, Booleans]:
         good[rows[~is_digit]] = False
         values[rows] = values[rows] * 10 + digits
     for row in np.flatnonzero(~good & (sizes > 0)).tolist():  # signs, more digits, or no number
-        number = _long(column[row] or "")
+        number = java_long(column[row] or "")
         if number is not None:
             values[row], good[row] = number, True
     values[~good] = 0
     return values, good
-
-
-def _long(text: str) -> int | None:
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 20:
-        return None
-    number = int(text)
-    return number if -(1 << 63) <= number < 1 << 63 else None
 
 
 @attrs.frozen(eq=False)
