@@ -12,8 +12,8 @@ import reput
 from reput.errors import MessageIllegalError, ReadOnlyStoreError
 from reput.files import FilePool
 from reput.status import ReadStatus
-from reput_compaction._compaction import Compaction
-from reput_compaction._tombstones import Tombstones
+from reput_compaction.run._compaction import Compaction
+from reput_compaction.run._tombstones import Tombstones
 from reput_testing import FaultyDisk, ManualClock, QuickDisk
 
 HOUR = 3_600_000

@@ -59,7 +59,7 @@ def test_the_example_of_the_readme_runs(tmp_path, monkeypatch, capsys):
         assert [view.body for view in store.read("prices", 0, 0)] == [b"1.09"]
 
 
-@pytest.mark.parametrize("name", ["layout", "notelayout"])
+@pytest.mark.parametrize("name", ["layout", "pairs/notelayout"])
 def test_the_rulers_of_the_page_are_those_of_the_modules(name):
     source = f"plugins/compaction/src/reput_compaction/{name}.py"
     pattern = rf"<!-- {re.escape(source)} -->\n```text\n(.*?)```"
@@ -72,17 +72,18 @@ def test_the_rulers_of_the_page_are_those_of_the_modules(name):
 def test_every_module_stands_in_the_readme():
     folder = ROOT / "plugins/compaction/src/reput_compaction"
     table = text_of("plugins/compaction/README.md").split("| Module | Is about |")[1]
-    named = set(re.findall(r"`(\w+\.py)`", table.split("\n\n")[0]))
+    named = set(re.findall(r"`([\w/]+\.py)`", table.split("\n\n")[0]))
 
-    modules = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
+    paths = [path for path in folder.rglob("*.py") if path.name != "__init__.py"]
+    modules = {path.relative_to(folder).as_posix() for path in paths}
 
-    assert modules - named <= {"_names.py", "_command.py"}
+    assert modules - named <= {"pairs/_names.py", "_command.py"}
     assert named <= modules
 
 
 def test_the_order_of_the_page_is_that_of_the_code():
     """The file that decides is saved behind the flush, and goes behind the checkpoint."""
-    path = ROOT / "plugins/compaction/src/reput_compaction/_compaction.py"
+    path = ROOT / "plugins/compaction/src/reput_compaction/run/_compaction.py"
     tree = ast.parse(path.read_text(encoding="utf-8"))
     (finish,) = (
         node

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from reput.files import FilePool, file_name
-from reput_compaction._names import Places
-from reput_compaction._pairs import Files
 from reput_compaction.layout import FileSizes
+from reput_compaction.pairs._names import Places
+from reput_compaction.pairs._pairs import Files
 from reput_testing import QuickDisk
 
 

@@ -188,7 +188,9 @@ def test_files_that_rocketmq_has_compacted_stay_as_they_are(tmp_path, caplog):
 
     assert len(kept[0]) == 4 + 6  # of 66 messages
     assert files_of(log_of(root), queue_of(root)) == before
-    assert [each for each in caplog.records if each.name.startswith("reput_compaction._rec")] == []
+    assert [
+        each for each in caplog.records if each.name.startswith("reput_compaction.run._rec")
+    ] == []
 
 
 def test_taken_over_files_follow_a_log_that_goes_on_and_are_compacted_with_it(tmp_path):

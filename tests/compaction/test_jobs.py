@@ -9,7 +9,7 @@ from compactedstores import both, files_of, many, open_store, put
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reput_compaction import _jobplan
+from reput_compaction.job import _jobplan
 from reput_rebuild.engine import LocalEngine
 from reput_testing import ManualClock
 

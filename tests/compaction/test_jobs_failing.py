@@ -14,10 +14,10 @@ import pytest
 from compactedstores import files_of, many, open_store, put
 
 from reput.errors import CorruptFileError
-from reput_compaction import _jobplan
-from reput_compaction._compaction import Compaction
-from reput_compaction._jobvalues import LayTask, MergeTask, ScanTask, WriteTask
-from reput_compaction._superseded import SORT_FACTOR
+from reput_compaction.job import _jobplan
+from reput_compaction.job._jobvalues import LayTask, MergeTask, ScanTask, WriteTask
+from reput_compaction.run._compaction import Compaction
+from reput_compaction.run._superseded import SORT_FACTOR
 from reput_rebuild.engine import LocalEngine
 from reput_rebuild.tasks import TaskFailedError
 from reput_testing import FaultyDisk, ManualClock

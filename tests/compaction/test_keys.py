@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from reput.files import Disk
 from reput.record import TextColumn
-from reput_compaction._runs import is_blank
-from reput_compaction._superseded import KeyHash, SupersededRows
+from reput_compaction.queue._runs import is_blank
+from reput_compaction.run._superseded import KeyHash, SupersededRows
 
 
 def column(keys):

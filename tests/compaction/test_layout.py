@@ -10,7 +10,7 @@ import pytest
 import reput
 from reput_compaction import CompactionPlugin
 from reput_compaction.layout import END_UNIT, UNIT_DTYPE, FileSizes, file_sizes, is_file_name
-from reput_compaction.notelayout import NOTE_DTYPE
+from reput_compaction.pairs.notelayout import NOTE_DTYPE
 from reput_testing import Driver, SmallLog
 
 UNIT = struct.Struct(">qiqqqhii")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
-    from reput_compaction._compaction import Compacted as Compacted
     from reput_compaction.plugin import CompactionConfig as CompactionConfig
     from reput_compaction.plugin import CompactionPlugin as CompactionPlugin
+    from reput_compaction.run._compaction import Compacted as Compacted
 
 _HOMES = {
-    "Compacted": "_compaction",
+    "Compacted": "run._compaction",
     "CompactionConfig": "plugin",
     "CompactionPlugin": "plugin",
 }

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
-from reput_compaction._compaction import Compaction
-from reput_compaction._jobstaging import sweep
+from reput_compaction.job._jobstaging import sweep
+from reput_compaction.run._compaction import Compaction
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
-    from reput_compaction._checkpoint import Checkpoint
-    from reput_compaction._compaction import Compacted
-    from reput_compaction._job import CompactionJob
-    from reput_compaction._pairs import Files, Pair
-    from reput_compaction._queue import CompactedQueue
-    from reput_compaction._rules import Rules
+    from reput_compaction.job._job import CompactionJob
+    from reput_compaction.pairs._pairs import Files, Pair
+    from reput_compaction.queue._queue import CompactedQueue
+    from reput_compaction.run._checkpoint import Checkpoint
+    from reput_compaction.run._compaction import Compacted
+    from reput_compaction.run._rules import Rules
     from reput_rebuild.engine import Engine
 
 __all__ = ["Timing", "Worker"]
@@ -138,7 +138,7 @@ class Worker:
             self.context.store.wait_flushed(end, _FLUSH_SECONDS)
             if engine is None:
                 return self._compact_here(queues, now, progress)
-            from reput_compaction._job import CompactionJob  # most stores never need it
+            from reput_compaction.job._job import CompactionJob  # most stores never need it
 
             runs = [run for queue in queues if (run := self._prepare(queue, now)) is not None]
             job = CompactionJob(self.context, runs, engine, split_size, progress)

@@ -21,20 +21,8 @@ from reput.plugin import PutInterest, QueueInfo, ReadResult
 from reput.record import parse_properties
 from reput.record.layout import PROPERTY_KEYS
 from reput.status import ReadStatus
-from reput_compaction._checkpoint import Checkpoint
-from reput_compaction._follow import Follower
-from reput_compaction._jobstaging import sweep
-from reput_compaction._load import find_queues, find_sizes
-from reput_compaction._names import Places
-from reput_compaction._pairs import Files
-from reput_compaction._queue import CompactedQueue
-from reput_compaction._read import beside_runs, read
-from reput_compaction._recover import QueueRecovery, finish_replacement
-from reput_compaction._rules import Rules
-from reput_compaction._runs import is_blank, runs
-from reput_compaction._tombstones import Tombstones
-from reput_compaction._topics import compacted_topics
 from reput_compaction._worker import Timing, Worker
+from reput_compaction.job._jobstaging import sweep
 from reput_compaction.layout import (
     CHECKPOINT,
     DIRECTORY,
@@ -43,12 +31,24 @@ from reput_compaction.layout import (
     UNIT_SIZE,
     file_sizes,
 )
-from reput_compaction.notelayout import TOPICS
+from reput_compaction.pairs._load import find_queues, find_sizes
+from reput_compaction.pairs._names import Places
+from reput_compaction.pairs._pairs import Files
+from reput_compaction.pairs.notelayout import TOPICS
+from reput_compaction.queue._follow import Follower
+from reput_compaction.queue._queue import CompactedQueue
+from reput_compaction.queue._read import beside_runs, read
+from reput_compaction.queue._runs import is_blank, runs
+from reput_compaction.queue._topics import compacted_topics
+from reput_compaction.run._checkpoint import Checkpoint
+from reput_compaction.run._recover import QueueRecovery, finish_replacement
+from reput_compaction.run._rules import Rules
+from reput_compaction.run._tombstones import Tombstones
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
-    from reput_compaction._compaction import Compacted
+    from reput_compaction.run._compaction import Compacted
     from reput_rebuild.engine import Engine
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import attrs
 import click
 
 if TYPE_CHECKING:
-    from reput_compaction._compaction import Compacted
+    from reput_compaction.run._compaction import Compacted
 
 __all__ = ["print_compacted"]
 

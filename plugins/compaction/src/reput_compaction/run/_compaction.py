@@ -21,26 +21,25 @@ import attrs
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput_compaction._block import Block, gathered
-from reput_compaction._load import look_into
-from reput_compaction._pairs import Pair
-from reput_compaction._replacing import Replacement, clear_work_area
-from reput_compaction._scan import windows
-from reput_compaction._superseded import KeyHash, SupersededRows
-from reput_compaction._tombstones import Tombstones
-from reput_compaction.notelayout import SPILL_PREFIX
+from reput_compaction.pairs._block import Block, gathered
+from reput_compaction.pairs._load import look_into
+from reput_compaction.pairs._pairs import Pair
+from reput_compaction.pairs._replacing import Replacement, clear_work_area
+from reput_compaction.pairs._scan import windows
+from reput_compaction.pairs.notelayout import SPILL_PREFIX
+from reput_compaction.run._superseded import KeyHash, SupersededRows
+from reput_compaction.run._tombstones import Tombstones
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput_compaction._checkpoint import Checkpoint
-    from reput_compaction._jobvalues import Made
-    from reput_compaction._pairs import Files
-    from reput_compaction._queue import CompactedQueue
-    from reput_compaction._rules import Rules
-    from reput_compaction._scan import Window
+    from reput_compaction.pairs._pairs import Files
+    from reput_compaction.pairs._scan import Window
+    from reput_compaction.queue._queue import CompactedQueue
+    from reput_compaction.run._checkpoint import Checkpoint
+    from reput_compaction.run._rules import Rules
 
-__all__ = ["Compacted", "Compaction"]
+__all__ = ["Compacted", "Compaction", "Made"]
 
 
 @attrs.frozen(kw_only=True)
@@ -57,6 +56,20 @@ class Compacted:
     files_before: int
     """Pairs of files."""
     files_after: int
+
+
+@attrs.frozen
+class Made:
+    """A pair that was written; its bytes are on disk."""
+
+    queue: int
+    base: int
+    paths: tuple[str, str, str]
+    """Records, units, notes."""
+    extent: tuple[int, int, int, bool]
+    """Messages, bytes of their records, last queue offset; that it is closed."""
+    tombstone_timestamp: int | None
+    """Store time of the oldest tombstone in it that stays for a time, ms."""
 
 
 @attrs.define(eq=False)

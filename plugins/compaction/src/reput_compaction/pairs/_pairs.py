@@ -20,15 +20,15 @@ import numpy as np
 
 from reput.files import FilePool, Handle, ReplacedError, Unflushed, file_name
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
-from reput_compaction._block import Block, state_positions
 from reput_compaction.layout import END_UNIT, UNIT_DTYPE, UNIT_SIZE, FileSizes
-from reput_compaction.notelayout import NOTE_DTYPE, NOTE_SIZE, UNKNOWN
+from reput_compaction.pairs._block import Block, state_positions
+from reput_compaction.pairs.notelayout import NOTE_DTYPE, NOTE_SIZE, UNKNOWN
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.files import Disk
-    from reput_compaction._names import Places
+    from reput_compaction.pairs._names import Places
 
 __all__ = ["Files", "Pair"]
 

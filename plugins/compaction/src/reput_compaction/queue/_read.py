@@ -23,8 +23,8 @@ from reput.status import ReadStatus
 
 if TYPE_CHECKING:
     from reput.record import MessageView
-    from reput_compaction._pairs import Files, Pair
-    from reput_compaction._queue import CompactedQueue
+    from reput_compaction.pairs._pairs import Files, Pair
+    from reput_compaction.queue._queue import CompactedQueue
 
 __all__ = ["beside_runs", "read", "slot_of"]
 

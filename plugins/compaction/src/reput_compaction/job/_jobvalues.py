@@ -24,10 +24,10 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput_compaction._names import Places
-    from reput_compaction._rules import Rules
-    from reput_compaction._scan import Stretch
     from reput_compaction.layout import FileSizes
+    from reput_compaction.pairs._names import Places
+    from reput_compaction.pairs._scan import Stretch
+    from reput_compaction.run._rules import Rules
 
 __all__ = [
     "KIND_DTYPE",
@@ -36,7 +36,6 @@ __all__ = [
     "Job",
     "LaidPair",
     "LayTask",
-    "Made",
     "MergeTask",
     "Merged",
     "Part",
@@ -255,17 +254,3 @@ class WriteTask:
 
     def __str__(self) -> str:
         return f"write task {self.number}, from {_named(self.parts)}"
-
-
-@attrs.frozen
-class Made:
-    """A pair that was written; its bytes are on disk."""
-
-    queue: int
-    base: int
-    paths: tuple[str, str, str]
-    """Records, units, notes."""
-    extent: tuple[int, int, int, bool]
-    """Messages, bytes of their records, last queue offset; that it is closed."""
-    tombstone_timestamp: int | None
-    """Store time of the oldest tombstone in it that stays for a time, ms."""

@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 
 from reput.errors import CorruptFileError
 from reput.files import OWN_DIRECTORY
-from reput_compaction._names import Places, is_queue_name, is_topic
-from reput_compaction._pairs import Pair
-from reput_compaction._replacing import Replacement
 from reput_compaction.layout import (
     DIRECTORY,
     LOG_DIRECTORY,
@@ -22,12 +19,15 @@ from reput_compaction.layout import (
     FileSizes,
     is_file_name,
 )
-from reput_compaction.notelayout import UNKNOWN
+from reput_compaction.pairs._names import Places, is_queue_name, is_topic
+from reput_compaction.pairs._pairs import Pair
+from reput_compaction.pairs._replacing import Replacement
+from reput_compaction.pairs.notelayout import UNKNOWN
 
 if TYPE_CHECKING:
     from reput.files import Disk
     from reput.plugin import StoreContext
-    from reput_compaction._pairs import Files
+    from reput_compaction.pairs._pairs import Files
 
 __all__ = ["bases_in", "find_queues", "find_sizes", "look_into", "paired", "unit_count"]
 

@@ -13,7 +13,7 @@ import attrs
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput_compaction._names import Places
+    from reput_compaction.pairs._names import Places
 
 __all__ = ["Tombstones"]
 

@@ -18,21 +18,21 @@ import numpy as np
 from reput.errors import CorruptFileError
 from reput.record import Decoder
 from reput.record.layout import BLANK_MAGIC, BLANK_MIN_SIZE, RECORD_MIN_SIZE, SIZE_AND_MAGIC
-from reput_compaction._load import bases_in, look_into, paired, unit_count
-from reput_compaction._pairs import Pair
-from reput_compaction._replacing import Replacement, clear_work_area, mend_others
-from reput_compaction._tombstones import Tombstones
 from reput_compaction.layout import END_UNIT, UNIT_SIZE
-from reput_compaction.notelayout import NOTE_SIZE, OLDER, UNKNOWN
+from reput_compaction.pairs._load import bases_in, look_into, paired, unit_count
+from reput_compaction.pairs._pairs import Pair
+from reput_compaction.pairs._replacing import Replacement, clear_work_area, mend_others
+from reput_compaction.pairs.notelayout import NOTE_SIZE, OLDER, UNKNOWN
+from reput_compaction.run._tombstones import Tombstones
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.plugin import StoreContext
-    from reput_compaction._checkpoint import Checkpoint
-    from reput_compaction._names import Places
-    from reput_compaction._pairs import Files
-    from reput_compaction._queue import CompactedQueue
+    from reput_compaction.pairs._names import Places
+    from reput_compaction.pairs._pairs import Files
+    from reput_compaction.queue._queue import CompactedQueue
+    from reput_compaction.run._checkpoint import Checkpoint
 
 __all__ = ["QueueRecovery", "finish_replacement"]
 

@@ -20,19 +20,18 @@ import attrs
 from reput.errors import CorruptFileError, UnsafePathError
 from reput.files import Disk
 from reput.log import SPLIT_SIZE
-from reput_compaction._jobmerge import lay_out, merge
-from reput_compaction._jobplan import bits_for, lay_tasks, merge_tasks, scan_tasks, write_tasks
-from reput_compaction._jobscan import scan
-from reput_compaction._jobstaging import staging_directory, sweep
-from reput_compaction._jobvalues import Job, LayTask, MergeTask, ScanTask, WriteTask
-from reput_compaction._jobwrite import write
-from reput_compaction._superseded import SEED_SIZE
+from reput_compaction.job._jobmerge import lay_out, merge
+from reput_compaction.job._jobplan import bits_for, lay_tasks, merge_tasks, scan_tasks, write_tasks
+from reput_compaction.job._jobscan import scan
+from reput_compaction.job._jobstaging import staging_directory, sweep
+from reput_compaction.job._jobvalues import Job, LayTask, MergeTask, ScanTask, WriteTask
+from reput_compaction.job._jobwrite import write
+from reput_compaction.run._superseded import SEED_SIZE
 from reput_rebuild.tasks import TaskFailedError
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
-    from reput_compaction._compaction import Compaction
-    from reput_compaction._jobvalues import Made
+    from reput_compaction.run._compaction import Compaction, Made
     from reput_rebuild.engine import Engine
 
 __all__ = ["CompactionJob", "run_task"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from reput.files import brokerjson
-from reput_compaction._names import is_topic
+from reput_compaction.pairs._names import is_topic
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext

@@ -26,11 +26,11 @@ import attrs
 from reput.errors import CorruptFileError
 from reput.files import file_name
 from reput_compaction.layout import is_file_name
-from reput_compaction.notelayout import REPLACING, SPILL_PREFIX
+from reput_compaction.pairs.notelayout import REPLACING, SPILL_PREFIX
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput_compaction._names import Places
+    from reput_compaction.pairs._names import Places
 
 __all__ = ["Replacement", "clear_work_area", "mend_others"]
 

@@ -9,15 +9,15 @@ import attrs
 import numpy as np
 
 from reput.record.layout import BLANK_MIN_SIZE
-from reput_compaction._block import Block, block_of
-from reput_compaction.notelayout import NOTE_SIZE, OLDER, UNKNOWN
+from reput_compaction.pairs._block import Block, block_of
+from reput_compaction.pairs.notelayout import NOTE_SIZE, OLDER, UNKNOWN
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.record import DispatchBatch
-    from reput_compaction._names import Places
-    from reput_compaction._pairs import Files, Pair
+    from reput_compaction.pairs._names import Places
+    from reput_compaction.pairs._pairs import Files, Pair
 
 __all__ = ["CompactedQueue"]
 

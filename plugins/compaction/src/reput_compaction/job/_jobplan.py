@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput_compaction._jobvalues import (
+from reput_compaction.job._jobvalues import (
     LayTask,
     MergeTask,
     Part,
@@ -17,13 +17,13 @@ from reput_compaction._jobvalues import (
     Segment,
     WriteTask,
 )
-from reput_compaction._scan import Stretch
-from reput_compaction._superseded import PARTS_MAX, ROW_DTYPE, SORT_FACTOR
+from reput_compaction.pairs._scan import Stretch
+from reput_compaction.run._superseded import PARTS_MAX, ROW_DTYPE, SORT_FACTOR
 
 if TYPE_CHECKING:
-    from reput_compaction._compaction import Compaction
-    from reput_compaction._jobvalues import LaidPair, Merged, Scanned
-    from reput_compaction._pairs import Files, Pair
+    from reput_compaction.job._jobvalues import LaidPair, Merged, Scanned
+    from reput_compaction.pairs._pairs import Files, Pair
+    from reput_compaction.run._compaction import Compaction
 
 __all__ = ["bits_for", "lay_tasks", "merge_tasks", "scan_tasks", "write_tasks"]
 

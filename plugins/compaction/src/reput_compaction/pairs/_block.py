@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from reput_compaction.layout import PHYSICAL_OFFSET_POSITION, UNIT_DTYPE
-from reput_compaction.notelayout import NOTE_DTYPE
+from reput_compaction.pairs.notelayout import NOTE_DTYPE
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -27,7 +27,7 @@ from reput.record.layout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput_compaction._pairs import Files, Pair
+    from reput_compaction.pairs._pairs import Files, Pair
 
 __all__ = ["Stretch", "Window", "windows"]
 

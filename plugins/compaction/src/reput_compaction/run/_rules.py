@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.record import TextColumn
-    from reput_compaction._scan import Window
+    from reput_compaction.pairs._scan import Window
 
 __all__ = ["Rules"]
 

@@ -13,20 +13,20 @@ import attrs
 import numpy as np
 
 from reput.files import FilePool
-from reput_compaction._jobvalues import (
+from reput_compaction.job._jobvalues import (
     KIND_DTYPE,
     KIND_STAYS,
     KIND_WAITS,
     LaidPair,
     Merged,
 )
-from reput_compaction._superseded import ROW_DTYPE, by_key
+from reput_compaction.run._superseded import ROW_DTYPE, by_key
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.files import Disk
-    from reput_compaction._jobvalues import Job, LayTask, MergeTask, Scanned
+    from reput_compaction.job._jobvalues import Job, LayTask, MergeTask, Scanned
     from reput_compaction.layout import FileSizes
 
 __all__ = ["lay_out", "merge", "read_items"]

@@ -10,17 +10,17 @@ import numpy as np
 
 from reput.errors import CorruptFileError
 from reput.files import FilePool
-from reput_compaction._block import Block, gathered
-from reput_compaction._jobmerge import read_items
-from reput_compaction._jobvalues import Made
-from reput_compaction._names import Places
-from reput_compaction._pairs import Files, Pair
+from reput_compaction.job._jobmerge import read_items
+from reput_compaction.pairs._block import Block, gathered
+from reput_compaction.pairs._names import Places
+from reput_compaction.pairs._pairs import Files, Pair
+from reput_compaction.run._compaction import Made
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.files import Disk
-    from reput_compaction._jobvalues import Job, LaidPair, Part, WriteTask
+    from reput_compaction.job._jobvalues import Job, LaidPair, Part, WriteTask
 
 __all__ = ["write"]
 

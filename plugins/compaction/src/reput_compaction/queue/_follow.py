@@ -13,15 +13,15 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files import FilePool
-from reput_compaction._load import look_into, paired
-from reput_compaction._names import Places
-from reput_compaction._pairs import Files
-from reput_compaction._queue import CompactedQueue
+from reput_compaction.pairs._load import look_into, paired
+from reput_compaction.pairs._names import Places
+from reput_compaction.pairs._pairs import Files
+from reput_compaction.queue._queue import CompactedQueue
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
-    from reput_compaction._pairs import Pair
     from reput_compaction.layout import FileSizes
+    from reput_compaction.pairs._pairs import Pair
 
 __all__ = ["Follower"]
 

@@ -14,16 +14,16 @@ import attrs
 import numpy as np
 
 from reput.files import FilePool
-from reput_compaction._jobvalues import KIND_DTYPE, KIND_STAYS, KIND_WAITS, Scanned
-from reput_compaction._pairs import Files, Pair
-from reput_compaction._scan import windows
-from reput_compaction._superseded import ROW_DTYPE, SORT_FACTOR, KeyHash, by_key, part_starts
+from reput_compaction.job._jobvalues import KIND_DTYPE, KIND_STAYS, KIND_WAITS, Scanned
+from reput_compaction.pairs._pairs import Files, Pair
+from reput_compaction.pairs._scan import windows
+from reput_compaction.run._superseded import ROW_DTYPE, SORT_FACTOR, KeyHash, by_key, part_starts
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.files import Disk
-    from reput_compaction._jobvalues import Job, ScanTask
+    from reput_compaction.job._jobvalues import Job, ScanTask
 
 __all__ = ["scan"]
 
