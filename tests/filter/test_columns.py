@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from plaindecoder import text_of
 
 import reput_filter
-from reput_filter._codes import ERROR, FALSE, NULL, TRUE
-from reput_filter._columns import Columns
+from reput_filter.columns._codes import ERROR, FALSE, NULL, TRUE
+from reput_filter.columns._columns import Columns
 
 NAMES = ["a", "b", "price", "colour"]
 NUMBERS = [

@@ -16,11 +16,11 @@ import reput
 import reput_filter
 from reput.errors import ConfigError
 from reput.record import Message
-from reput_filter._file import decode, encode
-from reput_filter.bloom import BloomFilter
-from reput_filter.consumers import Consumers
+from reput_filter.consumers._file import decode, encode
+from reput_filter.consumers.bloom import BloomFilter
+from reput_filter.consumers.consumers import Consumers
+from reput_filter.consumers.registered import RegisteredFilter, RetryFilter, group_of
 from reput_filter.plugin import FilterConfig, FilterPlugin
-from reput_filter.registered import RegisteredFilter, RetryFilter, group_of
 from reput_testing import Driver, ManualClock, PluginContract, SmallLog
 
 NOW = 1_700_000_000_000

@@ -10,7 +10,7 @@ import pytest
 
 import reput_filter
 from reput.record import java_string_hash
-from reput_filter.bloom import BloomFilter, murmur3_64
+from reput_filter.consumers.bloom import BloomFilter, murmur3_64
 
 VECTORS = Path(__file__).parents[1] / "golden" / "rocketmq-4.8.0" / "vectors.jsonl.gz"
 

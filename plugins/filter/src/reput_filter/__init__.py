@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from reput_filter._javavalues import EvaluationError
-from reput_filter.consumer import Consumer
+from reput_filter.columns._javavalues import EvaluationError
+from reput_filter.compiling import compile  # noqa: A004
+from reput_filter.consumers.consumer import Consumer
+from reput_filter.consumers.registered import RegisteredFilter, RetryFilter
 from reput_filter.errors import ExpressionError
-from reput_filter.expression import Expression, compile  # noqa: A004
+from reput_filter.expression import Expression
 from reput_filter.plugin import FilterConfig, FilterPlugin
-from reput_filter.registered import RegisteredFilter, RetryFilter
 from reput_filter.subscription import TagSubscription, tags
 
 __all__ = [

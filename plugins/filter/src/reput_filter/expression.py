@@ -1,4 +1,4 @@
-"""`Expression`: a compiled SQL92 filter; and `compile`, which makes filters of both kinds."""
+"""`Expression`: a compiled SQL92 filter."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reput_filter._codes import TRUE
-from reput_filter._columns import Columns
-from reput_filter._javavalues import Number, Value
-from reput_filter._nodes import Constant, Node, Property, truth
-from reput_filter._parser import parse
+from reput_filter.columns._codes import TRUE
+from reput_filter.columns._columns import Columns
+from reput_filter.columns._javavalues import Number, Value
+from reput_filter.sql._nodes import Constant, Node, Property, truth
+from reput_filter.sql._parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,39 +20,16 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.record import DispatchBatch, MessageView
-    from reput_filter.subscription import TagSubscription
 
-__all__ = ["SQL92", "TAG", "Expression", "Undecided", "compile", "properties_of"]
+__all__ = ["SQL92", "TAG", "Expression", "Undecided", "compiled", "properties_of"]
 
 SQL92 = "SQL92"
 TAG = "TAG"
 
 
-def compile(  # noqa: A001 - the word for it, as in `re`
-    expression: str | None, kind: str | None = SQL92, *, strict: bool = False
-) -> Expression | TagSubscription:
-    """Make a filter; a plain object, which pickles and which knows no store.
-
-    Args:
-        expression: an SQL92 condition, or tags: ``"A || B"``, ``"*"``.
-        kind: ``"SQL92"`` or ``"TAG"``; None and ``""`` mean tags, as for RocketMQ.
-        strict: refuse what RocketMQ takes and nobody means (`reput_filter._traps` lists it).
-
-    Raises:
-        ExpressionError: no expression of that kind.
-        ValueError: no such kind.
-    """
-    if kind in (None, "", TAG):
-        from reput_filter.subscription import TagSubscription
-
-        return TagSubscription.parse(expression)
-    if kind != SQL92:
-        raise ValueError(f'"{SQL92}" or "{TAG}" expected, not {kind!r}')
-    return _compiled(expression or "", strict)
-
-
 @functools.lru_cache(maxsize=256)  # a program has few, and asks for them with every read
-def _compiled(text: str, strict: bool) -> Expression:
+def compiled(text: str, strict: bool) -> Expression:
+    """The condition ``text``; that of an earlier call, where that is remembered."""
     return Expression(text, strict=strict)
 
 
@@ -76,7 +53,7 @@ class Expression(Undecided):
 
     Args:
         text: the condition.
-        strict: see `compile`.
+        strict: see `reput_filter.compile`.
 
     Raises:
         ExpressionError: ``text`` is no condition.
@@ -107,7 +84,7 @@ class Expression(Undecided):
 
     def __reduce__(self) -> tuple[Callable[..., Expression], tuple[Any, ...]]:
         # As text: compiled again in microseconds, and another version's tree is never read.
-        return _compiled, (self.text, self.strict)
+        return compiled, (self.text, self.strict)
 
     @property
     def properties(self) -> frozenset[str]:

@@ -10,13 +10,13 @@ import attrs
 from attrs.validators import ge, instance_of, le
 
 import reput
-from reput_filter import expression as expressions
-from reput_filter._file import decode, encode
-from reput_filter.bloom import BloomFilter
-from reput_filter.consumer import Consumer
-from reput_filter.consumers import Consumers
+from reput_filter import compiling
+from reput_filter.consumers._file import decode, encode
+from reput_filter.consumers.bloom import BloomFilter
+from reput_filter.consumers.consumer import Consumer
+from reput_filter.consumers.consumers import Consumers
+from reput_filter.consumers.registered import RETRY_PREFIX, RegisteredFilter, RetryFilter, group_of
 from reput_filter.expression import SQL92, TAG, Expression
-from reput_filter.registered import RETRY_PREFIX, RegisteredFilter, RetryFilter, group_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,7 +112,7 @@ class FilterPlugin(reput.Plugin):
         kind = SQL92 if kind is None else kind
         if kind not in (SQL92, TAG):
             return None
-        compiled = expressions.compile(expression, kind, strict=self.config.strict)
+        compiled = compiling.compile(expression, kind, strict=self.config.strict)
         if kind == SQL92 and topic is not None:
             self._follow()
             if self.config.retry_topics and topic.startswith(RETRY_PREFIX):

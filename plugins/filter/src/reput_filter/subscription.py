@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from reput.record import java_string_hash
-from reput_filter._texts import Texts
+from reput_filter.columns._texts import Texts
 from reput_filter.errors import ExpressionError
 from reput_filter.expression import TAG, properties_of
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput_filter._codes import ERROR, FALSE, NEGATED, NULL
-from reput_filter._javavalues import Number, Value, equal, in_order
-from reput_filter._nodes import Node, Property
+from reput_filter.columns._codes import ERROR, FALSE, NEGATED, NULL
+from reput_filter.columns._javavalues import Number, Value, equal, in_order
+from reput_filter.sql._nodes import Node, Property
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput_filter._codes import Codes
-    from reput_filter._columns import Columns
+    from reput_filter.columns._codes import Codes
+    from reput_filter.columns._columns import Columns
 
 __all__ = ["Equal", "Member", "Ordered", "Search"]
 

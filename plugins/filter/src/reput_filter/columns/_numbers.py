@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from reput.record import java_text, rows_by_width
-from reput_filter._javavalues import (
+from reput_filter.columns._javavalues import (
     INT_MAX,
     EvaluationError,
     Kind,

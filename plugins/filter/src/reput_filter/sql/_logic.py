@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput_filter._codes import FALSE, NEGATED, NULL, NULLNESS, TRUE
-from reput_filter._javavalues import Number, Value
-from reput_filter._nodes import Node, Property, codes_of
+from reput_filter.columns._codes import FALSE, NEGATED, NULL, NULLNESS, TRUE
+from reput_filter.columns._javavalues import Number, Value
+from reput_filter.sql._nodes import Node, Property, codes_of
 
 if TYPE_CHECKING:
-    from reput_filter._codes import Codes
-    from reput_filter._columns import Columns
+    from reput_filter.columns._codes import Codes
+    from reput_filter.columns._columns import Columns
 
 __all__ = ["AllOf", "AnyOf", "AsBoolean", "IsNull", "Not"]
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput_filter._codes import TRUE
-from reput_filter._columns import Columns
-from reput_filter.bloom import BloomFilter
-from reput_filter.consumer import NOT_YET, Consumer
+from reput_filter.columns._codes import TRUE
+from reput_filter.columns._columns import Columns
+from reput_filter.consumers.bloom import BloomFilter
+from reput_filter.consumers.consumer import NOT_YET, Consumer
 from reput_filter.errors import ExpressionError
 from reput_filter.expression import SQL92, TAG, Expression
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from reput.files import brokerjson
-from reput_filter.bloom import BloomFilter
-from reput_filter.consumer import Consumer
+from reput_filter.consumers.bloom import BloomFilter
+from reput_filter.consumers.consumer import Consumer
 from reput_filter.errors import ExpressionError
 from reput_filter.expression import SQL92, Expression
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from reput.record import TextColumn, rows_by_width, words_at
-from reput_filter import _numbers
+from reput_filter.columns import _numbers
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput_filter._codes import Mask
-    from reput_filter._javavalues import Kind
+    from reput_filter.columns._codes import Mask
+    from reput_filter.columns._javavalues import Kind
 
 __all__ = ["Texts"]
 

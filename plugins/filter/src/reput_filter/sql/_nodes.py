@@ -1,8 +1,8 @@
 """The parts of an expression: each can say what it is for one message, and for a column of them.
 
 For one message a condition is True, False or None (null), or an `EvaluationError` where Java
-throws one. For a column it is codes (`reput_filter._codes`). Here are the base and the values;
-`_logic` and `_comparisons` have the conditions.
+throws one. For a column it is codes (`reput_filter.columns._codes`). Here are the base and the
+values; `_logic` and `_comparisons` have the conditions.
 
 Source: ``org.apache.rocketmq.filter.expression`` (5.3).
 """
@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput_filter._codes import ERROR, NULL
-from reput_filter._javavalues import EvaluationError, Number, Value
+from reput_filter.columns._codes import ERROR, NULL
+from reput_filter.columns._javavalues import EvaluationError, Number, Value
 
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
-    from reput_filter._codes import Codes
-    from reput_filter._columns import Columns
-    from reput_filter._texts import Texts
+    from reput_filter.columns._codes import Codes
+    from reput_filter.columns._columns import Columns
+    from reput_filter.columns._texts import Texts
 
     Column: TypeAlias = Codes | Texts | str | bool | Number | None
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from reput_filter import _traps
-from reput_filter._comparisons import Equal, Member, Ordered, Search
-from reput_filter._javavalues import INT_MAX, LONG_MAX, Kind, Number, compare
-from reput_filter._lexer import END, Token, tokens
-from reput_filter._logic import AllOf, AnyOf, AsBoolean, IsNull, Not
-from reput_filter._nodes import Constant, Negated, Node, Property
+from reput_filter.columns._javavalues import INT_MAX, LONG_MAX, Kind, Number, compare
 from reput_filter.errors import ExpressionError
+from reput_filter.sql import _traps
+from reput_filter.sql._comparisons import Equal, Member, Ordered, Search
+from reput_filter.sql._lexer import END, Token, tokens
+from reput_filter.sql._logic import AllOf, AnyOf, AsBoolean, IsNull, Not
+from reput_filter.sql._nodes import Constant, Negated, Node, Property
 
 __all__ = ["DEPTH_MAX", "EXPRESSION_SIZE_MAX", "parse"]
 
@@ -38,7 +38,7 @@ def parse(expression: str, *, strict: bool = False) -> Node:
 
     Args:
         expression: what a consumer would subscribe with.
-        strict: refuse what RocketMQ takes and nobody means; see `reput_filter._traps`.
+        strict: refuse what RocketMQ takes and nobody means; see `reput_filter.sql._traps`.
 
     Raises:
         ExpressionError: no expression; it has the column and the reason.

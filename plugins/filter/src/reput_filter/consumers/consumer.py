@@ -13,7 +13,7 @@ import numpy as np
 
 from reput.plugin import BitMaps
 from reput.record import fixed_rows
-from reput_filter.bloom import bits_of
+from reput_filter.consumers.bloom import bits_of
 from reput_filter.expression import SQL92, Expression
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from reput_filter._codes import TRUE
-from reput_filter._columns import Columns
-from reput_filter.consumer import Consumer
+from reput_filter.columns._codes import TRUE
+from reput_filter.columns._columns import Columns
+from reput_filter.consumers.consumer import Consumer
 from reput_filter.expression import SQL92, Expression, Undecided, properties_of
 
 if TYPE_CHECKING:

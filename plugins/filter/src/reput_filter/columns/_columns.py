@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput_filter import _numbers
-from reput_filter._codes import ERROR, FALSE, NULL, TRUE
-from reput_filter._javavalues import EvaluationError, Kind, Number, Value, compare, in_order
-from reput_filter._texts import Texts
+from reput_filter.columns import _numbers
+from reput_filter.columns._codes import ERROR, FALSE, NULL, TRUE
+from reput_filter.columns._javavalues import EvaluationError, Kind, Number, Value, compare, in_order
+from reput_filter.columns._texts import Texts
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.record import TextColumn
-    from reput_filter._codes import Codes, Mask
+    from reput_filter.columns._codes import Codes, Mask
 
 __all__ = ["Columns"]
 

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reput_filter._comparisons import Equal, Search
-from reput_filter._javavalues import Number
-from reput_filter._logic import AllOf, AnyOf, AsBoolean, IsNull, Not
-from reput_filter._nodes import Constant, Negated, Node, Property
+from reput_filter.columns._javavalues import Number
 from reput_filter.errors import ExpressionError
+from reput_filter.sql._comparisons import Equal, Search
+from reput_filter.sql._logic import AllOf, AnyOf, AsBoolean, IsNull, Not
+from reput_filter.sql._nodes import Constant, Negated, Node, Property
 
 if TYPE_CHECKING:
-    from reput_filter._lexer import Token
+    from reput_filter.sql._lexer import Token
 
 __all__ = ["BARE_NOT", "check", "is_bare_not", "trailing"]
 

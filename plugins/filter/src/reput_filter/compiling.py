@@ -1,0 +1,29 @@
+"""`compile`: makes filters of both kinds."""
+
+from __future__ import annotations
+
+from reput_filter.expression import SQL92, TAG, Expression, compiled
+from reput_filter.subscription import TagSubscription
+
+__all__ = ["compile"]
+
+
+def compile(  # noqa: A001 - the word for it, as in `re`
+    expression: str | None, kind: str | None = SQL92, *, strict: bool = False
+) -> Expression | TagSubscription:
+    """Make a filter; a plain object, which pickles and which knows no store.
+
+    Args:
+        expression: an SQL92 condition, or tags: ``"A || B"``, ``"*"``.
+        kind: ``"SQL92"`` or ``"TAG"``; None and ``""`` mean tags, as for RocketMQ.
+        strict: refuse what RocketMQ takes and nobody means (`reput_filter.sql._traps` lists it).
+
+    Raises:
+        ExpressionError: no expression of that kind.
+        ValueError: no such kind.
+    """
+    if kind in (None, "", TAG):
+        return TagSubscription.parse(expression)
+    if kind != SQL92:
+        raise ValueError(f'"{SQL92}" or "{TAG}" expected, not {kind!r}')
+    return compiled(expression or "", strict)
