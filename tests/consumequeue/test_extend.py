@@ -16,9 +16,9 @@ import reput
 from reput.record import java_string_hash
 from reput.status import ReadStatus
 from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
-from reput_consumequeue._extend import ExtendFiles, ExtendSource
-from reput_consumequeue._extending import extend_of
-from reput_consumequeue.extendlayout import addresses_of, is_address, positions_of
+from reput_consumequeue.extend._extend import ExtendFiles, ExtendSource
+from reput_consumequeue.extend.extendlayout import addresses_of, is_address, positions_of
+from reput_consumequeue.queue._extending import extend_of
 from reput_testing import CrashContract, Driver, PluginContract, SmallLog
 
 GOLDEN_BIT_MAPS = np.uint64(2654435761)

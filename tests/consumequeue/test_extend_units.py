@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput_consumequeue._extendunits import read_units
-from reput_consumequeue.extendlayout import addresses_of
+from reput_consumequeue.extend._extendunits import read_units
+from reput_consumequeue.extend.extendlayout import addresses_of
 
 FILE_SIZE = 1 << 16
 

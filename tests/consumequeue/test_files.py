@@ -10,9 +10,9 @@ import pytest
 
 from reput.files import Disk, FilePool
 from reput_consumequeue._files import FileSet, QueueFiles
-from reput_consumequeue._queue import ConsumeQueue
-from reput_consumequeue._recover import recover
 from reput_consumequeue.layout import UNIT, UNIT_SIZE
+from reput_consumequeue.queue._queue import ConsumeQueue
+from reput_consumequeue.queue._recover import recover
 from reput_testing import FaultyDisk, QuickDisk
 
 

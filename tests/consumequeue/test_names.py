@@ -9,7 +9,7 @@ from reput.errors import MessageIllegalError
 from reput.record.layout import PROPERTY_LIGHT_QUEUE_OFFSETS, PROPERTY_LIGHT_QUEUES
 from reput.status import ReadStatus
 from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
-from reput_consumequeue._names import check_name
+from reput_consumequeue.queue._names import check_name
 from reput_testing import Driver, QuickDisk, SmallLog
 
 SMALL = {"commitlog": {"file_size": 4096}}

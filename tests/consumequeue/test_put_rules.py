@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from reput.files import FilePool
 from reput_consumequeue._files import FileSet
-from reput_consumequeue._queue import ConsumeQueue
 from reput_consumequeue.layout import UNIT_SIZE
+from reput_consumequeue.queue._queue import ConsumeQueue
 from reput_testing import QuickDisk
 
 BLANK = struct.pack(">qiq", 0, 0x7FFFFFFF, 0)
@@ -198,7 +198,7 @@ def test_a_gap_is_closed_with_a_warning_that_names_the_queue(tmp_path, caplog):
 @pytest.mark.parametrize("state", ["all zero", "blanks cut short"])
 def test_a_first_message_whose_blanks_a_crash_lost_is_written_at_its_place_again(tmp_path, state):
     """The file is there, its units are not: the queue is as empty as before it was made."""
-    from reput_consumequeue._recover import recover
+    from reput_consumequeue.queue._recover import recover
 
     queue = _queue(tmp_path, 5)
     _append(queue, [(100, 100, 0, 13)])

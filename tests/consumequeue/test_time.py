@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import reput
 from reput.files import FilePool
 from reput_consumequeue._files import FileSet
-from reput_consumequeue._queue import ConsumeQueue
-from reput_consumequeue._recover import correct_min_offset, recover
-from reput_consumequeue._time import offset_by_time
 from reput_consumequeue.layout import UNIT_SIZE, pre_blank_units
+from reput_consumequeue.queue._queue import ConsumeQueue
+from reput_consumequeue.queue._recover import correct_min_offset, recover
+from reput_consumequeue.reading._time import offset_by_time
 from reput_testing import ManualClock, QuickDisk
 
 SMALL = {"commitlog": {"file_size": 4096}, "consumequeue": {"units_per_file": 4}}

@@ -224,7 +224,7 @@ def test_columns_go_on_behind_damaged_records(tmp_path):
 
 
 def test_large_records_are_not_all_read_for_a_read_that_is_full_soon(tmp_path, monkeypatch):
-    import reput_consumequeue._scout as scout
+    import reput_consumequeue.reading._scout as scout
 
     monkeypatch.setattr(scout, "_SIZE_MAX", 1 << 16)
     with opened(tmp_path) as store:

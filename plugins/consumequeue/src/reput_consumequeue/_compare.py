@@ -20,7 +20,7 @@ import numpy as np
 from reput.plugin import Compared, Comparison, Difference
 from reput.record import fixed_rows
 from reput_consumequeue._files import unit_file_size
-from reput_consumequeue.extendlayout import (
+from reput_consumequeue.extend.extendlayout import (
     EXTEND_DIRECTORY,
     EXTEND_DTYPE,
     EXTEND_HEAD_SIZE,

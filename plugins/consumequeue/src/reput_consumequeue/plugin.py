@@ -14,22 +14,27 @@ from reput.errors import CorruptFileError, MessageIllegalError
 from reput.files import OWN_DIRECTORY, FilePool
 from reput.plugin import QueueInfo, ReadResult
 from reput.status import ReadStatus
-from reput_consumequeue._beside import Follower
-from reput_consumequeue._extend import ExtendSource
-from reput_consumequeue._extending import clear_orphans, extend_of, recover_extend, trim_extend
 from reput_consumequeue._files import FileSet, unit_file_size
-from reput_consumequeue._gone import note_gone
-from reput_consumequeue._known import KnownQueues
-from reput_consumequeue._names import check_name
-from reput_consumequeue._queue import ConsumeQueue
-from reput_consumequeue._read import read
-from reput_consumequeue._recover import correct_min_offset, recover, truncate
 from reput_consumequeue._runs import Run, light_runs, runs
-from reput_consumequeue._scout import Scout
 from reput_consumequeue._shards import QueueBuilder
-from reput_consumequeue._time import offset_by_time
-from reput_consumequeue.extendlayout import EXTEND_FILE_SIZE, EXTEND_HEAD_SIZE, FILE_END_ROOM
+from reput_consumequeue.extend._extend import ExtendSource
+from reput_consumequeue.extend.extendlayout import EXTEND_FILE_SIZE, EXTEND_HEAD_SIZE, FILE_END_ROOM
 from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, UNITS_PER_FILE
+from reput_consumequeue.queue._extending import (
+    clear_orphans,
+    extend_of,
+    recover_extend,
+    trim_extend,
+)
+from reput_consumequeue.queue._gone import note_gone
+from reput_consumequeue.queue._known import KnownQueues
+from reput_consumequeue.queue._names import check_name
+from reput_consumequeue.queue._queue import ConsumeQueue
+from reput_consumequeue.queue._recover import correct_min_offset, recover, truncate
+from reput_consumequeue.reading._beside import Follower
+from reput_consumequeue.reading._read import read
+from reput_consumequeue.reading._scout import Scout
+from reput_consumequeue.reading._time import offset_by_time
 
 if TYPE_CHECKING:
     from reput.plugin import Compared, Comparison, Difference, MessageFilter, StoreContext

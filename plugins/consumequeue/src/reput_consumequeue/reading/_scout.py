@@ -18,14 +18,14 @@ import numpy as np
 
 from reput.record import RECORD_SIZE_MAX, Decoder, words_at
 from reput.record.layout import HEADER_DTYPE, RECORD_MIN_SIZE
-from reput_consumequeue._extending import extended
+from reput_consumequeue.queue._extending import extended
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.plugin import MessageFilter, StoreContext
     from reput.record import DispatchBatch, MessageView
-    from reput_consumequeue._queue import ConsumeQueue
+    from reput_consumequeue.queue._queue import ConsumeQueue
 
     Rows = npt.NDArray[np.int64]
 

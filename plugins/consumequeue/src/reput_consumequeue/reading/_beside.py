@@ -19,12 +19,12 @@ import attrs
 from reput.errors import CorruptFileError
 from reput.plugin import ReadResult
 from reput.status import ReadStatus
-from reput_consumequeue._recover import correct_min_offset, extend, recover, truncate
 from reput_consumequeue.layout import valid_count
+from reput_consumequeue.queue._recover import correct_min_offset, extend, recover, truncate
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
-    from reput_consumequeue._queue import ConsumeQueue
+    from reput_consumequeue.queue._queue import ConsumeQueue
 
 __all__ = ["Follower"]
 

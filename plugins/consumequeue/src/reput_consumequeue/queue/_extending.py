@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput_consumequeue._extend import ExtendFiles
-from reput_consumequeue._extendunits import ExtendUnits, plain_units
 from reput_consumequeue._files import unit_file_size
-from reput_consumequeue._recover import truncate
-from reput_consumequeue.extendlayout import (
+from reput_consumequeue.extend._extend import ExtendFiles
+from reput_consumequeue.extend._extendunits import ExtendUnits, plain_units
+from reput_consumequeue.extend.extendlayout import (
     EXTEND_DIRECTORY,
     EXTEND_HEAD_SIZE,
     FILE_END_ROOM,
@@ -18,6 +17,7 @@ from reput_consumequeue.extendlayout import (
     positions_of,
 )
 from reput_consumequeue.layout import UNIT_DTYPE
+from reput_consumequeue.queue._recover import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from reput.plugin import StoreContext
     from reput_consumequeue._files import FileSet
-    from reput_consumequeue._queue import ConsumeQueue
+    from reput_consumequeue.queue._queue import ConsumeQueue
 
 __all__ = ["clear_orphans", "extend_of", "extended", "recover_extend", "trim_extend"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from reput.plugin import StoreContext
-    from reput_consumequeue._queue import ConsumeQueue
+    from reput_consumequeue.queue._queue import ConsumeQueue
 
     Queues = Mapping[tuple[str, int], ConsumeQueue]
 

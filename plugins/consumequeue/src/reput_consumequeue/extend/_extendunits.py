@@ -15,7 +15,7 @@ import numpy as np
 
 from reput.plugin import BitMaps
 from reput.record import fixed_rows
-from reput_consumequeue.extendlayout import (
+from reput_consumequeue.extend.extendlayout import (
     EXTEND_DTYPE,
     EXTEND_HEAD_SIZE,
     EXTEND_SIZE_MAX,

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from reput.plugin import ReadResult
 from reput.status import ReadStatus
-from reput_consumequeue._collector import Collector
 from reput_consumequeue.layout import UNIT_SIZE
+from reput_consumequeue.reading._collector import Collector
 
 if TYPE_CHECKING:
     from reput.log import LogView
     from reput_consumequeue._files import QueueFiles
-    from reput_consumequeue._queue import ConsumeQueue
-    from reput_consumequeue._scout import Scout
+    from reput_consumequeue.queue._queue import ConsumeQueue
+    from reput_consumequeue.reading._scout import Scout
 
 __all__ = ["read"]
 

@@ -15,8 +15,8 @@ from reput.status import ReadStatus
 if TYPE_CHECKING:
     from reput.log import LogView
     from reput.record import MessageView
-    from reput_consumequeue._queue import ConsumeQueue
-    from reput_consumequeue._scout import Scout
+    from reput_consumequeue.queue._queue import ConsumeQueue
+    from reput_consumequeue.reading._scout import Scout
 
 __all__ = ["Collector"]
 

@@ -15,7 +15,7 @@ from reput_consumequeue.layout import PRE_BLANK_SIZE
 
 if TYPE_CHECKING:
     from reput.log import LogView
-    from reput_consumequeue._queue import ConsumeQueue
+    from reput_consumequeue.queue._queue import ConsumeQueue
 
 __all__ = ["offset_by_time"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reput.log import CUT, GONE, Loss
-from reput_consumequeue._recover import first_beyond
+from reput_consumequeue.queue._recover import first_beyond
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
-    from reput_consumequeue._queue import ConsumeQueue
+    from reput_consumequeue.queue._queue import ConsumeQueue
 
 __all__ = ["note_gone"]
 

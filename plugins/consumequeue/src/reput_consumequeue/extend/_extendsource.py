@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput_consumequeue.extendlayout import EXTEND_DTYPE, EXTEND_HEAD_SIZE
+from reput_consumequeue.extend.extendlayout import EXTEND_DTYPE, EXTEND_HEAD_SIZE
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -26,7 +26,7 @@ from reput_consumequeue.layout import UNIT, UNIT_SIZE, gone_units, pre_blank_uni
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput_consumequeue._extend import ExtendFiles
+    from reput_consumequeue.extend._extend import ExtendFiles
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from reput.errors import CorruptFileError
 from reput.files import RecordFiles
-from reput_consumequeue._extendsource import ExtendSource
-from reput_consumequeue._extendunits import ExtendUnits, read_units
 from reput_consumequeue._files import unit_file_size
-from reput_consumequeue.extendlayout import (
+from reput_consumequeue.extend._extendsource import ExtendSource
+from reput_consumequeue.extend._extendunits import ExtendUnits, read_units
+from reput_consumequeue.extend.extendlayout import (
     EXTEND_DTYPE,
     EXTEND_HEAD_SIZE,
     EXTEND_SIZE_MAX,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from reput_consumequeue.layout import PRE_BLANK_SIZE, UNIT_DTYPE, valid_count
 
 if TYPE_CHECKING:
-    from reput_consumequeue._queue import ConsumeQueue
+    from reput_consumequeue.queue._queue import ConsumeQueue
 
 __all__ = ["correct_min_offset", "extend", "first_beyond", "recover", "truncate"]
 
