@@ -30,10 +30,10 @@ import attrs
 import numpy as np
 
 import reput
-from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, PutError, StoreLockedError
 from reput.files import Disk
 from reput.log import LOG_SECTION
+from reput.offline import look
 from reput_spark.errors import SparkReputError
 from reput_spark.sink.matching import found_rows, messages_of
 from reput_spark.sink.options import SinkOptions, check_store
@@ -113,7 +113,7 @@ class StoreSink:
         if not filled and not self._disk.exists(os.path.join(directory, "intent.json")):
             return
         with self._opened() as store:
-            manifest = Manifest.load(self.options.path, self._disk)
+            manifest = look(self.options.path, disk=self._disk).manifest
             plugins = () if manifest is None else manifest.plugins
             check_store(self.options, store.config.file_size, plugins)
             self._commit(store, directory, filled, batch_id)
@@ -137,7 +137,7 @@ class StoreSink:
     def _opened(self) -> reput.Store:
         """The store, as soon as nobody else has it open."""
         give_up = self.clock() + self.options.lock_timeout
-        is_new = Manifest.load(self.options.path, self._disk) is None
+        is_new = look(self.options.path, disk=self._disk).manifest is None
         config: dict[str, dict[str, Any]] = {}
         if is_new and self.options.file_size is not None:
             config[LOG_SECTION] = {"file_size": self.options.file_size}

@@ -20,9 +20,9 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, MessageIllegalError, MessageTooLargeError, PutError
 from reput.log import LOG_SECTION, CommitLogConfig
+from reput.offline import look
 from reput.plugin import build_config
 from reput.record import Encoder, inner_message_count, pack_host, prepare_columns
 from reput.record.layout import BLANK_MIN_SIZE
@@ -159,7 +159,7 @@ class _Check:
     """Refuses what the store would refuse, by the store's own checks and limits."""
 
     def __init__(self, options: SinkOptions, disk: Disk) -> None:
-        manifest = Manifest.load(options.path, disk)
+        manifest = look(options.path, disk=disk).manifest
         section = {} if manifest is None else manifest.config.get(LOG_SECTION, {})
         config = build_config(CommitLogConfig, LOG_SECTION, section)
         host = pack_host(config.store_address, config.store_port)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.files import OWN_DIRECTORY, FilePool, MappedFileQueue
-from reput.log import CloseRecord, LogEnd, LogReader
-from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
-from reput.store.abort import AbortFile
 from reput_spark.writing.evidence import mark_of
 from reput_spark.writing.intents import Intent, PublishedWrite, note_write
 from reput_spark.writing.numbering import NumberTask, number, number_file
 from reput_spark.writing.staging import forget, path_of
-from reput_spark.writing.standing import Standing, log_directory
+from reput_spark.writing.standing import Standing
 
 if TYPE_CHECKING:
     from reput.files import Disk
@@ -26,9 +21,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = ["Placing"]
-
-_WINDOW_SIZE: Final = 1 << 20
-_FILES_OPEN: Final = 4
 
 
 @attrs.frozen(eq=False)
@@ -57,7 +49,7 @@ class Placing:
             rest.tasks,
             self.root,
             directory,
-            self.place.next_base,
+            self.place.closed.next_base_offset,
             self.place.next_offsets,
             intent.file_size,
             record_crc=intent.record_crc,
@@ -69,9 +61,7 @@ class Placing:
         disk.flush_directory(directory)
         intent = _placed(intent, tasks, disk)
         intent.save(self.root, disk)
-        self._begin()
-        for task in tasks:
-            self.place.files.add(task.base_offset, task.path)
+        self.place.closed.append_files([task.path for task in tasks])
         return intent
 
     def receipt(self, intent: Intent) -> PublishedWrite:
@@ -90,7 +80,7 @@ class Placing:
         """
         last = max(intent.segments, key=lambda each: each.base_offset, default=None)
         if last is not None and write.end_offset > self.place.end_offset:
-            self._close(write.end_offset, last.base_offset + last.last_position)
+            self.place.closed.close_log(write.end_offset, last.base_offset + last.last_position)
         note_write(self.root, write, self.disk)
         Intent.remove(self.root, self.disk)
         forget(self.root, intent.staging, self.disk)
@@ -100,53 +90,6 @@ class Placing:
             len(intent.segments),
             write.end_offset,
         )
-
-    # ------------------------------------------------------------------ opening and closing
-
-    def _begin(self) -> None:
-        """Open the store as a writer does, and close its last file."""
-        own, disk = os.path.join(self.root, OWN_DIRECTORY), self.disk
-        disk.make_directory(os.path.join(own, "progress"), durable=True)
-        disk.make_directory(self.place.files.directory, durable=True)
-        self._abort_file().create()
-        CloseRecord.remove(self.root, disk)
-        disk.flush_directory(own)
-        if not self.place.files.bases:
-            return
-        if self.place.last_is_empty:
-            # Its name is the next file's, and a blank at its start would be a file of no records.
-            disk.remove(self.place.files.path(self.place.files.bases[-1]))
-            disk.flush_directory(self.place.files.directory)
-        else:
-            self._end_last_file()
-
-    def _end_last_file(self) -> None:
-        files, disk = self.place.files, self.disk
-        position = self.place.end_offset - files.bases[-1]
-        descriptor = disk.open(files.path(files.bases[-1]), write=True)
-        try:
-            blank = SIZE_AND_MAGIC.pack(files.file_size - position, BLANK_MAGIC)
-            disk.write(descriptor, blank, position)
-            disk.flush(descriptor)
-        finally:
-            disk.close(descriptor)
-
-    def _close(self, end: int, last_record: int) -> None:
-        """Say where the log ends, and that nobody has written its queues yet."""
-        pool = FilePool(self.disk, _FILES_OPEN)
-        try:
-            directory, file_size = log_directory(self.root), self.place.files.file_size
-            files = MappedFileQueue(directory, file_size, self.disk, pool)
-            files.load(writable=False)
-            log = LogReader(files, _WINDOW_SIZE, end=LogEnd(end))
-            CloseRecord.save(self.root, log, last_record, self.disk)
-            # RocketMQ does not look for messages without queues in a store that was closed.
-            self._abort_file().leave()
-        finally:
-            pool.close()
-
-    def _abort_file(self) -> AbortFile:
-        return AbortFile(os.path.join(self.root, "abort"), self.disk)
 
 
 def _placed(intent: Intent, tasks: Sequence[NumberTask], disk: Disk) -> Intent:

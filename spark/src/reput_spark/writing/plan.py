@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 import reput
-from reput.dispatch.records.manifest import Manifest
 from reput.errors import ReputError, UnsafePathError
 from reput.files import Disk, system_clock
 from reput.log import LOG_SECTION, CommitLogConfig
-from reput.plugin import PluginSet, build_config
+from reput.offline import look
+from reput.plugin import build_config
 from reput.record import pack_host
-from reput.store.config import decide
-from reput.store.lock import StoreLock
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.localpaths import local_path
 from reput_spark.writing.intents import load_writes
@@ -26,7 +24,7 @@ from reput_spark.writing.staging import is_vacant, make, new_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.plugin import PutInterest
+    from reput.plugin import PluginSet, PutInterest
 
 __all__ = [
     "WritePlan",
@@ -92,7 +90,7 @@ def plan_write(
     is_new = is_vacant(root, disk)
     if overwrite:
         refuse_overwriting(root, options.write_id, disk)
-    facts = _of_new(options) if is_new else _of_store(root, options, disk)
+    facts = _of_new(root, options, disk) if is_new else _of_store(root, options, disk)
     config: CommitLogConfig = facts["config"]
     staging = options.staged or new_name()
     plan = WritePlan(
@@ -116,9 +114,9 @@ def plan_write(
     return plan
 
 
-def _of_new(options: WriteOptions) -> dict[str, Any]:
+def _of_new(root: str, options: WriteOptions, disk: Disk) -> dict[str, Any]:
     size = {} if options.file_size is None else {"file_size": options.file_size}
-    interests = _interests(None)
+    interests = _interests(look(root, disk=disk).plugins())
     return {
         "config": build_config(CommitLogConfig, LOG_SECTION, size),
         "last": 0,
@@ -133,7 +131,7 @@ def _of_store(root: str, options: WriteOptions, disk: Disk) -> dict[str, Any]:
         with reput.open(root, "r", plugins=(), disk=disk) as store:
             refuse_damaged(store)
             config, last = store.config, store.recovery.last_store_timestamp
-        interests = _interests(Manifest.load(root, disk))
+        interests = _interests(look(root, disk=disk).plugins())
     except (SparkReputError, UnsafePathError):
         raise
     except (ReputError, OSError) as error:
@@ -167,7 +165,7 @@ def refuse_foreign(root: str, disk: Disk) -> None:
 
 def refuse_open(root: str, disk: Disk) -> None:
     """Refuse a store that somebody writes now."""
-    if StoreLock(os.path.join(root, "lock"), root, disk).is_taken():
+    if look(root, disk=disk).is_open:
         raise SparkReputError(
             "LOCKED", f"{root}: the store is open for writing; close it, then write again"
         )
@@ -186,10 +184,8 @@ def refuse_damaged(store: reput.Store) -> None:
         )
 
 
-def _interests(manifest: Manifest | None) -> dict[str, PutInterest | None]:
+def _interests(plugins: PluginSet) -> dict[str, PutInterest | None]:
     """Which messages the plugins of a store would act on, were they put."""
-    names, sections = decide(manifest, None, {}, frozenset(), writable=True)
-    plugins = PluginSet(names, sections)
     hooked = [name for name, _ in plugins.having(lambda hooks: hooks.put)]
     return {name: plugins.plugins[name].put_interest for name in hooked}
 

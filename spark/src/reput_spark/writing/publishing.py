@@ -5,11 +5,9 @@ The order, with the store's lock held all the time, and why:
 1. a write before this one that was cut short is finished, or taken back (below);
 2. the files are numbered where they are, and flushed: no reader looks there;
 3. the intent says which files are to go: from here on the write is finished by whoever comes next;
-4. ``abort`` and no close record: whoever opens the store from here on looks for the log's end;
-5. a blank closes the last file: without it, records in the next one would follow a gap;
-6. the files get their names, one after the other, each name on disk before the next: a crash leaves
-   a log that is shorter, and valid;
-7. the close record, which says where the log ends now;
+4. to 6. the files become the next ones of the log (`reput.offline.ClosedStore.append_files`, which
+   says in which order, and why): a crash leaves a log that is shorter, and valid;
+7. the close record, which says where the log ends now (`close_log`);
 8. the list of writes, then the intent and the staging directory go.
 
 An intent none of whose files is in the log is taken back, so that a write that failed has written

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.errors import StoreLockedError
+from reput.errors import StoreLockedError, StoreNotFoundError
 from reput.files import Disk
-from reput.store.lock import StoreLock
+from reput.offline import hold
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.evidence import Evidence
 from reput_spark.writing.intents import Intent
@@ -72,21 +71,17 @@ def take_back(
     """
     disk = (disk or Disk()).at(root, follow_links=follow_links)
     if _is_under_way(root, staging, disk):
-        lock = StoreLock(os.path.join(root, "lock"), root, disk)
         try:
-            lock.acquire()
-        except StoreLockedError:
-            return False  # another write is there, and settles this one
-        try:
-            # Again, with the lock: another write may have settled it, and left an intent of its
-            # own in that place.
-            intent = Intent.load(root, disk)
-            if intent is not None and intent.staging == staging:
-                if Evidence.of(root, intent, disk).published:
-                    return False
-                Intent.remove(root, disk)
-        finally:
-            lock.release()
+            with hold(root, disk=disk):
+                # Again, with the lock: another write may have settled it, and left an intent of
+                # its own in that place.
+                intent = Intent.load(root, disk)
+                if intent is not None and intent.staging == staging:
+                    if Evidence.of(root, intent, disk).published:
+                        return False
+                    Intent.remove(root, disk)
+        except (StoreLockedError, StoreNotFoundError):
+            return False  # another write is there, or comes next, and settles this one
     forget(root, staging, disk)
     return True
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 import reput
-from reput.errors import ReputError, StoreLockedError, UnsafePathError
-from reput.files import OWN_DIRECTORY, FilePool, MappedFileQueue
-from reput.log import LOG_SECTION, CloseRecord
-from reput.store.lock import StoreLock
+from reput.errors import ReputError, StoreLockedError, StoreNotFoundError, UnsafePathError
+from reput.files import OWN_DIRECTORY
+from reput.log import LOG_SECTION
+from reput.offline import hold
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.intents import Intent
 from reput_spark.writing.plan import refuse_damaged, refuse_foreign, refuse_open
@@ -26,36 +26,24 @@ from reput_spark.writing.staging import is_vacant
 
 if TYPE_CHECKING:
     from reput.files import Disk, Entry
+    from reput.offline import ClosedStore
 
 __all__ = ["Standing", "log_directory", "standing"]
 
 _TRIES: Final = 5
-_FILES_OPEN: Final = 4
 
 
 @attrs.frozen(eq=False)
 class Standing:
     """A log that nobody writes, and whose lock is held."""
 
-    files: MappedFileQueue
+    closed: ClosedStore
     end_offset: int
     """Behind its last record."""
     next_offsets: Mapping[tuple[str, int], int]
     """Next queue offset of every (topic, queue id)."""
     is_new: bool = False
     """Whether it was made for this."""
-
-    @property
-    def next_base(self) -> int:
-        """Where the next file begins; the last one is passed over if nothing is in it."""
-        bases = self.files.bases
-        return bases[-1] if self.last_is_empty else self.files.capacity_end if bases else 0
-
-    @property
-    def last_is_empty(self) -> bool:
-        """Whether the log ends where its last file begins."""
-        bases = self.files.bases
-        return bool(bases) and bases[-1] == self.end_offset
 
 
 def log_directory(root: str) -> str:
@@ -77,26 +65,23 @@ def standing(root: str, file_size: int, disk: Disk, outer: Disk) -> Iterator[Sta
         SparkReputError: somebody writes it, it is damaged, or its files have another size.
         UnsafePathError: a link below the store's directory, where none is followed.
     """
-    lock = StoreLock(os.path.join(root, "lock"), root, disk)
-    pool = FilePool(disk, _FILES_OPEN)
-    try:
-        for _ in range(_TRIES):
-            end, offsets, is_new = _brought_to_end(root, file_size, disk, outer)
-            _acquire(lock, root)
-            closed = CloseRecord.load(root, disk)
-            if closed is not None and closed.end_offset == end:  # else somebody was quicker
-                files = MappedFileQueue(log_directory(root), file_size, disk, pool)
-                files.load(writable=False)
-                with _removed_if_it_fails(root, disk) if is_new else contextlib.nullcontext():
-                    yield Standing(files, end, offsets, is_new)
+    for _ in range(_TRIES):
+        end, offsets, is_new = _brought_to_end(root, file_size, disk, outer)
+        with contextlib.ExitStack() as held:
+            try:
+                closed = held.enter_context(hold(root, disk=disk))
+            except StoreLockedError as error:
+                raise SparkReputError("LOCKED", str(error)) from error
+            except StoreNotFoundError:
+                continue  # somebody has removed it
+            if closed.closed_at == end:  # else somebody was quicker
+                if is_new:
+                    held.enter_context(_removed_if_it_fails(root, disk))
+                yield Standing(closed, end, offsets, is_new)
                 return
-            lock.release()
-        raise SparkReputError(
-            "LOCKED", f"{root}: others open the store again and again; write when they do not"
-        )
-    finally:
-        lock.release()
-        pool.close()
+    raise SparkReputError(
+        "LOCKED", f"{root}: others open the store again and again; write when they do not"
+    )
 
 
 def _brought_to_end(
@@ -159,11 +144,3 @@ def _removed_if_it_fails(root: str, disk: Disk) -> Iterator[None]:
 
 def _is_directory(entry: Entry) -> bool:
     return entry.is_dir(follow_symlinks=False)
-
-
-def _acquire(lock: StoreLock, root: str) -> None:
-    lock.disk.make_directory(root, durable=True)
-    try:
-        lock.acquire()
-    except StoreLockedError as error:
-        raise SparkReputError("LOCKED", str(error)) from error
