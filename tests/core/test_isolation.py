@@ -388,7 +388,7 @@ def test_a_plugin_that_hangs_while_it_is_opened_does_not_keep_the_store_from_ope
     assert witness.seen == offsets
 
 
-def test_a_plugin_that_sleeps_in_every_batch_gets_a_lane_of_its_own(tmp_path):
+def test_a_plugin_that_sleeps_in_every_batch_gets_a_group_of_its_own(tmp_path):
     pause = threading.Event()
     slow = plugin("slow", reput_dispatch=lambda self, batch: pause.wait(0.01))
     witness = Witness()
@@ -398,7 +398,7 @@ def test_a_plugin_that_sleeps_in_every_batch_gets_a_lane_of_its_own(tmp_path):
 
         def is_set_aside():
             offsets.extend(put(store, 1, len(offsets)))
-            return len(loop.lanes.side) == 1
+            return len(loop.own) == 1
 
         until(is_set_aside)
         offsets += put(store, 10)

@@ -27,12 +27,12 @@ from reput.plugin.host.discovery import load_plugin, plugin_name
 from reput.plugin.host.pluginset import CORE_SECTIONS
 
 if TYPE_CHECKING:
-    from reput.dispatch.flusher import PluginFlusher
-    from reput.dispatch.loop import ReputLoop
     from reput.dispatch.opener import PluginOpener
     from reput.dispatch.records.states import PluginRecords
     from reput.dispatch.runner import Board, PluginRunner
-    from reput.dispatch.workers import Workers
+    from reput.dispatch.threads.flusher import PluginFlusher
+    from reput.dispatch.threads.loop import ReputLoop
+    from reput.dispatch.threads.workers import Workers
     from reput.files.disk import Disk
     from reput.plugin.base import Plugin
     from reput.plugin.host.pluginset import PluginSet

@@ -68,7 +68,7 @@ class Board:
     now: Callable[[], float] = time.monotonic
     """Seconds that pass, for pauses between retries."""
     lock: threading.RLock = attrs.field(factory=new_lock)
-    """Guards the plugins' states, and in which lane each is."""
+    """Guards the plugins' states, and in which read group each is."""
     runners: dict[str, PluginRunner] = attrs.field(factory=dict, init=False)
     """The active plugins by name, in dispatch order; replaced whole."""
     halted: str | None = attrs.field(default=None, init=False)

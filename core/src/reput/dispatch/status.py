@@ -9,9 +9,9 @@ from reput.errors import CorruptFileError
 
 if TYPE_CHECKING:
     from reput.dispatch.config import DispatchConfig
-    from reput.dispatch.loop import ReputLoop
     from reput.dispatch.records.states import PluginRecord
     from reput.dispatch.runner import PluginRunner
+    from reput.dispatch.threads.loop import ReputLoop
     from reput.log.writing.commitlog import CommitLog
 
 __all__ = ["live_state", "recorded_state"]

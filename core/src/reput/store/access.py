@@ -11,7 +11,7 @@ from reput.errors import ServiceNotAvailableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reput.dispatch.workers import Workers
+    from reput.dispatch.threads.workers import Workers
     from reput.files.disk import Disk
     from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.receipts import BatchReceipt

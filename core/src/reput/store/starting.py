@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from reput.dispatch.flusher import PluginFlusher
-from reput.dispatch.loop import ReputLoop
 from reput.dispatch.members import Members
 from reput.dispatch.opener import PluginOpener
 from reput.dispatch.records.deadletters import DeadLetterFile
 from reput.dispatch.runner import Board
 from reput.dispatch.startplaces import checked_offsets, dispatch_limit, known_progress
 from reput.dispatch.status import live_state, recorded_state
-from reput.dispatch.workers import Workers
+from reput.dispatch.threads.flusher import PluginFlusher
+from reput.dispatch.threads.loop import ReputLoop
+from reput.dispatch.threads.workers import Workers
 from reput.log.writing.queuefloors import QueueFloors
 from reput.log.writing.queueoffsets import after_lost_ones, count_queue_offsets
 from reput.retention.holds import LiveHolds, RecordedHolds

@@ -1,6 +1,6 @@
-"""`Feed`: what the lanes of a loop share: the log, its end, and the plugins that see every batch.
+"""`Feed`: what read groups share: the log, its end, and the plugins that see every batch.
 
-It knows for which plugins a caller waits, and whether the log grows: by that lanes pace themselves.
+It knows for which plugins a caller waits and whether the log grows: groups pace themselves by that.
 """
 
 from __future__ import annotations
@@ -8,10 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
-
-from reput.flags import Flag
 
 if TYPE_CHECKING:
     from reput.dispatch.runner import Board, PluginRunner
@@ -21,13 +19,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Feed"]
+__all__ = ["Feed", "named"]
 
 _BUSY_SECONDS = 10.0  # how long after the last new message the next one is expected
 
 
 class Feed:
-    """What the lanes of one store read, and what becomes of records that cannot be dispatched."""
+    """What the groups of one store read, and what becomes of records that cannot be dispatched."""
 
     def __init__(
         self,
@@ -47,14 +45,12 @@ class Feed:
         self.log = log
         self.board = board
         self.process = os.getpid()
-        self.hurry = Flag()
-        """Set while a caller waits for the loop, which then makes no pauses."""
         self.enrichers: list[tuple[PluginRunner, EnrichHook]] = []
         self.arrivers: list[tuple[PluginRunner, BatchHook]] = []
         self._limit = limit
         self._write_dead_letter = write_dead_letter
-        self._awaited: list[set[str] | None] = []
-        """For each caller that waits, the plugins it waits for; None for all of them."""
+        self.awaited: tuple[set[str] | None, ...] = ()
+        """For each caller that waits, the plugins it waits for; None for all. Replaced whole."""
         self._seen_limit = -1
         self._grew_at = -_BUSY_SECONDS
 
@@ -82,32 +78,27 @@ class Feed:
             self._seen_limit = limit
         return limit
 
-    def is_busy(self) -> bool:
-        """Whether messages are arriving, so that no plugin should delay another for long."""
-        return self._is_growing and not self.hurry.is_set()
+    def is_busy(self, runners: Iterable[PluginRunner]) -> bool:
+        """Whether messages are arriving and no caller waits for one of these plugins.
 
-    @property
-    def _is_growing(self) -> bool:
-        return time.monotonic() - self._grew_at < _BUSY_SECONDS
-
-    def is_throttled(self, each: PluginRunner) -> bool:
-        """Whether a slow plugin leaves the processor to the others: no caller waits for it."""
-        awaited = any(names is None or each.name in names for names in list(self._awaited))
-        return self._is_growing and not awaited and not self.is_over
+        Then none of them should delay another for long.
+        """
+        if self.is_over or time.monotonic() - self._grew_at >= _BUSY_SECONDS:
+            return False
+        return not any(named(runners, names) for names in self.awaited)
 
     def begin_waiting(self, names: set[str] | None) -> None:
         """Take note of a caller that waits for these plugins, or, with None, for all."""
         with self.board.lock:
-            self._awaited.append(names)
-        self.hurry.set()
+            self.awaited = (*self.awaited, names)
 
     def end_waiting(self, names: set[str] | None) -> None:
         """Take note that a caller does not wait any more, or was interrupted before it did."""
         with self.board.lock:
-            if names in self._awaited:  # else an interrupt came first
-                self._awaited.remove(names)
-            if not self._awaited and not self.is_over:
-                self.hurry.clear()
+            awaited = list(self.awaited)
+            if names in awaited:  # else an interrupt came first
+                awaited.remove(names)
+            self.awaited = tuple(awaited)
 
     # ------------------------------------------------------------------ what is passed over
 
@@ -155,3 +146,8 @@ class Feed:
         except OSError as error:
             logger.error("loss not noted error=%s", error)
         return hole.end_offset
+
+
+def named(runners: Iterable[PluginRunner], names: set[str] | None) -> list[PluginRunner]:
+    """The plugins that have one of these names, or, with None, all."""
+    return [each for each in runners if names is None or each.name in names]
