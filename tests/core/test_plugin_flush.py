@@ -9,8 +9,8 @@ import pytest
 from openstores import plugin, put, state_of, until
 
 import reput
-from reput.dispatch import flusher
 from reput.dispatch.calls import PluginCalls
+from reput.dispatch.threads import flusher
 from reput.errors import PluginFlushError, StoreClosedError
 from reput.files.disk import Disk
 from reput.files.heartbeat import beating
