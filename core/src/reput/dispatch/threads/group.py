@@ -11,7 +11,7 @@ windows before the front are short. While none do, members wait for those that a
 them, and the log is read once for both.
 
 One thread reads at several places because that was measured: in a group of its own, with its rests,
-a new plugin caught up beside live messages at a quarter of the speed; without rests no faster.
+a new plugin caught up beside live messages at a fifth of the speed; without rests no faster.
 """
 
 from __future__ import annotations
