@@ -142,9 +142,9 @@ def _store(
 def _fill(store: reput.Store, count: int, *, commits: bool) -> None:
     """Half messages as a producer puts them, and with ``commits`` what ends them."""
     import reput
-    from reput_transaction._messages import final_of
-    from reput_transaction._ops import op_messages
-    from reput_transaction.half import HalfMessage
+    from reput_transaction.messages._messages import final_of
+    from reput_transaction.messages._ops import op_messages
+    from reput_transaction.messages.half import HalfMessage
 
     for first in range(0, count, 1_000):
         numbers = range(first, min(first + 1_000, count))

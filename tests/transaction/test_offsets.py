@@ -6,7 +6,7 @@ import pytest
 
 import reput
 from reput.errors import CorruptFileError
-from reput_transaction._offsetfile import (
+from reput_transaction.offsets._offsetfile import (
     HALF_KEY,
     OP_KEY,
     encode_offsets,
@@ -14,7 +14,7 @@ from reput_transaction._offsetfile import (
     parse_offsets,
     with_offsets,
 )
-from reput_transaction._optail import OpTail
+from reput_transaction.offsets._optail import OpTail
 
 # As fastjson writes it: number keys without quotes, all entries on one line, then a line end.
 NEW = """{

@@ -12,7 +12,7 @@ from reput.errors import MessageIllegalError
 from reput_testing import ManualClock
 from reput_testing.logs.clock import NOON
 from reput_transaction import TransactionConfig, TransactionPlugin
-from reput_transaction._ops import op_messages, parse_op_body
+from reput_transaction.messages._ops import op_messages, parse_op_body
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"

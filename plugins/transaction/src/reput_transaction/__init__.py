@@ -8,18 +8,18 @@ from reput.doors import door
 
 if TYPE_CHECKING:
     from reput_transaction.config import TransactionConfig as TransactionConfig
+    from reput_transaction.ending.transaction import Transaction as Transaction
     from reput_transaction.errors import OpenTransactionsError as OpenTransactionsError
     from reput_transaction.errors import TransactionEndedError as TransactionEndedError
     from reput_transaction.errors import TransactionError as TransactionError
     from reput_transaction.errors import UnknownTransactionError as UnknownTransactionError
-    from reput_transaction.half import HalfMessage as HalfMessage
+    from reput_transaction.messages.half import HalfMessage as HalfMessage
     from reput_transaction.plugin import TransactionPlugin as TransactionPlugin
-    from reput_transaction.transaction import Transaction as Transaction
 
 _HOMES = {
-    "HalfMessage": "half",
+    "HalfMessage": "messages.half",
     "OpenTransactionsError": "errors",
-    "Transaction": "transaction",
+    "Transaction": "ending.transaction",
     "TransactionConfig": "config",
     "TransactionEndedError": "errors",
     "TransactionError": "errors",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reput import Store
-    from reput_transaction.half import HalfMessage
+    from reput_transaction.messages.half import HalfMessage
 
 __all__ = ["transactions"]
 

@@ -11,18 +11,18 @@ import attrs
 import reput
 from reput.errors import CorruptFileError, ServiceNotAvailableError
 from reput.plugin import PutInterest
-from reput_transaction._engine import Engine, Which
-from reput_transaction._first import first_needed
-from reput_transaction._ids import UniqueKeys
-from reput_transaction._messages import half_of, is_transactional
-from reput_transaction._offsets import DIRECTORY as CONFIG_DIRECTORY
-from reput_transaction._offsets import SystemOffsets
-from reput_transaction._tracker import Tracker
-from reput_transaction._worker import Check, Worker
 from reput_transaction.config import TransactionConfig
-from reput_transaction.half import HalfMessage
+from reput_transaction.ending._engine import Engine, Which
+from reput_transaction.ending._worker import Check, Worker
+from reput_transaction.ending.transaction import Transaction, as_transactional
+from reput_transaction.index._first import first_needed
+from reput_transaction.index._tracker import Tracker
 from reput_transaction.layout import PROPERTY_TRANSACTIONAL
-from reput_transaction.transaction import Transaction, as_transactional
+from reput_transaction.messages._ids import UniqueKeys
+from reput_transaction.messages._messages import half_of, is_transactional
+from reput_transaction.messages.half import HalfMessage
+from reput_transaction.offsets._offsets import DIRECTORY as CONFIG_DIRECTORY
+from reput_transaction.offsets._offsets import SystemOffsets
 
 if TYPE_CHECKING:
     from reput.log import Receipt

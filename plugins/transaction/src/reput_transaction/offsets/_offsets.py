@@ -15,7 +15,7 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files import Disk, brokerjson
-from reput_transaction._offsetfile import (
+from reput_transaction.offsets._offsetfile import (
     HALF_KEY,
     OP_KEY,
     encode_offsets,

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
-from reput_transaction._verdict import Verdict, verdict_on
 from reput_transaction.config import BATCHED
+from reput_transaction.ending._verdict import Verdict, verdict_on
 from reput_transaction.errors import TransactionEndedError, TransactionError
-from reput_transaction.half import HalfMessage
 from reput_transaction.layout import COMMITTED, OPEN
+from reput_transaction.messages.half import HalfMessage
 
 if TYPE_CHECKING:
-    from reput_transaction._engine import Engine
-    from reput_transaction._rows import Row
     from reput_transaction.config import TransactionConfig
+    from reput_transaction.ending._engine import Engine
+    from reput_transaction.index._rows import Row
 
 logger = logging.getLogger(__name__)
 

@@ -10,19 +10,19 @@ import attrs
 
 from reput.record import Message, parse_properties
 from reput.record.layout import PROPERTY_UNIQ_KEY
-from reput_transaction._messages import with_properties
 from reput_transaction.errors import TransactionEndedError
-from reput_transaction.half import HalfMessage
 from reput_transaction.layout import (
     PROPERTY_GROUP,
     PROPERTY_MEMBER_OF,
     PROPERTY_TRANSACTIONAL,
 )
+from reput_transaction.messages._messages import with_properties
+from reput_transaction.messages.half import HalfMessage
 
 if TYPE_CHECKING:
     from reput.log import BatchReceipt
-    from reput_transaction._engine import Engine
-    from reput_transaction._ids import UniqueKeys
+    from reput_transaction.ending._engine import Engine
+    from reput_transaction.messages._ids import UniqueKeys
 
 __all__ = ["Transaction"]
 

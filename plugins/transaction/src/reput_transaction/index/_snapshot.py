@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput_transaction._rows import Row
+from reput_transaction.index._rows import Row
 from reput_transaction.layout import (
     ENDED,
     HEADER_DTYPE,
@@ -23,7 +23,7 @@ from reput_transaction.layout import (
 )
 
 if TYPE_CHECKING:
-    from reput_transaction._index import Index
+    from reput_transaction.index._index import Index
 
 __all__ = ["decode_snapshot", "encode_snapshot"]
 

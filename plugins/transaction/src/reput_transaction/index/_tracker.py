@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from reput.errors import CorruptFileError
 from reput.files import file_name, is_file_name
-from reput_transaction._index import Index
-from reput_transaction._snapshot import decode_snapshot, encode_snapshot
+from reput_transaction.index._index import Index
+from reput_transaction.index._snapshot import decode_snapshot, encode_snapshot
 from reput_transaction.layout import DIRECTORY
 
 if TYPE_CHECKING:

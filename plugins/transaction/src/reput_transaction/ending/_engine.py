@@ -25,20 +25,20 @@ import attrs
 
 from reput.errors import FlushDiskTimeoutError, MessageIllegalError, ReadOnlyStoreError
 from reput.record import java_string_hash, parse_message_id
-from reput_transaction._messages import copy_of, final_of, given_up, half_of
-from reput_transaction._ops import op_messages
-from reput_transaction._tracker import Tracker
 from reput_transaction.config import BATCHED
 from reput_transaction.errors import TransactionEndedError, UnknownTransactionError
-from reput_transaction.half import HalfMessage
+from reput_transaction.index._tracker import Tracker
 from reput_transaction.layout import ENDED, HALF_TOPIC, OPEN
+from reput_transaction.messages._messages import copy_of, final_of, given_up, half_of
+from reput_transaction.messages._ops import op_messages
+from reput_transaction.messages.half import HalfMessage
 
 if TYPE_CHECKING:
     from reput.log import BatchReceipt
     from reput.plugin import StoreContext
     from reput.record import Message
-    from reput_transaction._rows import Row
     from reput_transaction.config import TransactionConfig
+    from reput_transaction.index._rows import Row
 
 __all__ = ["Engine"]
 

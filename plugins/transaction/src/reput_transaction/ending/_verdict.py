@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reput_transaction.config import TransactionConfig
-    from reput_transaction.half import HalfMessage
+    from reput_transaction.messages.half import HalfMessage
 
 __all__ = ["Verdict", "verdict_on"]
 

@@ -23,11 +23,8 @@ import numpy as np
 
 from reput.record import PropertyColumns
 from reput.record.layout import PROPERTY_TAGS, PROPERTY_UNIQ_KEY, TRANSACTION_COMMIT
-from reput_transaction._ops import parse_op_body
-from reput_transaction._optail import OpTail
-from reput_transaction._rows import Row, Rows
 from reput_transaction.errors import OpenTransactionsError
-from reput_transaction.half import number_of
+from reput_transaction.index._rows import Row, Rows
 from reput_transaction.layout import (
     COMMITTED,
     ENDED,
@@ -44,6 +41,9 @@ from reput_transaction.layout import (
     ROLLED_BACK,
     SUPERSEDED,
 )
+from reput_transaction.messages._ops import parse_op_body
+from reput_transaction.messages.half import number_of
+from reput_transaction.offsets._optail import OpTail
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -30,7 +30,6 @@ from reput.record.layout import (
     TRANSACTION_MASK,
 )
 from reput_transaction.errors import TransactionError
-from reput_transaction.half import QUEUE_ID_MAX
 from reput_transaction.layout import (
     GIVEN_UP_TOPIC,
     HALF_TOPIC,
@@ -42,10 +41,11 @@ from reput_transaction.layout import (
     PROPERTY_TRANSACTIONAL,
     SYSTEM_TOPICS,
 )
+from reput_transaction.messages.half import QUEUE_ID_MAX
 
 if TYPE_CHECKING:
     from reput.record import MessageView
-    from reput_transaction.half import HalfMessage
+    from reput_transaction.messages.half import HalfMessage
 
 __all__ = ["copy_of", "final_of", "given_up", "half_of", "is_transactional", "with_properties"]
 
