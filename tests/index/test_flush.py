@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from reput.files import Disk, FilePool
-from reput_index._files import IndexFiles
-from reput_index._header import Geometry, Header
 from reput_index._keys import Keys
-from reput_index._look import Look
+from reput_index.files._files import IndexFiles
+from reput_index.files._header import Geometry, Header
 from reput_index.layout import HEADER_SIZE
+from reput_index.query._look import Look
 
 T = 1_700_000_000_000
 

@@ -7,8 +7,8 @@ import pytest
 import reput
 from reput.files import Disk
 from reput_index import IndexConfig, IndexPlugin
-from reput_index._geometry import guess_geometry
-from reput_index._header import Geometry
+from reput_index.files._geometry import guess_geometry
+from reput_index.files._header import Geometry
 from reput_testing import Driver, SmallLog
 
 

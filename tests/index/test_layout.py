@@ -10,10 +10,10 @@ import pytest
 
 from reput.files import Disk, FilePool
 from reput.record import java_string_hash
-from reput_index._files import IndexFiles
-from reput_index._header import Geometry, Header
 from reput_index._keys import Keys, hash_of
-from reput_index._names import name_of_time
+from reput_index.files._files import IndexFiles
+from reput_index.files._header import Geometry, Header
+from reput_index.files._names import name_of_time
 from reput_index.layout import (
     HEADER_DTYPE,
     HEADER_SIZE,

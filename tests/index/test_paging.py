@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 import reput
-import reput_index._query as query_module
+import reput_index.query._query as query_module
 from reput.files import Disk
 from reput_index import IndexConfig, IndexPlugin
 from reput_testing import Driver, SmallLog
@@ -91,7 +91,7 @@ def test_a_page_far_from_the_beginning_costs_no_more_than_the_first(
     stored, oldest_first, monkeypatch
 ):
     monkeypatch.setattr(query_module, "_CHAIN_MAX", 100)
-    monkeypatch.setattr("reput_index._look._FIRST_CHUNK", 64)
+    monkeypatch.setattr("reput_index.query._look._FIRST_CHUNK", 64)
     disk, starts = stored.disk, stored.log.starts
 
     costs = []

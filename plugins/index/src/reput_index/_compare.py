@@ -18,11 +18,11 @@ import numpy as np
 from reput.errors import CorruptFileError
 from reput.files import FilePool
 from reput.plugin import Compared, Comparison, Difference
-from reput_index._chain import chain, seconds_between, seconds_of, slots_of
-from reput_index._file import CHUNK
-from reput_index._files import IndexFiles
-from reput_index._header import Geometry
 from reput_index._keys import Keys, KeysOfBatch
+from reput_index.files._chain import chain, seconds_between, seconds_of, slots_of
+from reput_index.files._file import CHUNK
+from reput_index.files._files import IndexFiles
+from reput_index.files._header import Geometry
 from reput_index.layout import (
     DIRECTORY,
     HEADER_DTYPE,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.log import LogView
-    from reput_index._file import IndexFile
+    from reput_index.files._file import IndexFile
 
 __all__ = ["weigh"]
 

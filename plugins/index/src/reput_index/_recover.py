@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput_index._chain import chain, seconds_between, slots_of
-from reput_index._file import IndexFile
 from reput_index._keys import KeysOfBatch, hash_of, keys_of_message
-from reput_index._names import name_of_time
+from reput_index.files._chain import chain, seconds_between, slots_of
+from reput_index.files._file import IndexFile
+from reput_index.files._names import name_of_time
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.log import LogView
-    from reput_index._files import IndexFiles
+    from reput_index.files._files import IndexFiles
 
 __all__ = ["RecoveryReport"]
 

@@ -17,11 +17,11 @@ import attrs
 import numpy as np
 
 from reput.files import Disk, FilePool, make_file
-from reput_index._file import CHUNK, IndexFile
-from reput_index._files import IndexFiles, follow_up
-from reput_index._header import Geometry, Header
 from reput_index._keys import Keys, KeysOfBatch
-from reput_index._names import file_name, name_of_time
+from reput_index.files._file import CHUNK, IndexFile
+from reput_index.files._files import IndexFiles, follow_up
+from reput_index.files._header import Geometry, Header
+from reput_index.files._names import file_name, name_of_time
 from reput_index.layout import DIRECTORY
 
 if TYPE_CHECKING:

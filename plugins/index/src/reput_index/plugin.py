@@ -15,14 +15,14 @@ import reput
 from reput.errors import CorruptFileError
 from reput.files import OWN_DIRECTORY, FilePool
 from reput.plugin import QueryResult
-from reput_index._compat import find_as_rocketmq
-from reput_index._files import IndexFiles
-from reput_index._header import Geometry
 from reput_index._keys import KeysOfBatch
-from reput_index._query import Question, find
 from reput_index._recover import RecoveryReport
 from reput_index._shards import IndexBuilder
+from reput_index.files._files import IndexFiles
+from reput_index.files._header import Geometry
 from reput_index.layout import DIRECTORY, ITEMS_PER_FILE, SLOTS_PER_FILE
+from reput_index.query._compat import find_as_rocketmq
+from reput_index.query._query import Question, find
 
 if TYPE_CHECKING:
     from reput.plugin import Compared, Comparison, Difference, StoreContext

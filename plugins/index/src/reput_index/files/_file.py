@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput_index._chain import chain, seconds_of, slots_of, unchain
-from reput_index._header import Geometry, Header
+from reput_index.files._chain import chain, seconds_of, slots_of, unchain
+from reput_index.files._header import Geometry, Header
 from reput_index.layout import HEADER_SIZE, ITEM, ITEM_DTYPE, ITEM_SIZE, SLOT_DTYPE, SLOT_SIZE
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput_index._header import Header
+    from reput_index.files._header import Header
 
 __all__ = ["chain", "seconds_between", "seconds_of", "slots_of", "unchain"]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from reput_index._chain import chain, slots_of
-from reput_index._header import Geometry, Header
+from reput_index.files._chain import chain, slots_of
+from reput_index.files._header import Geometry, Header
 from reput_index.layout import HEADER_SIZE, ITEM_DTYPE, ITEM_SIZE, SLOT_SIZE
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files import Unflushed, make_file
-from reput_index._file import IndexFile
-from reput_index._geometry import guess_geometry
-from reput_index._header import Geometry, Header
-from reput_index._names import file_name, is_file_name, name_of_time
+from reput_index.files._file import IndexFile
+from reput_index.files._geometry import guess_geometry
+from reput_index.files._header import Geometry, Header
+from reput_index.files._names import file_name, is_file_name, name_of_time
 from reput_index.layout import HEADER_SIZE, NEXT_ITEM_POSITION
 
 if TYPE_CHECKING:

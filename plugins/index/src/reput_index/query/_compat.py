@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 from reput.errors import CorruptFileError
 from reput.plugin import QueryResult
 from reput_index._keys import hash_of
-from reput_index._look import Look
+from reput_index.query._look import Look
 
 if TYPE_CHECKING:
     from reput.log import LogView
     from reput.record import MessageView
-    from reput_index._files import IndexFiles
-    from reput_index._query import Question
+    from reput_index.files._files import IndexFiles
+    from reput_index.query._query import Question
 
 __all__ = ["find_as_rocketmq"]
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from reput.errors import CorruptFileError
 from reput.plugin import QueryResult
 from reput_index._keys import hash_of, keys_of_message
-from reput_index._look import BrokenChainError, Found, Look
+from reput_index.query._look import BrokenChainError, Found, Look
 
 if TYPE_CHECKING:
     from reput.log import LogView
     from reput.record import MessageView
-    from reput_index._files import IndexFiles
+    from reput_index.files._files import IndexFiles
 
 __all__ = ["Question", "find"]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput_index._file import CHUNK, IndexFile
-from reput_index._header import Header
+from reput_index.files._file import CHUNK, IndexFile
+from reput_index.files._header import Header
 from reput_index.layout import ITEM, ITEM_SIZE, NEXT_ITEM_POSITION
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput_index._files import IndexFiles
+    from reput_index.files._files import IndexFiles
 
 __all__ = ["BrokenChainError", "Found", "Look"]
 
