@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,6 +35,7 @@ __all__ = ["PowerCuts", "Start", "command_for", "second_life"]
 STATE_VARIABLE = "REPUT_CRASH_STATE"
 SEED_VARIABLE = "REPUT_CRASH_SEED"
 KILLED = "killed"
+_LOOKS = 4  # states whose looks are compared, for each that is tried
 
 _T = TypeVar("_T")
 
@@ -218,7 +219,7 @@ class PowerCuts:
                 yield _start(name, points)
             return
         counted = self.state_count
-        states = _spread(list(self.states(points)), count // 2)
+        states = self._evenly(points, -(-count // 2))
         self.state_count = counted  # these were counted when they were tried
         for state in states:
             yield Start(state)
@@ -227,24 +228,31 @@ class PowerCuts:
 
     def states(self, points: Sequence[CrashPoint]) -> Iterator[CrashState]:
         """All states of ``points`` that differ in their looks, or in what was promised."""
-        seen = set()
-        for point in points:
-            promised = repr(point.note)
-            for state in point.states(
-                most=self.most, random_count=self.random_count, seed=self._seed
-            ):
-                self.state_count += 1
-                key = state.fingerprint(), promised
-                if key not in seen:
-                    seen.add(key)
-                    yield state
+        found = self._all(points)
+        self.state_count += len(found)
+        return _different(found)
 
     def _chosen(self, points: Sequence[CrashPoint]) -> Iterator[CrashState]:
         wanted = os.environ.get(STATE_VARIABLE, "")
         if wanted:
             yield from self._wanted(wanted, points)
             return
-        yield from part(_spread(list(self.states(points)), self.tries))
+        yield from part(self._evenly(points, self.tries))
+
+    def _evenly(self, points: Sequence[CrashPoint], count: int) -> Sequence[CrashState]:
+        """At most ``count`` states, evenly spread over all; no two look the same.
+
+        How a state looks takes longer to find out than that there is one, so it is asked of a few
+        times as many as are wanted, and not of each of some ten thousand.
+        """
+        found = self._all(points)
+        self.state_count += len(found)
+        return _spread(list(_different(_spread(found, count * _LOOKS))), count)
+
+    def _all(self, points: Sequence[CrashPoint]) -> list[CrashState]:
+        """Every state of ``points``, those that look the same included."""
+        options = {"most": self.most, "random_count": self.random_count, "seed": self._seed}
+        return [state for point in points for state in point.states(**options)]
 
     def _wanted(self, wanted: str, points: Sequence[CrashPoint]) -> Iterator[CrashState]:
         name = wanted.removeprefix(self.trail)
@@ -259,6 +267,16 @@ def _start(name: str, points: Sequence[CrashPoint]) -> Start:
     number, _, choices = name.partition(":")
     point = points[int(number)]
     return Start(point.newest(), True) if choices == KILLED else Start(point.state(choices))
+
+
+def _different(states: Iterable[CrashState]) -> Iterator[CrashState]:
+    """The first of those that look the same, with nothing promised in between."""
+    seen = set()
+    for state in states:
+        key = state.fingerprint(), repr(state.point.note)
+        if key not in seen:
+            seen.add(key)
+            yield state
 
 
 def _spread(found: Sequence[_T], count: int) -> Sequence[_T]:
