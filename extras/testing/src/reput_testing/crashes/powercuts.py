@@ -247,7 +247,12 @@ class PowerCuts:
         """
         found = self._all(points)
         self.state_count += len(found)
-        return _spread(list(_different(_spread(found, count * _LOOKS))), count)
+        asked = count
+        while True:
+            asked *= _LOOKS
+            different = list(_different(_spread(found, asked)))
+            if len(different) >= count or asked >= len(found):
+                return _spread(different, count)
 
     def _all(self, points: Sequence[CrashPoint]) -> list[CrashState]:
         """Every state of ``points``, those that look the same included."""
