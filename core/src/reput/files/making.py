@@ -1,6 +1,9 @@
 """Makes a file of a fixed size elsewhere, and gives it its name when it is whole.
 
 Made in place, a crash could leave one without its size, which RocketMQ refuses to open.
+
+That a new file is all zeros is a contract: decoding, recovery and `MappedFileQueue` take zeros for
+space that nobody has written.
 """
 
 from __future__ import annotations
