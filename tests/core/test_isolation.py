@@ -140,7 +140,8 @@ def test_what_other_hooks_raise_stops_that_plugin_only(tmp_path, hook, error):
     }
     kept = {"reput_dispatch": hooks["reput_dispatch"], hook: hooks[hook]}
     witness = Witness()
-    with open_with(tmp_path, plugin("bad", **kept), witness) as store:
+    patient = {"stall_ms": 60_000}  # nothing hangs here but a busy machine
+    with open_with(tmp_path, plugin("bad", **kept), witness, rules=patient) as store:
         offsets = put(store, 10)
         assert store.wait_dispatched(10)
         store.flush()

@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from reput.files import Disk, make_aside, make_file
+from reput.files.heartbeat import beating
 
 
 class RecordingDisk(Disk):
@@ -79,3 +80,14 @@ def test_nothing_is_left_where_there_is_no_room(tmp_path):
         make_file(FullDisk(), str(tmp_path / "made"), 10)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_making_many_files_advances(tmp_path):
+    """So a dispatch that makes a file for each of ten thousand queues is not taken for hanging."""
+    beats = []
+
+    with beating(lambda: beats.append(1)):
+        for number in range(3):
+            make_file(Disk(), str(tmp_path / str(number)), 40)
+
+    assert len(beats) >= 3
