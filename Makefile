@@ -25,6 +25,10 @@ INTERPRETERS = $(shell \
 HAS_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -XshowSettings:properties -version 2>&1 \
   | grep -Eq 'java\.specification\.version = (1[7-9]|2[0-9])'
 
+# Where tests make their stores: in memory, if there is enough, as waiting for a disk takes a third
+# of their time. The environments with everything together use the disk all the same (tox.ini).
+TEMPROOT ?= $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4194304 {print "/dev/shm"}')
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_PYTHON_DOWNLOADS := never
 
@@ -52,8 +56,8 @@ test: LABELS = test
 test: matrix ## lint, types, every distribution alone with its proofs, a little of Spark and of each other CPython >= 3.11
 
 LABELS ?= test more
-matrix: $(BIN)/tox ## the whole matrix: also all together, the proofs' other half, every CPython >= 3.11, Spark where Java is
-	@$(HAS_JAVA) || export REPUT_JAVA=Java-17; PATH="$(INTERPRETERS)$$PATH" \
+matrix: $(BIN)/tox ## the whole matrix: also all together, the rest of each proof, every CPython >= 3.11, Spark where Java is
+	@$(HAS_JAVA) || export REPUT_JAVA=Java-17; PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" \
 	  $(BIN)/tox run-parallel -m $(LABELS) --parallel auto --parallel-no-spinner $(ARGS)
 
 soak: $(BIN)/tox ## kill writers and cut the power, thousands of times

@@ -31,6 +31,14 @@ def _all_rows(case: str) -> dict[str, list[dict[str, Any]]]:
     return by_kind
 
 
+def pytest_itemcollected(item: Any) -> None:
+    """Mark what the contract tries one by one as a proof: damages of files, failures of a disk."""
+    function = getattr(item, "function", None)
+    if getattr(function, "__module__", "") == "reput_testing.contract.damagerules":
+        item.add_marker("proof")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     """Keep a share of the tests, where ``REPUT_SHARE`` says which: ``2/3``, the second third.
 

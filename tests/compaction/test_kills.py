@@ -7,7 +7,7 @@ from compactedstores import many, open_store, put
 
 import reput
 from reput_testing import KillPoints, ManualClock
-from reput_testing.crashes.effort import is_soak
+from reput_testing.effort import is_soak
 
 _LATER = 40 * 86_400_000  # ms
 

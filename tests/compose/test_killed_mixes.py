@@ -19,8 +19,8 @@ pytest.importorskip("reput_transaction")
 
 from mixedlives import MixedLives
 
-from reput_testing.crashes.effort import is_soak
 from reput_testing.crashes.lives import KILLS_VARIABLE
+from reput_testing.effort import is_soak
 
 pytestmark = pytest.mark.proof
 

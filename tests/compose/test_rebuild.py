@@ -15,8 +15,8 @@ from reput_rebuild.engine import LocalEngine
 from reput_rebuild.local import rebuild
 from reput_rebuild.tasks import OrderTask, ScanTask, TaskFailedError
 from reput_testing import QuickDisk, snapshot
-from reput_testing.crashes.effort import is_soak
 from reput_testing.disks.simulateddisk import SimulatedDisk
+from reput_testing.effort import is_soak
 
 PLUGINS = ["consumequeue", "index", "filter", "schedule", "transaction"]
 CONFIG = {

@@ -9,8 +9,8 @@ import pytest
 import reput
 from reput_rebuild.local import rebuild
 from reput_testing import QuickDisk, snapshot
-from reput_testing.crashes.effort import is_soak
 from reput_testing.disks.simulateddisk import SimulatedDisk
+from reput_testing.effort import is_soak
 
 pytestmark = pytest.mark.proof
 

@@ -9,11 +9,11 @@ import pytest
 import reput
 from reput.errors import CreateMappedFileError, PutError, ServiceNotAvailableError
 from reput_testing import FaultyDisk, QuickDisk
-from reput_testing.crashes.effort import part_count
 from reput_testing.crashes.faults import Faults
 from reput_testing.crashes.powercuts import PowerCuts
 from reput_testing.crashes.witness import Witness, messages_of
 from reput_testing.disks.simulateddisk import FaultySimulatedDisk
+from reput_testing.effort import part_count
 
 pytestmark = pytest.mark.proof
 
@@ -88,7 +88,7 @@ def test_what_was_promised_around_a_failed_flush_survives_a_power_cut(
                 disk.points,
                 lambda state, root: witness.check(root / "store", state.point.note),
             )
-        return cuts.state_count, len(disk.calls)
+        return cuts.tried_count, len(disk.calls)
 
     faults = Faults(tmp_path, options_for(flush))
     _, flush_count = run(None)

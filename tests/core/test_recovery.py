@@ -33,7 +33,7 @@ from reput.record.layout import (
     TRANSACTION_ROLLBACK,
 )
 from reput_testing import QuickDisk, copy_store
-from reput_testing.crashes.effort import is_soak
+from reput_testing.effort import is_soak
 
 UNFINISHED = SIZE_AND_MAGIC.pack(0, MAGIC_V1)
 SIZES = st.lists(st.integers(0, 900), min_size=1, max_size=40)

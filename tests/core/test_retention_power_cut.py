@@ -20,5 +20,5 @@ def test_a_power_cut_while_files_go_leaves_no_gap_and_no_offset_twice(tmp_path, 
 
     crash_and_check(cuts, Life(), check)
 
-    record_property("crash states", cuts.state_count)
+    record_property("crash states", cuts.tried_count)
     cuts.check_tried(at_least=51)

@@ -10,7 +10,7 @@ import pytest
 from delayedstores import SECOND, Delayed
 
 from reput_testing import KillPoints, ManualClock, copy_store
-from reput_testing.crashes.effort import is_soak
+from reput_testing.effort import is_soak
 
 
 def a_flush(delayed):

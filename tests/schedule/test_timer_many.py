@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reput_testing.crashes.effort import is_soak
+from reput_testing.effort import is_soak
 
 PROGRAM = """
 import json, resource, sys

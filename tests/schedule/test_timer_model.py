@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from timerstores import DAY, TimerStore
 
 from reput_schedule.timer.park import rounded
-from reput_testing.crashes.effort import is_soak
+from reput_testing.effort import is_soak
 
 PRECISION = 1000
 DELAYS = st.one_of(

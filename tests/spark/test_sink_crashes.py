@@ -17,8 +17,8 @@ from reput.files import Disk
 from reput_spark.sink.matching import found_rows
 from reput_spark.sink.segments import TaskFacts, write_segment
 from reput_testing import PowerCuts
-from reput_testing.crashes.effort import is_soak
 from reput_testing.disks.simulateddisk import SimulatedDisk
+from reput_testing.effort import is_soak
 
 COUNTS = (4, 3)
 TWINS = 2

@@ -23,8 +23,8 @@ from reput_spark.writing.publishing import publish
 from reput_spark.writing.settling import take_back
 from reput_spark.writing.staging import STALE_MS, is_vacant, spark_directory, sweep
 from reput_testing import PowerCuts
-from reput_testing.crashes.effort import is_soak
 from reput_testing.disks.simulateddisk import SimulatedDisk
+from reput_testing.effort import is_soak
 
 
 class Killed(BaseException):
@@ -214,7 +214,7 @@ def test_a_power_cut_leaves_the_old_log_and_a_beginning_of_what_was_to_follow(
     points = disk.points[engine.point_count :]
     cuts.try_all(points if is_soak() else points[4::9], check)
 
-    record_property("crash states", cuts.state_count)
+    record_property("crash states", cuts.tried_count)
     assert {30, 330} <= seen
 
 

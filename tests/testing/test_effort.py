@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reput_testing.crashes.effort import part, part_of_count
+from reput_testing.effort import part, part_of_count
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +28,21 @@ def test_parts_together_are_all_and_none_is_tried_twice(monkeypatch, count, leng
     assert sorted(tried) == list(range(length))
 
 
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 8, 50])
+def test_several_parts_are_tried_in_one_run(monkeypatch, length):
+    cases = list(range(length))
+    monkeypatch.setenv("REPUT_PROOFS", "1/4")
+    first, kills = part(cases), part_of_count(100)
+    monkeypatch.setenv("REPUT_PROOFS", "2-4/4")
+
+    others, more = part(cases), part_of_count(100)
+
+    assert others == sorted(others)
+    assert (set(first) | set(others), kills + more) == (set(cases), 100)
+    if length >= 4:
+        assert not set(first) & set(others)
+
+
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_every_part_has_a_case_if_there_is_one(monkeypatch, number):
     monkeypatch.setenv("REPUT_PROOFS", f"{number}/4")
@@ -42,7 +57,9 @@ def test_a_soak_tries_all_parts(monkeypatch):
     assert (part(range(5)), part_of_count(5)) == (range(5), 5)
 
 
-@pytest.mark.parametrize("text", ["half", "0/2", "3/2", "1/0", "/", "1/", "-1/2"])
+@pytest.mark.parametrize(
+    "text", ["half", "0/2", "3/2", "1/0", "/", "1/", "-1/2", "2-1/2", "1-3/2", "1-/2"]
+)
 def test_a_part_that_is_none_is_refused(monkeypatch, text):
     monkeypatch.setenv("REPUT_PROOFS", text)
 

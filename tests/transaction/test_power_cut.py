@@ -194,5 +194,5 @@ def test_whatever_a_power_cut_leaves_transactions_are_whole(tmp_path, record_pro
 
     cuts.live(Life(), run, check)
 
-    record_property("crash states", cuts.state_count)
+    record_property("crash states", cuts.tried_count)
     cuts.check_tried(at_least=30)

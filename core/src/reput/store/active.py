@@ -14,6 +14,7 @@ from reput.store.arguments import names_argument
 if TYPE_CHECKING:
     from reput.dispatch.phase import PluginState
     from reput.dispatch.runner import Board, PluginRunner
+    from reput.plugin.host.discovery import InstalledPlugin
     from reput.plugin.host.hooktable import PluginHooks
     from reput.plugin.host.pluginset import PluginSet
 
@@ -30,7 +31,7 @@ class ActivePlugins:
         plugins: the set to begin with.
         board: how each is driven.
         state: what `reput.Store.plugins` shows of one.
-        versions: of the installed plugins, by name.
+        installed: the installed plugins, by name.
     """
 
     def __init__(
@@ -38,13 +39,13 @@ class ActivePlugins:
         plugins: PluginSet,
         board: Board,
         state: Callable[[PluginRunner, str], PluginState],
-        versions: Mapping[str, str],
+        installed: Mapping[str, InstalledPlugin],
     ) -> None:
         self.set = plugins
         """Replaced whole, by `use`."""
         self._board = board
         self._state = state
-        self._versions = versions
+        self._installed = installed
 
     def use(self, plugins: PluginSet) -> None:
         """Go on with another set."""
@@ -69,12 +70,12 @@ class ActivePlugins:
 
     def states(self) -> list[PluginState]:
         """State, progress, lag and figures of each, in dispatch order."""
-        runners = [(name, self.find(name)) for name in self.objects]
-        return [
-            self._state(each, self._versions.get(name, ""))
-            for name, each in runners
-            if each is not None
-        ]
+        runners = [each for name in self.objects if (each := self.find(name)) is not None]
+        return [self._state(each, self._version(each.name)) for each in runners]
+
+    def _version(self, name: str) -> str:
+        found = self._installed.get(name)
+        return "" if found is None else found.version
 
     def plugin(self, which: Any) -> Plugin:
         """The object of a plugin that the store uses, and that could be opened.

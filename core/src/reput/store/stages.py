@@ -34,7 +34,7 @@ from reput.log.recovery.end import RecoveryReport, find_end
 from reput.log.recovery.repair import reflush, repair
 from reput.log.writing.commitlog import CommitLog
 from reput.plugin.base import Plugin, build_config
-from reput.plugin.host.discovery import installed
+from reput.plugin.host.discovery import InstalledPlugin, installed
 from reput.plugin.host.pluginset import PluginSet
 from reput.retention.config import RetentionConfig
 from reput.store.abort import AbortFile
@@ -131,8 +131,8 @@ class Settings:
     log: CommitLogConfig
     dispatch: DispatchConfig
     retention: RetentionConfig
-    versions: Mapping[str, str]
-    """Of the installed plugins, by name."""
+    installed: Mapping[str, InstalledPlugin]
+    """The installed plugins by name, those that the store does not use included."""
 
 
 @attrs.frozen(eq=False)
@@ -213,13 +213,13 @@ def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Se
         PluginError: a plugin that is missing, broken, or left out though the store uses it.
     """
     offered = installed()
-    versions = {found.name: found.version for found in offered}
+    by_name = {found.name: found for found in offered}
     names, sections = decide(
         manifest, asked.plugins, asked.sections, asked.forget, asked.writable, offered
     )
     if not asked.writable and asked.plugins is None:
         # A reader lets no files fall behind, and so can go without.
-        for name in [name for name in names if isinstance(name, str) and name not in versions]:
+        for name in [name for name in names if isinstance(name, str) and name not in by_name]:
             names.remove(name)
             sections = {key: options for key, options in sections.items() if key != name}
             problems.tell(
@@ -236,7 +236,7 @@ def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Se
         options(LOG_SECTION, CommitLogConfig),
         options(DISPATCH_SECTION, DispatchConfig),
         options(RETENTION_SECTION, RetentionConfig),
-        versions,
+        by_name,
     )
 
 

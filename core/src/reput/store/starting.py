@@ -62,7 +62,7 @@ def start_reading(
         lambda each, version: recorded_state(
             each, held.records.load(each.name), log, settings.dispatch, version
         ),
-        settings.versions,
+        settings.installed,
     )
     closer = Closer(
         asked.root,
@@ -116,7 +116,7 @@ def start_writing(
         plugins,
         board,
         lambda each, version: live_state(each, loop, log, settings.dispatch, version),
-        settings.versions,
+        settings.installed,
     )
     reads, writes = Reads(active), Writes(log, active)
 

@@ -37,13 +37,25 @@ class InstalledPlugin:
     """A plugin that some installed distribution offers; not imported."""
 
     name: str
-    distribution: str
-    version: str
     value: str
     """Module and class, as the entry point says."""
     entry_point: metadata.EntryPoint = attrs.field(repr=False)
     is_default: bool = False
     """Whether a new store whose maker names no plugins uses this one."""
+
+    # Read when they are asked for: parsing the descriptions of all distributions would take half
+    # of the time in which a store opens.
+    @property
+    def distribution(self) -> str:
+        """Name of the distribution; "?" where it has no description."""
+        found = self.entry_point.dist
+        return found.name if found is not None else "?"
+
+    @property
+    def version(self) -> str:
+        """Version of the distribution; "?" where it has no description."""
+        found = self.entry_point.dist
+        return found.version if found is not None else "?"
 
     def load(self) -> type[Plugin]:
         """Import the plugin's class.
@@ -74,24 +86,11 @@ def installed() -> list[InstalledPlugin]:
     """All installed plugins, by name. Of two with one name, the first on the path counts."""
     offered = metadata.entry_points()
     # A distribution speaks for its own plugins only.
-    defaults = {
-        (default.name, default.dist and default.dist.name)
-        for default in offered.select(group=DEFAULTS_GROUP)
-    }
+    defaults = {(default.name, default.dist) for default in offered.select(group=DEFAULTS_GROUP)}
     found: dict[str, InstalledPlugin] = {}
-    for entry_point in offered.select(group=ENTRY_POINT_GROUP):
-        distribution = entry_point.dist
-        found.setdefault(
-            entry_point.name,
-            InstalledPlugin(
-                entry_point.name,
-                distribution.name if distribution is not None else "?",
-                distribution.version if distribution is not None else "?",
-                entry_point.value,
-                entry_point,
-                (entry_point.name, distribution and distribution.name) in defaults,
-            ),
-        )
+    for each in offered.select(group=ENTRY_POINT_GROUP):
+        is_default = (each.name, each.dist) in defaults
+        found.setdefault(each.name, InstalledPlugin(each.name, each.value, each, is_default))
     return [found[name] for name in sorted(found)]
 
 

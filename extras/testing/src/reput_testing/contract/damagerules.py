@@ -15,6 +15,7 @@ from reput_testing.contract.rules import ContractRules, Outcome, spread
 from reput_testing.disks import damage
 from reput_testing.disks.damage import Damage
 from reput_testing.disks.failing import CHANGING, FaultyDisk
+from reput_testing.effort import part
 
 __all__ = ["DamageRules"]
 
@@ -70,7 +71,7 @@ class DamageRules(ContractRules):
         ]
         chosen = spread(len(damages) - 1, self.max_damages) if damages else []
 
-        for number in chosen:
+        for number in part(chosen):
             name, found = damages[number]
             damage.place(expected.files, root)
             found.apply(root / name)
@@ -111,7 +112,7 @@ class DamageRules(ContractRules):
         if not counting.calls:
             pytest.skip("the plugin writes nothing through its disk")
 
-        for number in spread(len(counting.calls) - 1, self.max_damages // 2):
+        for number in part(spread(len(counting.calls) - 1, self.max_damages // 2)):
             operation, path = counting.calls[number]
             what = f"{operation} of {os.path.basename(path)} (call {number + 1}) failed"
             disk = FaultyDisk(number + 1, error=error, lasting=lasting, operations=_MUST_BE_TOLD)

@@ -29,13 +29,13 @@ import reput
 from reput.files import OWN_DIRECTORY
 from reput.record import Message
 from reput_testing.contract.rules import ContractRules, Outcome
-from reput_testing.crashes.effort import is_soak
 from reput_testing.crashes.faults import QUICK_RETRIES, Faults, Step
 from reput_testing.crashes.powercuts import PowerCuts
 from reput_testing.crashes.witness import Witness
 from reput_testing.disks import damage
 from reput_testing.disks.crashstates import CrashPoint
 from reput_testing.disks.failing import QuickDisk
+from reput_testing.effort import is_soak
 
 __all__ = ["CrashContract"]
 
@@ -65,7 +65,7 @@ class CrashContract(ContractRules):
         for flush in ("async", "sync") if is_soak() else ("async",):
             cuts = PowerCuts(tmp_path / flush, tries=self.max_states)
             cuts.live(self.witness(flush), self.life, self.check)
-            record_property("crash states", cuts.state_count)
+            record_property("crash states", cuts.tried_count)
 
     def test_what_crash_upon_crash_leaves_is_caught_up(
         self, tmp_path: Path, record_property: Callable[[str, object], None]
@@ -73,7 +73,7 @@ class CrashContract(ContractRules):
         """Kill the process or cut the power, and cut it again while the store recovers."""
         cuts = PowerCuts(tmp_path, tries=max(self.max_states // 8, 1))
         cuts.live(self.witness("async"), self.life, self.check, again=self.second_lives)
-        record_property("crash states", cuts.state_count)
+        record_property("crash states", cuts.tried_count)
 
     def test_a_disk_that_fails_costs_nothing(
         self, tmp_path: Path, record_property: Callable[[str, object], None]

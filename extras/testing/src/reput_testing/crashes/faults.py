@@ -21,10 +21,10 @@ import attrs
 
 import reput
 from reput.errors import ReputError
-from reput_testing.crashes.effort import is_soak, part
 from reput_testing.crashes.powercuts import command_for
 from reput_testing.crashes.witness import Witness, messages_of
 from reput_testing.disks.failing import CHANGING, FaultyDisk, QuickDisk
+from reput_testing.effort import is_soak, part
 
 __all__ = ["QUICK_RETRIES", "Fault", "Faults", "Step"]
 

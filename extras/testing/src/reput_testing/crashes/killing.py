@@ -24,13 +24,13 @@ from typing import Any, Literal
 
 import reput
 from reput.errors import StoreNotFoundError
-from reput_testing.crashes.effort import is_soak, part_of_count
 from reput_testing.crashes.killplan import CLOSED_PHASE, Death, Life, PluginSource, Start
 from reput_testing.crashes.lives import KILLS_VARIABLE, Lives
 from reput_testing.crashes.survivors import Survivors, records_of
 from reput_testing.crashes.writerprocess import HANG_SECONDS, Outcome, WriterTemplate
 from reput_testing.disks import damage
 from reput_testing.disks.failing import QuickDisk
+from reput_testing.effort import is_soak, part_of_count
 
 __all__ = ["KillLoop", "kill_count"]
 

@@ -31,9 +31,9 @@ import attrs
 
 from reput.files import Disk
 from reput_testing.contract.rules import spread
-from reput_testing.crashes.effort import is_soak, part
 from reput_testing.crashes.powercuts import command_for
 from reput_testing.disks.failing import QuickDisk
+from reput_testing.effort import is_soak, part
 
 if TYPE_CHECKING:
     from reput.files import Buffer

@@ -26,11 +26,11 @@ import reput
 from reput.errors import NoReaderError, StoreNotFoundError
 from reput.record import Message
 from reput_testing.contract.rules import ContractRules, Outcome
-from reput_testing.crashes.effort import is_soak
 from reput_testing.crashes.killing import KillLoop, Sections, kill_count
 from reput_testing.crashes.killplan import PluginSource
 from reput_testing.crashes.killpoints import KillPoint, KillPoints, copy_store
 from reput_testing.disks.failing import QuickDisk
+from reput_testing.effort import is_soak
 from reput_testing.logs.clock import ManualClock
 
 __all__ = ["KillContract"]

@@ -15,20 +15,22 @@ the failure, too.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, overload
 
 import attrs
 
 from reput.record import Message
-from reput_testing.crashes.effort import is_soak, part, part_count
 from reput_testing.crashes.witness import Witness
 from reput_testing.disks.crashstates import CrashPoint, CrashState
 from reput_testing.disks.simulateddisk import SimulatedDisk
+from reput_testing.effort import is_soak, part, part_count
 
 __all__ = ["PowerCuts", "Start", "command_for", "second_life"]
 
@@ -76,8 +78,7 @@ class PowerCuts:
     """Cuts the power at every point of workloads, and counts.
 
     Attributes:
-        state_count: states that power cuts may have left.
-        tried_count: those that were looked at; states that look like one before, with nothing
+        tried_count: states that were looked at; states that look like one before, with nothing
             promised in between, are not tried twice.
     """
 
@@ -90,7 +91,6 @@ class PowerCuts:
     """Most states to look at in one `try_all`: evenly spread over all that there are."""
     trail: str = ""
     """Which states led to here, where a state is the beginning of another workload."""
-    state_count: int = attrs.field(default=0, init=False)
     tried_count: int = attrs.field(default=0, init=False)
     _disk_count: int = attrs.field(default=0, init=False)
     _seed: int = attrs.field(init=False)
@@ -128,7 +128,6 @@ class PowerCuts:
 
     def add(self, other: PowerCuts) -> None:
         """Count what ``other`` has counted."""
-        self.state_count += other.state_count
         self.tried_count += other.tried_count
 
     def check_tried(self, at_least: int) -> None:
@@ -218,19 +217,10 @@ class PowerCuts:
             if wanted.startswith(self.trail) and more:
                 yield _start(name, points)
             return
-        counted = self.state_count
-        states = self._evenly(points, -(-count // 2))
-        self.state_count = counted  # these were counted when they were tried
-        for state in states:
+        for state in self._evenly(points, -(-count // 2)):
             yield Start(state)
         for point in _spread(points, count // 2):
             yield Start(point.newest(), killed=True)
-
-    def states(self, points: Sequence[CrashPoint]) -> Iterator[CrashState]:
-        """All states of ``points`` that differ in their looks, or in what was promised."""
-        found = self._all(points)
-        self.state_count += len(found)
-        return _different(found)
 
     def _chosen(self, points: Sequence[CrashPoint]) -> Iterator[CrashState]:
         wanted = os.environ.get(STATE_VARIABLE, "")
@@ -240,24 +230,20 @@ class PowerCuts:
         yield from part(self._evenly(points, self.tries))
 
     def _evenly(self, points: Sequence[CrashPoint], count: int) -> Sequence[CrashState]:
-        """At most ``count`` states, evenly spread over all; no two look the same.
+        """Choose at most ``count`` states, evenly spread over all; no two look the same.
 
         How a state looks takes longer to find out than that there is one, so it is asked of a few
         times as many as are wanted, and not of each of some ten thousand.
         """
-        found = self._all(points)
-        self.state_count += len(found)
+        every = _States(
+            points, {"most": self.most, "random_count": self.random_count, "seed": self._seed}
+        )
         asked = count
         while True:
             asked *= _LOOKS
-            different = list(_different(_spread(found, asked)))
-            if len(different) >= count or asked >= len(found):
+            different = list(_different(_spread(every, asked)))
+            if len(different) >= count or asked >= len(every):
                 return _spread(different, count)
-
-    def _all(self, points: Sequence[CrashPoint]) -> list[CrashState]:
-        """Every state of ``points``, those that look the same included."""
-        options = {"most": self.most, "random_count": self.random_count, "seed": self._seed}
-        return [state for point in points for state in point.states(**options)]
 
     def _wanted(self, wanted: str, points: Sequence[CrashPoint]) -> Iterator[CrashState]:
         name = wanted.removeprefix(self.trail)
@@ -272,6 +258,41 @@ def _start(name: str, points: Sequence[CrashPoint]) -> Start:
     number, _, choices = name.partition(":")
     point = points[int(number)]
     return Start(point.newest(), True) if choices == KILLED else Start(point.state(choices))
+
+
+class _States(Sequence[CrashState]):
+    """The states of many points, made when they are asked for: most of them never are.
+
+    There are as many places as `CrashPoint.most_states` says; where a point has fewer states,
+    several of its places hold one and the same.
+    """
+
+    def __init__(self, points: Sequence[CrashPoint], options: Mapping[str, int]) -> None:
+        self._points, self._options = points, options
+        most, random_count = options["most"], options["random_count"]
+        sizes = (point.most_states(most=most, random_count=random_count) for point in points)
+        self._ends = list(itertools.accumulate(sizes))
+        self._made: tuple[int, list[CrashState]] = (-1, [])
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, at: int) -> CrashState: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[CrashState]: ...
+
+    def __getitem__(self, at: int | slice) -> CrashState | Sequence[CrashState]:
+        """Make the state at one place, or those at several."""
+        if isinstance(at, slice):
+            return [self[place] for place in range(len(self))[at]]
+        point = bisect.bisect_right(self._ends, at)
+        if self._made[0] != point:
+            self._made = point, list(self._points[point].states(**self._options))
+        begin = self._ends[point - 1] if point else 0
+        states = self._made[1]
+        return states[(at - begin) * len(states) // (self._ends[point] - begin)]
 
 
 def _different(states: Iterable[CrashState]) -> Iterator[CrashState]:

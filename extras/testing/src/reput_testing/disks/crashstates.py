@@ -27,7 +27,15 @@ from typing import Any, Final
 
 import attrs
 
-__all__ = ["PAGE_SIZE", "SECTOR_SIZE", "CrashPoint", "CrashState", "FileState", "NameChange"]
+__all__ = [
+    "PAGE_SIZE",
+    "SECTOR_SIZE",
+    "CrashPoint",
+    "CrashState",
+    "FileState",
+    "NameChange",
+    "changes_needed",
+]
 
 PAGE_SIZE: Final = 4096
 """Bytes that reach the disk together, as a rule."""
@@ -126,11 +134,6 @@ class NameChange:
     names: tuple[tuple[int, str, int | None], ...]
     """``(directory, name, what the name means from now on)`` by number; None: nothing any more."""
 
-    def touches(self, other: NameChange) -> bool:
-        """Whether both change one and the same name."""
-        mine = {each[:2] for each in self.names}
-        return any(each[:2] in mine for each in other.names)
-
     def apply(self, directories: dict[int, dict[str, int]]) -> None:
         """Do it."""
         for directory, name, node in self.names:
@@ -139,6 +142,20 @@ class NameChange:
                 entries.pop(name, None)
             else:
                 entries[name] = node
+
+
+def changes_needed(changes: Sequence[NameChange]) -> list[tuple[int, ...]]:
+    """Return, for each change, the numbers of changes before it without which it cannot be.
+
+    For each of its names that is the last change of that name, which needs the others in turn.
+    """
+    last: dict[tuple[int, str], int] = {}
+    found = []
+    for number, change in enumerate(changes):
+        names = [each[:2] for each in change.names]
+        found.append(tuple({last[name] for name in names if name in last}))
+        last.update(dict.fromkeys(names, number))
+    return found
 
 
 # --------------------------------------------------------------------------- choices
@@ -247,6 +264,15 @@ class CrashPoint:
                 seen.add(choices)
                 yield CrashState(self, choices)
 
+    def most_states(self, *, most: int = 64, random_count: int = 8) -> int:
+        """At most how many states `states` gives, counted without making them; at least one."""
+        total = self.count()
+        if total <= most:
+            return total
+        moments = {moment for piece in self.pieces for moment in piece.moments}
+        forms = sum(2 + len(piece.torn) for piece in self.pieces)
+        return 3 + 3 * forms + 3 * len(moments) + random_count
+
     def newest(self) -> CrashState:
         """The state in which nothing is lost."""
         return CrashState(self, tuple(piece.newest for piece in self.pieces))
@@ -298,16 +324,19 @@ class CrashPoint:
                 for piece in pieces
             )
 
-    def _consistent(self, choices: Sequence[int]) -> tuple[int, ...]:
-        """Without changes of names that need one which is not there."""
-        kept: list[int] = []
-        for number, change in enumerate(self.changes):
-            lost = any(
-                not kept[before] and change.touches(other)
-                for before, other in enumerate(self.changes[:number])
-            )
-            kept.append(0 if lost else choices[number])
-        return (*kept, *choices[len(kept) :])
+    def _consistent(self, choices: tuple[int, ...]) -> tuple[int, ...]:
+        """Leave out changes of names that need a change which is not there."""
+        kept = list(choices)
+        for number, needed in self._needed:
+            if kept[number] and not all(map(kept.__getitem__, needed)):
+                kept[number] = 0
+        return tuple(kept)
+
+    @cached_property
+    def _needed(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """The changes of names that need others, by number, each with those."""
+        needed = changes_needed(self.changes)
+        return tuple((number, before) for number, before in enumerate(needed) if before)
 
 
 @attrs.frozen

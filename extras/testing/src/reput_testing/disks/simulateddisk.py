@@ -19,7 +19,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from reput_testing.disks.crashstates import PAGE_SIZE, CrashPoint, CrashState, FileState, NameChange
+from reput_testing.disks.crashstates import (
+    PAGE_SIZE,
+    CrashPoint,
+    CrashState,
+    FileState,
+    NameChange,
+    changes_needed,
+)
 from reput_testing.disks.failing import FaultyDisk, QuickDisk
 
 if TYPE_CHECKING:
@@ -252,11 +259,10 @@ class SimulatedDisk(QuickDisk):
             for number, change in enumerate(changes)
             if any(each[0] == directory for each in change.names)
         }
+        needed = changes_needed(changes)
         for number in range(len(changes) - 1, -1, -1):
             if number in done:
-                done.update(
-                    before for before in range(number) if changes[number].touches(changes[before])
-                )
+                done.update(needed[number])
         durable = {number: dict(names) for number, names in self._durable.items()}
         for number in sorted(done):
             changes[number].apply(durable)
