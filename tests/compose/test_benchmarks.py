@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -19,6 +21,7 @@ def test_the_benchmarks_list_their_cases_without_running_any():
     assert len(names) == len(set(names))
 
 
+@pytest.mark.proof
 def test_every_case_runs_or_says_what_it_lacks(tmp_path):
     command = [sys.executable, "-m", "benchmarks", "--smoke", "--directory", str(tmp_path)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reput_testing.effort import is_soak
+from reput_testing.effort import is_last_part, is_soak
 
 PROGRAM = """
 import json, resource, sys
@@ -67,6 +67,7 @@ with TimerStore(Path(sys.argv[1]), timer_log_file_size=100 << 20) as store:
 
 
 @pytest.mark.proof
+@pytest.mark.skipif(not is_last_part(), reason="is tried with the last part of the proofs")
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_many_messages_wait_in_bounded_memory_and_come_in_time(tmp_path):
     count = 1_000_000 if is_soak() else 150_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reput_testing.effort import part, part_of_count
+from reput_testing.effort import is_last_part, part, part_of_count
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +48,16 @@ def test_every_part_has_a_case_if_there_is_one(monkeypatch, number):
     monkeypatch.setenv("REPUT_PROOFS", f"{number}/4")
 
     assert (list(part(["one"])), list(part([])), part_of_count(1)) == (["one"], [], 1)
+
+
+@pytest.mark.parametrize(
+    ("parts", "is_last"), [("1/4", False), ("1-3/4", False), ("2-4/4", True), ("4/4", True)]
+)
+def test_what_cannot_be_parted_is_tried_with_the_last_part(monkeypatch, parts, is_last):
+    assert is_last_part()
+    monkeypatch.setenv("REPUT_PROOFS", parts)
+
+    assert is_last_part() == is_last
 
 
 def test_a_soak_tries_all_parts(monkeypatch):

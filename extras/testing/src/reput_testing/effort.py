@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["is_soak", "part", "part_count", "part_of_count"]
+__all__ = ["is_last_part", "is_soak", "part", "part_count", "part_of_count"]
 
 SOAK_VARIABLE = "REPUT_SOAK"
 PART_VARIABLE = "REPUT_PROOFS"
@@ -54,6 +54,12 @@ def part_of_count(whole: int) -> int:
     """How many of ``whole`` cases that are made at random this run tries; at least one."""
     first, last, count = _numbers_and_count()
     return -(-whole * (last - first + 1) // count)
+
+
+def is_last_part() -> bool:
+    """Whether this run tries the last part: where a case that cannot be parted is tried, once."""
+    _, last, count = _numbers_and_count()
+    return last == count
 
 
 def _numbers_and_count() -> tuple[int, int, int]:
