@@ -19,7 +19,7 @@ __all__ = ["DEFAULT_LEVELS", "LEVEL_MAX", "DelayLevels", "ScheduleConfig"]
 
 DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 LEVEL_MAX: Final = 1024
-"""Queues of the topic that are looked at; a hostile log may name any."""
+"""Queues of the schedule topic that are read at most; records of a hostile log may name any."""
 
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART: Final = re.compile(r"([0-9]{1,9})([smhd])")
@@ -30,14 +30,14 @@ class DelayLevels:
     """Delays by level; immutable."""
 
     delays_ms: tuple[int, ...]
-    """Of level 1, 2, …"""
+    """Delay of level 1, 2, …"""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Levels as RocketMQ's ``messageDelayLevel`` names them.
+        """Return the levels that a text in the form of RocketMQ's ``messageDelayLevel`` names.
 
         Raises:
-            ValueError: a part that is no delay, or too many of them.
+            ValueError: a part is not a delay, or there are too many parts.
         """
         parts = text.split(" ")
         delays = []
@@ -55,11 +55,11 @@ class DelayLevels:
 
     @property
     def max_level(self) -> int:
-        """The highest level; higher ones that messages name mean this one."""
+        """The highest level; a message that asks for a higher level gets this one."""
         return len(self.delays_ms)
 
     def delay_ms(self, level: int) -> int:
-        """Delay of a level, which is 1 or more."""
+        """Return the delay of ``level``, which is 1 or more."""
         return self.delays_ms[min(level, self.max_level) - 1]
 
 
@@ -80,22 +80,21 @@ class ScheduleConfig:
     """``"auto"``: deliver what is due, unless a RocketMQ broker has written the store, which may
     still deliver it itself. ``"always"``: deliver in such a store, too. ``"never"``: only park."""
     precision_ms: int = attrs.field(default=1_000, validator=[instance_of(int), ge(10), le(10_000)])
-    """How exact a time of delivery is, ms. RocketMQ reads files of its own precision only, which is
-    1,000."""
+    """Precision of delivery times, ms. RocketMQ can read files with a precision of 1,000 only."""
     roll_window_slots: int = attrs.field(
         default=172_800, validator=[instance_of(int), ge(2), le(604_740)]
     )
-    """Messages that are due more than so many times `precision_ms` ahead are put once more on the
-    way."""
+    """A message that is due more than this many times `precision_ms` ahead is parked again on the
+    way (a roll)."""
     timer_log_file_size: int = attrs.field(
         default=100 << 20, validator=[instance_of(int), ge(4_096), le(1 << 30)]
     )
-    """Bytes of a timer-log file. Files that exist keep their size."""
+    """Bytes of a new timer-log file. Existing files keep their size."""
     timer_slot_limit: int = attrs.field(
         default=(1 << 31) - 1, validator=[instance_of(int), ge(1), le((1 << 31) - 1)]
     )
-    """Messages due in the same slot from which on puts are refused, some of them; all are from
-    twice as many on."""
+    """Messages in one slot above which some puts for the slot are refused; from twice as
+    many on, every put is."""
 
     def __attrs_post_init__(self) -> None:
         if self.precision_ms * self.roll_window_slots >= 1 << 31:

@@ -1,4 +1,4 @@
-"""Putting what is due: each message that a store takes, and no other; for both engines."""
+"""Put the due messages that the store accepts and skip the others; for both engines."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["put_storable"]
 def put_storable(
     store: StoreAccess, messages: Sequence[Message]
 ) -> Iterator[tuple[Sequence[Message], int | None]]:
-    """Put messages in their order, without those that no store takes.
+    """Put messages in their order, and skip each message that the store refuses for good.
 
     Yields:
-        Messages with the physical offset after the last of them, as soon as they are stored; a
-        single message with None, as soon as it is refused.
+        Stored messages with the physical offset after the last of them, after each write; a
+        refused message alone, with None.
     """
     if not messages:
         return
@@ -42,7 +42,7 @@ def put_storable(
     else:
         yield messages, receipt.end_offset
         return
-    # Nothing of it was stored. The message to blame is found by halves.
+    # The refused batch stored nothing. Halving it finds the message to blame.
     half = len(messages) // 2
     yield from put_storable(store, messages[:half])
     yield from put_storable(store, messages[half:])

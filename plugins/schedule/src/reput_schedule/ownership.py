@@ -1,10 +1,10 @@
-"""Whether the messages that wait in a store are ours to deliver.
+"""Decide whether this process may deliver the messages that wait in a store.
 
-A broker's directory that is opened for a look, to be mended or to have a message put into it, has
-messages in it that the broker will deliver when it is back. They are delivered here only when
-somebody says so. What tells the two cases apart is the note of ours in ``config/delayOffset.json``,
-which RocketMQ leaves out when it writes that file; it is made when a store is opened for the first
-time in which nothing can be waiting.
+A RocketMQ broker's directory may be opened only to read it, to repair it or to put a message. The
+messages that wait in it will be delivered by the broker when it is back; they are delivered here
+only if an option says so. The two cases are told apart by our note in ``config/delayOffset.json``,
+which RocketMQ leaves out when it writes that file. The note is made when a store is opened for the
+first time in which nothing can be waiting.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["take"]
 
-_QUEUES: Final = "consumequeue"  # RocketMQ's name for where the queues are
+_QUEUES: Final = "consumequeue"  # RocketMQ's directory of the queues
 _ALWAYS: Final = "always"
 _NEVER: Final = "never"
 
 
 def take(context: StoreContext, state: DelayState, deliver: str) -> bool:
-    """Whether to deliver; makes the note in a store where nothing can wait.
+    """Return whether to deliver; make the note in a store where no message can wait.
 
     The note is on disk when this returns, before the first message can be parked: a crash at any
-    time finds it.
+    later time leaves it there.
 
     Args:
         context: of a store that is open for writing.
-        state: what was read of the file with the note.
-        deliver: the option of that name.
+        state: the file with the note, already read.
+        deliver: the option ``deliver``.
     """
     if deliver == _NEVER:
         return False
@@ -60,9 +60,9 @@ def _nothing_can_wait(context: StoreContext) -> bool:
     if log.max_physical_offset == log.min_physical_offset:
         return True
     if disk.exists(context.directory(DIRECTORY, FILE_NAME)):
-        return False  # it cannot be read, or is empty
+        return False  # the file cannot be read, or is empty
     if not disk.exists(context.directory(_QUEUES)):
-        return False  # nobody knows without reading all of the log
+        return False  # only reading the whole log could tell
     return not any(
         disk.exists(context.directory(_QUEUES, topic)) for topic in (SCHEDULE_TOPIC, TIMER_TOPIC)
     )

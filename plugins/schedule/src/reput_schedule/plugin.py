@@ -1,4 +1,4 @@
-"""The plugin ``schedule``: its hooks, each for both engines."""
+"""The plugin ``schedule``: its hooks, each of which serves both engines."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ _REQUEST_START: Final = b"TIMER_DEL"  # of TIMER_DELAY_MS, TIMER_DELAY_SEC, TIME
 class SchedulePlugin(reput.Plugin):
     """Delivers messages later: by RocketMQ's delay levels, and at any time by its timer wheel.
 
-    Part of a new store, for it costs next to nothing where nothing is delayed, and without it
-    something is lost: a delay is stored and not followed, and the queues of parked messages that
-    are derived from a RocketMQ log state tags where RocketMQ looks for deliver times.
+    A new store has this plugin by default: it costs next to nothing where no message is delayed,
+    and without it delays are stored but not followed, and the queues of parked messages derived
+    from a RocketMQ log state tags where RocketMQ looks for deliver times.
     """
 
     name: ClassVar[str] = "schedule"
     config_type: ClassVar[type] = ScheduleConfig
     requires: ClassVar[frozenset[str]] = frozenset({"consumequeue"})
-    # A half message must be parked by its transaction before anybody looks at its delay.
+    # A half message must be parked by its transaction before its delay is looked at.
     runs_after: ClassVar[frozenset[str]] = frozenset({"transaction"})
 
     config: ScheduleConfig = attrs.field(factory=ScheduleConfig)
@@ -71,19 +71,19 @@ class SchedulePlugin(reput.Plugin):
         default=attrs.Factory(lambda self: DelayLevels.parse(self.config.delay_levels), True),
     )
     delivers: bool = attrs.field(init=False, default=False)
-    """Whether what is due is delivered here; see the option ``deliver``."""
+    """Whether due messages are delivered here; see the option ``deliver``."""
     delivery: LevelDelivery | None = attrs.field(init=False, default=None)
     timer: Timer | None = attrs.field(init=False, default=None)
     _state: DelayState | None = attrs.field(init=False, default=None)
     _context: StoreContext | None = attrs.field(init=False, default=None)
     _progress: int = attrs.field(init=False, default=0)
-    """The store's at opening."""
+    """The store's progress at opening."""
 
     # ------------------------------------------------------------------ opening
 
     @reput.hookimpl
     def reput_open(self, context: StoreContext) -> None:
-        """Read what was delivered."""
+        """Read what was saved: the offsets of the levels, and the timer's checkpoint."""
         self._context = context
         self.delivers = False
         self._state = DelayState(context)
@@ -94,7 +94,7 @@ class SchedulePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_recover(self, max_physical_offset: int, progress: int) -> int:
-        """Find out whether to deliver, and bring the timer's files in line with the log."""
+        """Decide whether to deliver, and bring the timer's files in line with the log."""
         assert self._context is not None
         assert self._state is not None
         assert self.timer is not None
@@ -104,15 +104,15 @@ class SchedulePlugin(reput.Plugin):
             self._context.disk.finish_replacing(config, FILE_NAME, CHECK_FILE, METRICS_FILE)
             self.delivers = ownership.take(self._context, self._state, self.config.deliver)
             self.delivery = LevelDelivery(self._context, self.levels, self._state, self.delivers)
-            # Behind a failed flush the files count up to `max_physical_offset` and the log goes on:
-            # what was delivered since stands there.
+            # After a failed flush the files count up to `max_physical_offset`, but the log goes on
+            # above it and holds what was delivered since.
             end = max(max_physical_offset, self._context.log.max_physical_offset)
             self.delivery.recover(end)
         return min(progress, self.timer.recover(max_physical_offset, progress))
 
     @property
     def is_ours(self) -> bool:
-        """Whether reput has delivered what was delivered of this store, as far as is known."""
+        """Whether reput made all deliveries of this store, as far as is known."""
         if self._context is not None and self._context.writable:
             return self.delivers
         return self._state is not None and self._state.is_ours
@@ -121,12 +121,12 @@ class SchedulePlugin(reput.Plugin):
 
     @property
     def put_interest(self) -> PutInterest:
-        """Messages that ask to come later."""
+        """Messages that ask to be delivered later."""
         return PutInterest(frozenset({PROPERTY_LEVEL, *TIMER_REQUESTS}))
 
     @reput.hookimpl
     def reput_put(self, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """Park what is to be delivered later; see `reput.plugin.hookspecs.reput_put`."""
+        """Park messages that are to be delivered later; see `reput.plugin.hookspecs.reput_put`."""
         changed: list[Message] | None = None
         for row, message in enumerate(messages):
             if not message.properties:
@@ -154,13 +154,13 @@ class SchedulePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_enrich(self, batch: DispatchBatch) -> Mapping[str, npt.NDArray[np.int64]] | None:
-        """Give the units of delayed messages their deliver time in the place of a tags code."""
+        """Give the units of delayed messages their deliver time in place of a tags code."""
         codes = deliver_times(batch, self.levels)
         return None if codes is None else {"tags_code": codes}
 
     @reput.hookimpl
     def reput_dispatch(self, batch: DispatchBatch) -> None:
-        """Note what is parked."""
+        """Note the parked messages of ``batch``."""
         if self.timer is not None:
             self.timer.dispatch(batch)
         if self.delivery is not None:
@@ -168,14 +168,14 @@ class SchedulePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_flush(self) -> None:
-        """Save what was delivered, and the timer's files."""
+        """Save what was delivered, and flush the timer's files."""
         if self.timer is None or self._context is None or not self._context.writable:
             return
         if self._state is not None:
             self._state.flush()
         self.timer.flush()
         if self.delivery is not None and self.delivery.clock_went_back(self._context.clock()):
-            # Whoever sleeps until a time would not notice before that time.
+            # A thread that sleeps until a due time would not notice before that time.
             self._context.wake()
 
     # ------------------------------------------------------------------ working
@@ -203,22 +203,22 @@ class SchedulePlugin(reput.Plugin):
         unique_key: str | None = None,
         deliver_at: int | dt.datetime | None = None,
     ) -> Receipt:
-        """Have a timed message not delivered, if it was not delivered yet.
+        """Cancel a timed message that was not delivered yet.
 
-        What a delay level delivers cannot be cancelled: RocketMQ has no form for that.
+        Messages with a delay level cannot be cancelled: RocketMQ has no form for that.
 
         Args:
-            what: the receipt of its put, its physical offset, or a recall handle; or the topic,
-                with the other two.
+            what: the receipt of its put, its physical offset, or a recall handle; or its topic,
+                with the other two arguments.
             unique_key: its ``UNIQ_KEY``, where ``what`` is the topic.
             deliver_at: the time that it was put with, where ``what`` is the topic.
 
         Returns:
-            Receipt of the message that cancels it. That it comes in time shows when the time comes.
+            Receipt of the message that cancels it. Whether that came in time shows when it is due.
 
         Raises:
-            ValueError: no timed message is parked there; nothing that names one.
-            TimerIllegalError: it is due already.
+            ValueError: no timed message is parked there, or the arguments name none.
+            TimerIllegalError: the message is due already.
         """
         assert self._context is not None
         assert self.timer is not None
@@ -231,10 +231,10 @@ class SchedulePlugin(reput.Plugin):
         return self._context.store.put_many([message])[0]
 
     def scheduled(self) -> Scheduled:
-        """What waits to be delivered, by level and by time; in read-only stores, too.
+        """Return what waits to be delivered, by level and by time; also in a read-only store.
 
         In a reader, timed messages that another process is dispatching at that moment may be
-        counted twice: on the wheel, and in the end of the log.
+        counted twice: on the wheel, and at the end of the log.
         """
         assert self._context is not None
         assert self._state is not None
@@ -248,7 +248,7 @@ class SchedulePlugin(reput.Plugin):
         return scheduled(self._context, self.levels, offsets, timed, self._dispatched_to())
 
     def _dispatched_to(self) -> int:
-        """Physical offset below which parked messages are in the queues of their levels."""
+        """Return the physical offset below which parked messages are in their level's queue."""
         assert self._context is not None
         if self._context.writable:
             return self._context.store.dispatched_to
@@ -261,13 +261,13 @@ class SchedulePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_trim(self, min_physical_offset: int) -> None:
-        """Have the timer forget what the log has lost."""
+        """Let the timer forget messages that the log has lost."""
         if self.timer is not None:
             self.timer.trim(min_physical_offset)
 
     @reput.hookimpl
     def reput_hold(self) -> int | None:
-        """Where the oldest message stands that waits."""
+        """Return the physical offset of the oldest message that waits."""
         if self.delivery is None or self.timer is None:
             return None
         held = [self.delivery.hold(), self.timer.hold()]
@@ -275,7 +275,7 @@ class SchedulePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:
-        """What was delivered since the opening, and what the timer has."""
+        """Return what was delivered since the opening, and what the timer holds."""
         facts: dict[str, object] = {"delivers": self.delivers, "levels": self.config.delay_levels}
         if self.delivery is not None:
             facts["delivered"] = self.delivery.delivered

@@ -1,7 +1,7 @@
-"""Property texts that are changed on the way: entries in, entries out, no byte of a value lost.
+"""Edit property texts: read the entries, write them back, and lose no byte of a value.
 
-The entries come out in the order in which the map of RocketMQ 4.8 has them, so that a message which
-it would have stored is stored with the same bytes. The order means nothing to anybody.
+Entries are written in the order in which the map of RocketMQ 4.8 has them, so that a message that
+RocketMQ would have stored is stored with the same bytes. No reader depends on the order.
 
 Source: ``MessageDecoder#messageProperties2String`` over a ``java.util.HashMap``.
 """
@@ -25,12 +25,12 @@ _LOAD: Final = 0.75
 
 
 def entries_of(message: Message) -> dict[str, str]:
-    """All properties of a message, keys and tags among them.
+    """Return all properties of a message, including keys and tags.
 
-    Bytes that are not UTF-8 are kept as lone surrogates, which `text_of` makes bytes again.
+    Bytes that are not UTF-8 become lone surrogates, which `text_of` turns back into the bytes.
 
     Raises:
-        MessageIllegalError: a name or value that would be read back as something else.
+        MessageIllegalError: a name or value would be read back as something else.
     """
     text = encode_property_text(message).decode("utf-8", "surrogateescape")
     entries = {}
@@ -42,7 +42,7 @@ def entries_of(message: Message) -> dict[str, str]:
 
 
 def text_of(entries: Mapping[str, str]) -> bytes:
-    """The property text of ``entries``, in the order of RocketMQ 4.8."""
+    """Return the property text of ``entries``, in the order of RocketMQ 4.8."""
     text = "".join(
         f"{name}{_NAME_END}{entries[name]}{_VALUE_END}" for name in java_map_order(tuple(entries))
     )
@@ -52,16 +52,16 @@ def text_of(entries: Mapping[str, str]) -> bytes:
         raise MessageIllegalError("properties", text, None, f"not UTF-8: {error}") from None
 
 
-# A program uses few sets of names, in few orders.
+# A program uses few sets of names, in few orders, so that the cache answers nearly always.
 @lru_cache(maxsize=1024)
 def java_map_order(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names in the order in which a ``HashMap`` gives them that they were put into one by one."""
+    """Return ``names`` in the order of a ``HashMap`` into which they were put one by one."""
     capacity = _CAPACITY
     while len(names) > capacity * _LOAD:
         capacity *= 2
 
     def bucket(name: str) -> int:
-        # Not of what is no text: its hash is the one of another text, which only moves it.
+        # A lone surrogate is hashed as a replacement; that changes the place of its name only.
         code = java_string_hash(name.encode("utf-8", "replace").decode()) & 0xFFFFFFFF
         return (code ^ code >> 16) & (capacity - 1)
 
@@ -69,9 +69,10 @@ def java_map_order(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def entry_value(text: bytes, entry_start: bytes) -> bytes | None:
-    """Value of the last entry that begins with ``entry_start``: a name and its separator.
+    """Return the value of the last entry that begins with ``entry_start``, a name and separator.
 
-    None where there is none, or the last one is empty.
+    Returns:
+        The value; None if there is no such entry, or the last one is empty.
     """
     at = text.rfind(_END + entry_start)
     if at >= 0:
@@ -85,7 +86,7 @@ def entry_value(text: bytes, entry_start: bytes) -> bytes | None:
 
 
 def java_long(text: str) -> int | None:
-    """The number that a text states, as Java's ``Long.parseLong``; None where it states none."""
+    """Return the number that a text states, as Java's ``Long.parseLong``; None for other texts."""
     digits = text[1:] if text[:1] in ("-", "+") else text
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 20:
         return None

@@ -1,4 +1,4 @@
-"""``reput schedule``: what waits in a store, when it is due, and who delivers it."""
+"""``reput schedule``: what waits in a store, when it is due, and whether it is delivered here."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _rows(waiting: Scheduled) -> list[tuple[str, ...]]:
 
 
 def _delay(duration_ms: int) -> str:
-    """As the option has it: ``10s``, ``2h``."""
+    """Return a delay in the form of the option ``delay_levels``: ``10s``, ``2h``."""
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000)):
         if duration_ms and duration_ms % size == 0:
             return f"{duration_ms // size}{unit}"
@@ -172,6 +172,6 @@ def _stretch(bar: Bar, now: int) -> str:
 
 
 def _bar(count: int, highest: int) -> str:
-    """A bar that is as long as the highest count is wide, to the eighth of a letter."""
+    """Return a bar as long as ``count`` is of ``highest``, to the eighth of a letter."""
     eighths = -(-count * _BAR_WIDTH * 8 // highest)
     return _EIGHTHS[8] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -1,4 +1,4 @@
-"""When what waits is due, as bars: a few stretches of time and how many messages in each."""
+"""The due times of waiting messages as bars: a few stretches of time with a count for each."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _EDGES_MS: Final = (
     7 * 86_400 * _SECOND,
     30 * 86_400 * _SECOND,
 )
-"""From now on, ms; the first bar is what is overdue, the last what comes behind them all."""
+"""Edges of the bars, ms from now; the first bar is the overdue messages, the last has no end."""
 
 
 class Bar(NamedTuple):
-    """Messages that are due in ``[start, end)``, ms; None where there is no end."""
+    """Messages that are due in ``[start, end)``, ms; None for a bar without that edge."""
 
     start: int | None
     end: int | None
@@ -40,10 +40,10 @@ class Bar(NamedTuple):
 
 
 def histogram(store: Store, waiting: Scheduled, now: int) -> list[Bar]:
-    """Bars over all that waits, without those at both ends that are empty.
+    """Return the bars from the first to the last that has messages.
 
-    Counts of levels come from a search by store time in their queues, so that nothing is read but a
-    few messages, however many wait.
+    The counts of a level come from a search by store time in its queue, which reads a few messages
+    only, however many wait.
     """
     edges = [now + edge for edge in _EDGES_MS]
     below = np.searchsorted(waiting.times, edges)
@@ -59,7 +59,7 @@ def histogram(store: Store, waiting: Scheduled, now: int) -> list[Bar]:
 
 
 def _due_before(store: Store, level: PendingLevel, timestamp: int) -> int:
-    """How many messages of a level are due before that time."""
+    """Return how many messages of a level are due before ``timestamp``."""
     queue_id, first = level.level - 1, level.next_queue_offset
     place = store.offset_by_time(SCHEDULE_TOPIC, queue_id, timestamp - level.delay_ms)
     return min(max(place - first, 0), level.message_count)

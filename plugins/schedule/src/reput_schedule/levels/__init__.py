@@ -1,1 +1,1 @@
-"""The engine of the delay levels: parked by level, delivered in their order, found again."""
+"""Engine of the delay levels: park messages by level, deliver them in order, recover progress."""

@@ -1,13 +1,14 @@
 """`LevelDelivery`: delivers the messages of the delay levels when they are due.
 
 A message is put under its real topic before the offset of its level moves on, and the offset is
-saved when that message is on disk. What was delivered behind the last save is found in the log at
+saved when that message is on disk. Copies delivered after the last save are found in the log at
 the next opening (`Survey`), before anything is delivered.
 
 Source: RocketMQ ``ScheduleMessageService.DeliverDelayedMessageTimerTask``. Different on purpose:
-the deliver time is that of the message (its store time and its level), not that of its unit, which
-was perhaps derived without this plugin; a put that fails is tried again for ever; what can never be
-put is passed over and counted; and a clock that was set back delivers nothing too early.
+the deliver time is computed from the message (store time and level) and not read from its unit,
+which a store without this plugin may have derived; a put that fails is tried again for ever; a
+message that can never be put is skipped and counted; and after a clock was set back no message
+comes too early.
 """
 
 from __future__ import annotations
@@ -55,16 +56,16 @@ class LevelDelivery:
     levels: DelayLevels
     state: DelayState
     delivers: bool
-    """Whether it may deliver; else it only looks when the next messages are due."""
+    """Whether due messages are delivered. If false, only the next due times are found."""
     delivered: int = 0
     dropped: int = 0
-    """Messages that can never be delivered: no real topic, or one that no store takes."""
+    """Messages that can never be delivered: without a real topic, or refused by every store."""
     missing: int = 0
-    """Places of a level's queue at which the log has no message any more."""
+    """Places of level queues whose message the log no longer has."""
     queues: dict[int, LevelQueue] = attrs.field(factory=dict)
     _survey: Survey | None = None
     _matcher: Matcher | None = None
-    _extent: Survey | None = None  # of the whole log: how far the queues will reach
+    _extent: Survey | None = None  # of the whole log: how far the level queues will reach
     _knows_extent: bool = False
     _is_exact: bool = False  # whether the survey began where the offsets were saved
     _is_open: bool = False
@@ -76,14 +77,14 @@ class LevelDelivery:
     # ------------------------------------------------------------------ opening
 
     def recover(self, max_physical_offset: int) -> None:
-        """Begin where the offsets were saved, or without them at the beginning."""
+        """Start at the saved offsets; without saved offsets, at the beginning of the log."""
         saved = self.state.saved
         start = None if saved is None else saved.delivered_to
         self._is_exact = start is not None and start <= max_physical_offset
         offsets: Mapping[int, int] = {} if saved is None else saved.offsets
         if start is not None and start > max_physical_offset:
-            # The log was put back into an older state: nobody knows what they count. Its delivered
-            # messages tell what was delivered.
+            # The log was put back into an older state, so it is unknown which messages the
+            # offsets count. The copies in the log tell what was delivered.
             logger.warning(
                 "offsets of delayed messages are of another log reputOffset=%d max=%d",
                 start,
@@ -124,7 +125,7 @@ class LevelDelivery:
         with self._lock:
             for level, offset in zip(levels.tolist(), offsets.tolist(), strict=True):
                 queue = self.queues.get(level)
-                # One that knows when its next message is due need not hear of later ones.
+                # A level with a known due time need not hear of later messages.
                 if 1 <= level <= LEVEL_MAX and (queue is None or queue.due is None):
                     self._arrived.setdefault(level, offset)
                     wake = True
@@ -144,7 +145,11 @@ class LevelDelivery:
     # ------------------------------------------------------------------ working
 
     def work(self, now: int) -> int | None:
-        """Deliver what is due; when to be called again."""
+        """Deliver what is due.
+
+        Returns:
+            When to call again, ms; None when no message waits.
+        """
         if not self._is_open:
             return None
         log_end = self.context.log.max_physical_offset  # before anything is put
@@ -168,7 +173,7 @@ class LevelDelivery:
 
     def _note(self, log_end: int) -> None:
         if any(queue.delivered_ahead for queue in self.queues.values()):
-            return  # an offset says nothing of what was delivered above it: the log still has to
+            return  # an offset cannot say what was delivered above it: the log still has to
         self.state.note(
             {level: queue.offset for level, queue in self.queues.items() if queue.offset},
             log_end,
@@ -184,14 +189,14 @@ class LevelDelivery:
         return min(times, default=None)
 
     def clock_went_back(self, now: int) -> bool:
-        """Whether the clock shows less than at the last call of `work`."""
+        """Return whether the clock shows less than at the last call of `work`."""
         return now < self._last_now
 
     # ------------------------------------------------------------------ reading
 
     def _look(self, queue: LevelQueue, now: int) -> None:
         """Find out when the next message of a level is due."""
-        # It cannot be due later than one that is parked now, unless the clock was set back.
+        # No later than a message that is parked now, unless the clock was set back.
         is_in_time = queue.due is None or queue.due <= now + queue.delay_ms
         if queue.is_known and not queue.is_behind and is_in_time:
             return
@@ -223,7 +228,7 @@ class LevelDelivery:
             queue.is_known, queue.is_behind = True, False
 
     def _passes_over(self, queue: LevelQueue, result: ReadResult) -> bool:
-        """Whether a read without messages led to a place behind, from which to read on."""
+        """Return whether a read without messages found a later place from which to read on."""
         was_behind, queue.is_behind = queue.is_behind, False
         if queue.offset == result.max_queue_offset:
             return False
@@ -242,14 +247,15 @@ class LevelDelivery:
         return True
 
     def _end(self, queue: LevelQueue, max_offset: int, was_behind: bool) -> None:
-        """More was delivered of a level than its queue has.
+        """Handle a level whose offset lies above the end of its queue.
 
-        The queue is being made anew, then; unless the log was put back into an older state or lost
-        its head, so that messages which are parked from now on would be taken for delivered ones.
+        Normally the queue is being rebuilt, so wait for it. If the log was put back into an older
+        state or lost its head, the queue never gets there: lower the offset to the queue's end, or
+        messages parked from now on would be taken for delivered ones.
         """
         queue.is_behind = True
         if not was_behind and self.delivers:
-            self._extent = None  # an older one does not know the newest messages
+            self._extent = None  # an older survey does not know the newest messages
             self._ask_for_extent()
         elif self._knows_extent and self._extent is not None:
             reaches = max(self._extent.next_offsets.get(queue.level, 0), max_offset)
@@ -267,7 +273,11 @@ class LevelDelivery:
     # ------------------------------------------------------------------ delivering
 
     def _deliver(self, queue: LevelQueue, now: int) -> int:
-        """Deliver what is due of one level; physical offset behind the last message put."""
+        """Deliver the due messages of one level.
+
+        Returns:
+            Physical offset after the last message put; 0 without one.
+        """
         end, count = 0, _READ_FIRST
         while self._left > 0:
             result = self._read(queue, min(count, self._left))
@@ -293,7 +303,7 @@ class LevelDelivery:
         return end
 
     def _due_count(self, queue: LevelQueue, result: ReadResult, now: int) -> int:
-        """How many messages of a read are due, the first ones."""
+        """Return how many messages at the start of ``result`` are due."""
         places, highest = result.queue_offsets, result.max_queue_offset
         for row, view in enumerate(result.messages):
             if places[row] in queue.delivered_ahead:
@@ -303,7 +313,11 @@ class LevelDelivery:
         return len(result)
 
     def _put(self, messages: Sequence[Message]) -> int:
-        """Put messages in their order; physical offset behind the last."""
+        """Put messages in their order.
+
+        Returns:
+            Physical offset after the last of them; 0 without one.
+        """
         start, end = self.context.log.max_physical_offset, 0
         try:
             for part, part_end in put_storable(self.context.store, messages):
@@ -312,7 +326,7 @@ class LevelDelivery:
                 else:
                     self.delivered, end = self.delivered + len(part), part_end
         except BaseException:
-            # Where the disk filled up, the first of them are stored: the log knows which.
+            # When the disk fills up, some of the messages are stored: the log knows which.
             self._begin_survey(start, self.context.log.max_physical_offset)
             self._is_exact = True
             raise
@@ -321,9 +335,10 @@ class LevelDelivery:
     # ------------------------------------------------------------------ what was delivered before
 
     def _settle(self) -> int | None:
-        """Find out how far each level came, a slice at a time.
+        """Find out how far each level was delivered, one slice per call.
 
-        None when that is known, else the pause until the next slice, ms.
+        Returns:
+            None when every level is known, else the pause until the next slice, ms.
         """
         if self._extent is not None and not self._knows_extent:
             self._knows_extent = self._extent.advance(_WINDOWS)
@@ -332,7 +347,7 @@ class LevelDelivery:
             if not self._survey.advance(_WINDOWS):
                 return 0
             copies, self._survey = self._survey.copies, None
-            # Where the log lost its head, copies may be of messages that went with it.
+            # If the log lost its head, copies may be of parked messages that were in it.
             is_counted = self._is_exact or self.context.log.min_physical_offset == 0
             self._matcher = Matcher(self.context, copies, each_once=not is_counted)
             return 0
@@ -358,7 +373,7 @@ class LevelDelivery:
     # ------------------------------------------------------------------ telling
 
     def hold(self) -> int | None:
-        """Physical offset of the oldest message that waits; None when none does."""
+        """Return the physical offset of the oldest waiting message; None when no message waits."""
         with self._lock:
             known = [queue.hold_offset for queue in self.queues.values()]
             known += self._arrived.values()
@@ -367,12 +382,12 @@ class LevelDelivery:
         return min((offset for offset in known if offset is not None), default=None)
 
     def offsets(self) -> Mapping[int, int]:
-        """Queue offset of the next message to deliver, by level."""
+        """Return the queue offset of the next message to deliver, by level."""
         return {level: queue.offset for level, queue in list(self.queues.items())}
 
 
 def _restored(views: Sequence[MessageView], delivery: LevelDelivery) -> list[Message]:
-    """What to put for parked messages; those without a place to go are counted and left out."""
+    """Return what to put for parked messages; a message without a real topic is only counted."""
     messages = []
     for view in views:
         try:

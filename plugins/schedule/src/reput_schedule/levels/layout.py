@@ -12,14 +12,14 @@ __all__ = [
 ]
 
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
-"""Topic in which messages with a level wait; the queue is the level less one."""
+"""Topic in which messages with a level wait; the queue id is the level less one."""
 PROPERTY_LEVEL: Final = "DELAY"
 
 _LEVEL: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def parse_level(text: str) -> int | None:
-    """The number that a ``DELAY`` property states; None where it states none of 32 bits."""
+    """Return the 32-bit number that a ``DELAY`` property states; None for any other text."""
     if _LEVEL.fullmatch(text) is None:
         return None
     level = int(text)

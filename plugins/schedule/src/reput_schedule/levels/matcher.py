@@ -1,16 +1,16 @@
 """`Matcher`: compares parked messages with their delivered copies, and moves the levels on.
 
-A level delivers in its order, but a power cut keeps pages of the log in any order: where it loses
-the copy of one message and keeps that of a later one, the log goes on behind the hole. So each
-parked message is looked for, not only the last that has a copy. Those without one are delivered
-again, and what was delivered above them is remembered (`LevelQueue.delivered_ahead`).
+A level delivers in its order, but a power cut keeps pages of the log in any order: the copy of one
+message can be lost and the copy of a later message kept, and the log goes on after the damaged
+range. So a copy is looked for of each parked message, not only the last copy. Messages without a
+copy are delivered again; copies above them are remembered (`LevelQueue.delivered_ahead`).
 
-That holds also where the offsets are lost: a copy stands behind its parked message in the log, and
-is there as long as that one is, whoever has delivered it. What the log does not prove to be
-delivered is delivered.
+This works also when the offsets are lost: a copy stands after its parked message in the log, and
+is there as long as the parked message is, whichever process put it. A parked message that the log
+does not prove to be delivered is delivered.
 
-Messages that are equal in everything, birth time and key included, are counted where it is known
-how many there can be, and else taken for one.
+Messages that are equal in everything, birth time and key included, are counted where the number of
+their copies can be known, and else taken for one.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _LOOK_AGAIN_MS: Final = 100
 
 @attrs.define(eq=False)
 class _Walk:
-    """One level on its way."""
+    """The state of one level during the comparison."""
 
     left: Counter[bytes]
     last_offset: int
-    """Physical offset of the last copy: what is parked behind it was not delivered."""
+    """Physical offset of the last copy: messages parked after it were not delivered."""
     place: int | None = None
     following: int = -1
-    """Queue offset behind the last message that has a copy."""
+    """Queue offset after the last message that has a copy."""
     is_full: bool = False
     """Whether copies older than those in `left` were left out."""
     missing: int | None = None
@@ -60,7 +60,11 @@ class _Walk:
     """Queue offsets of messages above `missing` that have a copy."""
 
     def take(self, key: bytes, place: int) -> bool:
-        """Whether the message at a queue offset has a copy, which no other message has then."""
+        """Take the copy of the message at queue offset ``place``, if one is left.
+
+        Returns:
+            Whether there was one. No other message can have the same copy.
+        """
         if self.left.get(key, 0) <= 0:
             return False
         self.left[key] -= 1
@@ -76,7 +80,7 @@ class _Walk:
         if self.missing is not None:
             return
         if self.is_full and self.following < 0:
-            return  # its copy may be one of those that were left out
+            return  # its copy may be among those that were left out
         if restored(view) is not None:
             self.missing = place
 
@@ -105,10 +109,12 @@ class Matcher:
     def advance(
         self, queues: Mapping[int, LevelQueue], ends: Mapping[int, int] | None
     ) -> bool | None:
-        """Go on for a slice; whether everything is known.
+        """Compare the next slice.
 
-        None when a queue ends too early: it is being made, or it is all there is. ``ends`` tells
-        then how far they will reach.
+        Returns:
+            True when every level is known, False when another slice is needed. None when a queue
+            ends too early: it is being rebuilt, or is complete; call again with ``ends``, the
+            queue offsets that the queues will reach.
         """
         self.pause_ms = 0
         for _ in range(_READS):
@@ -127,7 +133,7 @@ class Matcher:
                 if place is not None and place >= ends.get(level, 0):
                     self._finish(level, queue)
                 else:
-                    self.pause_ms = _LOOK_AGAIN_MS  # the queue is still being made
+                    self.pause_ms = _LOOK_AGAIN_MS  # the queue is still being rebuilt
                     return False
         return not self._walks
 
@@ -160,7 +166,7 @@ class Matcher:
             queue.forget()
 
     def _read_on(self, level: int, queue: LevelQueue) -> bool:
-        """Compare the next messages of a level; whether its queue ends there."""
+        """Compare the next messages of a level, and return whether its queue ends there."""
         walk = self._walks[level]
         assert walk.place is not None
         result = self._context.store.read(

@@ -1,9 +1,9 @@
 """``config/delayOffset.json``: which message of each delay level is delivered next.
 
 Written as RocketMQ's newest release writes it, tabs, unquoted integer keys and all; every release
-reads that. One member is ours, and RocketMQ passes over it: ``reputOffset``, a physical offset
-below which the log holds no delivered message but those that the offsets count. It is missing in a
-file that RocketMQ has written since, and with it the knowledge of who delivered what.
+reads this form. One member is ours, and RocketMQ skips it: ``reputOffset``, a physical offset below
+which the offsets count every delivered message of the log. RocketMQ drops the member when it writes
+the file; it is then unknown which process delivered what.
 
     {
         "dataVersion":{
@@ -42,18 +42,18 @@ _OFFSET_MAX: Final = (1 << 63) - 1
 
 @attrs.frozen
 class DelayOffsets:
-    """What the file says."""
+    """The contents of the file."""
 
     offsets: Mapping[int, int] = attrs.field(factory=dict)
     """Queue offset of the next message to deliver, by level."""
     delivered_to: int | None = None
-    """``reputOffset``; None where RocketMQ wrote the file."""
+    """``reputOffset``; None when RocketMQ wrote the file."""
     counter: int = 0
-    """Of the data version: how often it was written."""
+    """Of the data version: how often the file was written."""
 
 
 def encode_offsets(state: DelayOffsets, timestamp: int) -> bytes:
-    """The file's bytes; ``timestamp`` is of this change, ms."""
+    """Return the file's bytes; ``timestamp`` is the time of this change, ms."""
     table = {brokerjson.BareKey(level): offset for level, offset in sorted(state.offsets.items())}
     version = {"counter": state.counter, "stateVersion": 0, "timestamp": timestamp}
     document: dict[str, Any] = {"dataVersion": version, "offsetTable": table}
@@ -63,10 +63,10 @@ def encode_offsets(state: DelayOffsets, timestamp: int) -> bytes:
 
 
 def decode_offsets(data: bytes, path: str) -> DelayOffsets:
-    """What a file of any release says; levels that cannot be are left out.
+    """Return what a file of any release says, without levels that are out of range.
 
     Raises:
-        CorruptFileError: no such file, or an offset that is none.
+        CorruptFileError: the bytes are not such a file, or an offset is not a number that fits.
     """
     if len(data) > _SIZE_MAX:
         raise CorruptFileError(path, _SIZE_MAX, f"{len(data)} bytes; a few hundred expected")

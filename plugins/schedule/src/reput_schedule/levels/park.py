@@ -1,6 +1,6 @@
-"""Parking a message with a delay level in the topic of the delayed ones, and finding it there.
+"""Park a message with a delay level in the schedule topic, and find parked messages in batches.
 
-The units of that topic have deliver times in the place of a tags code.
+The units of the schedule topic have a deliver time in place of a tags code.
 
 Source: RocketMQ 4.8 ``CommitLog#putMessage``, 5 does the same in a hook before it; and
 ``CommitLog#checkMessageAndReturnSize``.
@@ -39,16 +39,16 @@ __all__ = [
 PROPERTY_REAL_TOPIC: Final = "REAL_TOPIC"
 PROPERTY_REAL_QUEUE_ID: Final = "REAL_QID"
 HALF_TOPICS: Final = ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC")
-"""Topics in which transactions wait; their messages are nobody's to delay or to deliver."""
+"""Topics in which transactions wait; a message in them is neither delayed nor delivered."""
 TIMER_REQUESTS: Final = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 
 _LEVEL_ENTRY: Final = PROPERTY_LEVEL.encode() + b"\x01"
 
 
 def may_be_delayed(message: Message) -> bool:
-    """Whether a delay that the message asks for is to be followed.
+    """Return whether a delay that the message asks for is followed.
 
-    Not for half messages, which have not happened yet, and not for what is parked already.
+    False for half messages, whose transaction is still open, and for messages parked already.
     """
     if message.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
         return False
@@ -56,10 +56,10 @@ def may_be_delayed(message: Message) -> bool:
 
 
 def level_of(message: Message) -> int:
-    """Delay level that the message asks for; 0 or less for none.
+    """Return the delay level that the message asks for; 0 or less for none.
 
     Raises:
-        MessageIllegalError: its ``DELAY`` is no number.
+        MessageIllegalError: its ``DELAY`` is not a number.
     """
     given = message.properties
     if given is None:
@@ -82,9 +82,9 @@ def level_of(message: Message) -> int:
 
 
 def park_at_level(message: Message, level: int, levels: DelayLevels) -> Message:
-    """The message as it is stored until its delay is over; ``level`` is 1 or more."""
+    """Return the message as it is stored until its delay is over; ``level`` is 1 or more."""
     entries = entries_of(message)
-    for name in TIMER_REQUESTS:  # a level goes before a time
+    for name in TIMER_REQUESTS:  # a level takes precedence over a time
         entries.pop(name, None)
     if level > levels.max_level:
         level = levels.max_level
@@ -102,14 +102,14 @@ def park_at_level(message: Message, level: int, levels: DelayLevels) -> Message:
 
 
 def parked_rows(batch: DispatchBatch) -> npt.NDArray[np.int64]:
-    """Rows of the schedule topic, ascending."""
+    """Return the rows of the schedule topic, ascending."""
     if SCHEDULE_TOPIC not in batch.topics:
         return np.zeros(0, np.int64)
     return np.flatnonzero(batch.topic_code == batch.topics.index(SCHEDULE_TOPIC))
 
 
 def deliver_times(batch: DispatchBatch, levels: DelayLevels) -> npt.NDArray[np.int64] | None:
-    """``(n,)`` int64 tags codes with deliver times in the rows that have one; None without such."""
+    """Return ``(n,)`` int64 tags codes: deliver times in parked rows; None without such rows."""
     rows = parked_rows(batch)
     if len(rows) == 0:
         return None
@@ -124,11 +124,11 @@ def deliver_times(batch: DispatchBatch, levels: DelayLevels) -> npt.NDArray[np.i
 
 
 def _stated_levels(batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """``(m,)`` level that each row states; 0 where it states none."""
+    """Return the ``(m,)`` levels that the rows state; 0 for a row that states none."""
     column = batch.text(PROPERTY_LEVEL)
     sizes, starts = column.sizes[rows], column.starts[rows]
     stated = np.zeros(len(rows), np.int64)
-    # One digit or two, as good as always; anything else one by one.
+    # Nearly always one digit or two; any other text is parsed on its own.
     last = batch.window[np.maximum(starts + sizes - 1, 0)].astype(np.int64) - ord("0")
     first = batch.window[starts].astype(np.int64) - ord("0")
     digits = (last >= 0) & (last <= 9) & (first >= 0) & (first <= 9)

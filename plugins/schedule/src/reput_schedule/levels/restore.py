@@ -1,8 +1,8 @@
-"""What is delivered of a parked message: the same, under its real topic and queue.
+"""Restore a parked message to what is delivered: the same, under its real topic and queue.
 
 Source: RocketMQ ``ScheduleMessageService#messageTimeup``. As there, the property text stays as it
 was parked, ``DELAY``, ``REAL_TOPIC`` and ``REAL_QID`` included: they mean nothing outside of the
-schedule topic, and tell that this is the delivered copy.
+schedule topic, and identify the delivered copy.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _NEVER: Final = (SCHEDULE_TOPIC, *HALF_TOPICS)
 
 
 def restored(view: MessageView) -> Message | None:
-    """The message to deliver; None where its properties name no place to deliver it to.
+    """Return the message to deliver; None if its properties name no place to deliver it to.
 
-    Not to the half topics, which would begin a transaction that nobody knows of, and not to the
-    topic that it is in.
+    The half topics are no such place, as a half message would begin an unknown transaction; nor is
+    the schedule topic itself.
     """
     record = view.record
     body_start, _, _, text_start = view.places()
@@ -59,7 +59,7 @@ def restored(view: MessageView) -> Message | None:
     sys_flag = view.sys_flag
     if sys_flag & _HOST_BITS:
         return _restored_with_ipv6(view, place, text)
-    # All fields at once: one by one they would take a third of the time of a delivery.
+    # All fields in one call: one by one they would take a third of the time of a delivery.
     _, _, _, _, flag, _, _, _, born, host, _, _, reconsume_times, _, body_size = _HEAD(record)
     return Message(
         place[0],
@@ -92,7 +92,7 @@ def _restored_with_ipv6(view: MessageView, place: tuple[str, int], text: bytes) 
 
 
 def _filled(text: bytes) -> bytes:
-    """A property text without entries that have no value, which nobody reads back."""
+    """Return a property text without entries that have no value; no reader returns those."""
     if _EMPTY not in text:
         return text
     entries = (entry.partition(_NAME_END) for entry in text.split(_END))
@@ -117,10 +117,10 @@ def _host(packed: bytes) -> Host:
 
 
 def fingerprint(view: MessageView) -> bytes:
-    """Hash of what a parked message and its delivered copy have in common.
+    """Return a hash of what a parked message and its delivered copy have in common.
 
     Raises:
-        CorruptFileError: a length inside the record leads out of it.
+        CorruptFileError: a length inside the record leads out of the record.
     """
     record, sys_flag = view.record, view.sys_flag
     host_end = BORN_HOST_POSITION + host_size(sys_flag, BORN_HOST_V6)
@@ -138,11 +138,11 @@ def fingerprint(view: MessageView) -> bytes:
 
 
 def _common(text: bytes) -> bytes:
-    """A property text without what the store itself adds to a record."""
+    """Return a property text without what the store itself adds to a record."""
     text = _filled(text)
     if _CRC not in text and _LIGHT_NAMES not in text:
         return text.rstrip(_END)
     entries = text.split(_END)
     kept = [entry for entry in entries if entry and not entry.startswith((_CRC, _LIGHT))]
-    # In a record with light queues the whole text was written anew.
+    # In a record with light queues the store rewrote the whole text.
     return _END.join(sorted(kept) if _LIGHT_NAMES in text else kept)

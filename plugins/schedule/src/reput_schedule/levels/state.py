@@ -1,9 +1,9 @@
-"""`DelayState`: what was delivered, as far as it is known to be on disk.
+"""`DelayState`: which messages were delivered, as far as that is known to be on disk.
 
-It cannot be derived from the log alone at a price that every opening could pay, so it is saved:
-the offsets of the levels, with the physical offset up to which they count what the log holds. Only
-what the log has flushed is vouched for. A file that says too little costs a look at the log behind
-it; one that said too much would lose messages.
+Deriving it from the log alone would cost more than every opening could pay, so it is saved: the
+offsets of the levels, with the physical offset below which the offsets count every delivered
+message. Only offsets that count flushed records are saved. A file that says too little costs a
+search of the log after that physical offset; a file that said too much would lose messages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SAVE_AFTER: Final = 64 << 20  # bytes of log to look at after a crash, with not
 
 @attrs.frozen
 class _Snapshot:
-    """What was delivered when the log ended at an offset."""
+    """The offsets of the levels at a moment when the log ended at ``log_end``."""
 
     offsets: Mapping[int, int]
     log_end: int
@@ -49,16 +49,16 @@ class DelayState:
 
     context: StoreContext
     saved: DelayOffsets | None = None
-    """What the file says; None where there is none, or none that can be read."""
+    """What the file says; None if there is no file that can be read."""
     _now: _Snapshot | None = None
     _before: _Snapshot | None = None
-    """What was delivered when the last flush began, and the log was flushed already."""
+    """The snapshot that the last flush found; the log was flushed since."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     # ------------------------------------------------------------------ reading
 
     def load(self) -> DelayOffsets | None:
-        """Read the file, or where it cannot be read the one that RocketMQ keeps beside it."""
+        """Read the file; if it cannot be read, read the backup that RocketMQ keeps beside it."""
         self.saved = None
         for name in (FILE_NAME, BACKUP_NAME):
             try:
@@ -79,24 +79,24 @@ class DelayState:
             return None
         if data:
             return decode_offsets(data, path)
-        # RocketMQ makes it empty before it writes it, and takes an empty one for none.
+        # RocketMQ creates the file empty before it writes, and treats an empty file as missing.
         self.context.note_problem(f"{path}: empty, and passed over")
         return None
 
     @property
     def is_ours(self) -> bool:
-        """Whether nobody else has delivered since the file was written."""
+        """Whether no other program has delivered since the file was written."""
         return self.saved is not None and self.saved.delivered_to is not None
 
     # ------------------------------------------------------------------ writing
 
     def note(self, offsets: Mapping[int, int], log_end: int) -> None:
-        """Remember what was delivered; every delivered message below ``log_end`` is counted."""
+        """Remember ``offsets``, which count every delivered message below ``log_end``."""
         with self._lock:
             self._now = _Snapshot(dict(offsets), log_end)
 
     def flush(self) -> None:
-        """Save what is noted, as far as the log has flushed it."""
+        """Save the newest noted offsets whose messages the log has flushed."""
         with self._lock:
             now, before = self._now, self._before
             self._before = now

@@ -1,9 +1,9 @@
-"""`Survey`: what a part of the log says of deliveries, when it is not known who delivered what.
+"""`Survey`: finds the delivered copies in a part of the log, to learn what was delivered.
 
 A delivered message carries the property text that it was parked with, ``DELAY`` and ``REAL_TOPIC``
-included, and stands under its real topic; nothing else does, as whoever puts a message with
-``DELAY`` has it parked. The copies of a level, compared with its parked messages, tell which of
-those were delivered.
+included, and stands under its real topic. No other message does, as a message that is put with
+``DELAY`` is parked. The copies of a level, compared with its parked messages, tell which parked
+messages were delivered.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Copies", "Survey"]
 
-_COPIES_MAX: Final = 200_000  # of one level; the newest count
+_COPIES_MAX: Final = 200_000  # of one level; the newest are kept
 
 
 @attrs.define(eq=False)
@@ -37,15 +37,15 @@ class Copies:
 
     fingerprints: deque[bytes] = attrs.field(factory=lambda: deque(maxlen=_COPIES_MAX))
     last_offset: int = -1
-    """Physical offset of the newest."""
+    """Physical offset of the newest copy."""
 
     @property
     def is_full(self) -> bool:
-        """Whether older ones may have been left out."""
+        """Whether older copies may have been left out."""
         return len(self.fingerprints) == self.fingerprints.maxlen
 
     def counted(self, *, each_once: bool) -> Counter[bytes]:
-        """How many there are of each."""
+        """Return how many copies there are of each fingerprint; at most 1 with ``each_once``."""
         found = Counter(self.fingerprints)
         return Counter(dict.fromkeys(found, 1)) if each_once else found
 
@@ -55,7 +55,7 @@ class Survey:
 
     Attributes:
         copies: by level.
-        next_offsets: behind the last parked message of each level; levels without any are missing.
+        next_offsets: queue offset after the last parked message, by level; only levels with one.
     """
 
     def __init__(self, log: LogView, start: int, end: int) -> None:
@@ -67,7 +67,7 @@ class Survey:
             self._batches = log.scan(self.start, end)
 
     def advance(self, window_count: int) -> bool:
-        """Look at so many windows more; whether that was all."""
+        """Read ``window_count`` windows more, and return whether the part is finished."""
         for _ in range(window_count):
             batch = next(self._batches, None)
             if batch is None:

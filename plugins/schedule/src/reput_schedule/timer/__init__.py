@@ -1,1 +1,1 @@
-"""The engine of the timer wheel: messages at any time. It knows nothing of the levels."""
+"""Engine of the timer wheel: messages delivered at any time. It imports nothing of the levels."""

@@ -1,12 +1,12 @@
-"""`Agenda`: what is delivered, and what comes next. The rules of time are here, and nothing else.
+"""`Agenda`: the rules of time: what was delivered, and what is delivered next.
 
-Two numbers say what is delivered, those of `Reached`. They move like this:
+Two numbers, those of `Reached`, say what was delivered. They move like this:
 
-* A slot T is due when the clock shows T plus one precision. Before it is read, everything on the
-  timer log is *examined*: what lies in a slot that was read before is late, and goes first.
-* The slot is read as far as was examined. Then the read time passes it. What came into the slot
-  meanwhile lies behind what was examined: it is late now, and is not lost.
-* When the clock was set back, the read time goes back with it.
+* A slot T is due when the clock shows T plus one precision. Before the slot is read, all records of
+  the timer log are *examined*: records of slots that were read before are late, and go first.
+* The slot is read as far as was examined. Then the read time passes the slot. Records that came
+  into the slot meanwhile stand after the examined ones: they are late now, and not lost.
+* When the clock was set back, the read time is set back, too.
 
 Not thread-safe: the timer's lock is held around every call.
 """
@@ -35,12 +35,12 @@ __all__ = ["Agenda"]
 
 
 class Agenda:
-    """What to do when.
+    """What the timer delivers, in which order and when.
 
     Attributes:
-        reached: what is delivered.
-        recent: what that was a short while ago.
-        step: what is being delivered now.
+        reached: what was delivered.
+        recent: earlier values of `reached`, of a short while.
+        step: the step that is being delivered; None between steps.
         has_late: whether records that were not examined may be late.
     """
 
@@ -51,12 +51,12 @@ class Agenda:
         self.recent = Recent()
         self.step: Step | None = None
         self.has_late = False
-        self._examined = 0  # number of the first record of the timer log that was not
-        self._next: int | None = None  # the earliest tick to be read, where that is known
+        self._examined = 0  # number of the first record of the timer log that was not examined
+        self._next: int | None = None  # the earliest tick to be read, if `_is_next_known`
         self._is_next_known = False
 
     def start(self, reached: Reached) -> None:
-        """Go on from what was reached; the files are in order."""
+        """Go on from ``reached``; the files are in order already."""
         log = self.files.log
         self.reached = reached
         self.files.wheel.advance(self._read_tick)
@@ -71,8 +71,8 @@ class Agenda:
     # ------------------------------------------------------------------ records come
 
     def take(self, records: Records) -> bool:
-        """Note records that were appended; whether they change what is next."""
-        # Where the timer log was lost, it is made again from before what was reached.
+        """Note appended records, and return whether they change what is next."""
+        # A lost timer log is rebuilt from before `reached`: those records were examined already.
         known = int(np.searchsorted(records["physical_offset"], self.reached.examined_to))
         if known and self._examined == self.files.log.end - len(records):
             self._examined += known
@@ -93,14 +93,14 @@ class Agenda:
     # ------------------------------------------------------------------ what comes next
 
     def set_clock(self, now: int) -> bool:
-        """Follow a clock that was set back; False where nothing can be done by this one."""
+        """Follow a clock that was set back; False if it was set back too often to be followed."""
         horizon = now // self.precision * self.precision
         before = self.reached
         if horizon >= before.read_timestamp or self.step is not None:
             return True
         back = before.turned_back(horizon)
         if back is None:
-            return False  # wait until the clock is where it was
+            return False  # wait until the clock shows the old time again
         log, wheel = self.files.log, self.files.wheel
         self.reached = back
         wheel.turn_back(horizon // self.precision)
@@ -114,7 +114,7 @@ class Agenda:
         return True
 
     def next_step(self, now: int) -> Step | tuple[int, list[Chain]] | None:
-        """What is to be delivered at ``now``: a step, or a slot's tick and chains to read.
+        """Return what to deliver at ``now``: a step, or the tick and the chains of a slot to read.
 
         None when nothing is due.
         """
@@ -131,7 +131,7 @@ class Agenda:
         return tick, self.files.wheel.chains(tick)
 
     def read_slot(self, tick: int, chains: list[Chain]) -> SlotStep:
-        """The step that delivers a slot. Needs no lock."""
+        """Return the step that delivers a slot. Needs no lock."""
         floor = self.reached.floor(tick * self.precision)
         end = self.reached.examined_to
         log = self.files.log
@@ -141,28 +141,28 @@ class Agenda:
         return SlotStep(tick, records[order])
 
     def next_tick(self) -> int | None:
-        """The earliest slot that has records to come."""
+        """Return the earliest slot that has records to deliver; None without one."""
         if not self._is_next_known:
             self._next = self.files.wheel.next_tick(self._read_tick)
             self._is_next_known = True
         return self._next
 
     def due(self) -> int | None:
-        """When something is to be done, ms; None when nothing is waiting."""
+        """Return when the next step is due, ms; None when nothing waits."""
         tick = self.next_tick()
         return None if tick is None else (tick + 1) * self.precision
 
     # ------------------------------------------------------------------ it was done
 
     def settle(self, step: Step, copies_end: int) -> None:
-        """Count what a step has delivered so far, where that can be told apart."""
+        """Count what ``step`` has delivered so far, if `Reached` can express it."""
         if not step.is_even:
-            return  # a crash has to find the messages in the log
+            return  # after a crash the copies in the log tell what was delivered
         self.reached = attrs.evolve(self.reached, copies_end=copies_end)
         if isinstance(step, LateStep):
             self._examine_to(step.at)
         elif isinstance(step, SlotStep):
-            # What came since lies behind what was examined.
+            # Records that came since then stand after the examined ones.
             edge = self.files.log.position_of(self._examined)
             chains = self.files.wheel.chains(step.tick)
             self.has_late |= any(chain.last >= edge for chain in chains)
@@ -188,13 +188,13 @@ class Agenda:
     # ------------------------------------------------------------------ for people, and retention
 
     def late_records(self) -> Records:
-        """Records that were not examined; some of them may be late."""
+        """Return the records that were not examined; some of them may be late."""
         log = self.files.log
         parts = [records for _, records in log.chunks(self._examined, log.end)]
         return np.concatenate([np.zeros(0, RECORD_DTYPE), *parts])
 
     def hold(self) -> int | None:
-        """Physical offset of the oldest message that may have to be delivered."""
+        """Return the physical offset of the oldest message that may have to be delivered."""
         log = self.files.log
         _, _, firsts = self.files.wheel.pending()
         firsts = firsts[firsts >= log.min_position]

@@ -1,9 +1,9 @@
 """`Copies`: delivered messages found in the log, so that none of them is delivered again.
 
-What was delivered since the last checkpoint is known from the commit log alone: the delivered
-message is the parked one with other topic and queue. Both have the same fingerprint. Messages that
-are equal in everything have it, too; they are counted, and it means nothing which of them was
-delivered.
+What was delivered since the last checkpoint is known from the commit log alone: a delivered message
+is the parked message with another topic and queue, and both have the same fingerprint. Messages
+that are equal in everything share a fingerprint; they are counted, and it makes no difference which
+of them was delivered.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PASSED_OVER: Final = frozenset(
 
 
 def fingerprint(message: Message) -> bytes:
-    """Hash of what a delivered message and the one that is about to be put have in common."""
+    """Return a hash of what a delivered message and the message about to be put have in common."""
     text = message.properties if isinstance(message.properties, bytes) else b""
     properties = sorted(
         (name, value) for name, value in parse_properties(text).items() if name not in _PASSED_OVER
@@ -59,8 +59,8 @@ class Copies:
     """Delivered messages of a part of the log, by fingerprint.
 
     Attributes:
-        end: physical offset behind that part; what is parked behind it was not delivered in it.
-        newest: store time of the last of them, ms.
+        end: physical offset after that part; messages parked after it were not delivered in it.
+        newest: store time of the last copy, ms.
     """
 
     def __init__(self, start: int = 0, end: int = 0) -> None:
@@ -73,7 +73,7 @@ class Copies:
         return self._counts.total()
 
     def look_at(self, batch: DispatchBatch) -> None:
-        """Note what was delivered; a batch, or a part of it, may come again."""
+        """Note the delivered messages of ``batch``; a batch, or a part of it, may come again."""
         if batch.end_offset <= self._seen_to or self._seen_to >= self.end:
             return
         offsets = batch.physical_offset
@@ -86,7 +86,7 @@ class Copies:
         self._seen_to = min(batch.end_offset, self.end)
 
     def take(self, message: Message, physical_offset: int) -> bool:
-        """Whether ``message`` was delivered already; true once for each time that it was.
+        """Return whether ``message`` was delivered already; true once for each delivered copy.
 
         Args:
             message: as it would be put.

@@ -1,8 +1,8 @@
-"""`Delivery`: loads parked messages, makes of them what is delivered, and puts that.
+"""`Delivery`: loads parked messages, makes the messages to deliver, and puts these.
 
 Source: RocketMQ ``TimerMessageStore#convert`` and ``#doPut``. As there, the delivered record keeps
-``REAL_TOPIC``, ``REAL_QID`` and the ``TIMER_…`` properties. Different on purpose: what cannot be
-put now is put later, however often that takes; what can never be put is dropped, and counted.
+``REAL_TOPIC``, ``REAL_QID`` and the ``TIMER_…`` properties. Different on purpose: a put that fails
+is repeated later, however often; a message that can never be put is dropped and counted.
 """
 
 from __future__ import annotations
@@ -53,27 +53,27 @@ _VALUE_END = bytes([VALUE_END])
 
 @attrs.define(eq=False)
 class Delivery:
-    """Puts what is due. Belongs to the thread that works."""
+    """Puts due messages. Used by the working thread only."""
 
     context: StoreContext
     copies: list[Copies] = attrs.field(factory=list)
-    """What was delivered before, as found in parts of the log."""
+    """What was delivered before, as found in several parts of the log."""
     copies_end: int = 0
-    """Physical offset behind the newest message put."""
+    """Physical offset after the newest message put."""
     rolled_end: int = 0
-    """Physical offset behind the newest message that was carried on."""
+    """Physical offset after the newest message that rolled (was parked again)."""
     delivered: int = 0
     rolled: int = 0
     cancelled: int = 0
     missing: int = 0
-    """Messages that the log does not have any more."""
+    """Messages that the log no longer has."""
     dropped: int = 0
     """Messages that can never be put."""
 
     # ------------------------------------------------------------------ loading
 
     def load(self, records: Records) -> list[MessageView | None]:
-        """The parked messages, neighbours with one read; None for what is not there any more."""
+        """Return the parked messages, neighbours by one read; None for a message that is gone."""
         starts = records["physical_offset"].astype(np.int64)
         sizes = records["message_size"].astype(np.int64)
         views: list[MessageView | None] = []
@@ -105,7 +105,7 @@ class Delivery:
         return view
 
     def keys_to_cancel(self, records: Records, ticks: npt.NDArray[np.int64]) -> Cancelled:
-        """Slots and keys that the cancellations among the records name."""
+        """Return the slots and keys that the cancellations among the records name."""
         rows = np.flatnonzero(is_cancellation(records))
         found: Cancelled = set()
         for row, view in zip(rows.tolist(), self.load(records[rows]), strict=True):
@@ -123,9 +123,9 @@ class Delivery:
         cancelled: Cancelled,
         now: int,
     ) -> None:
-        """Put what the records stand for, in their order.
+        """Put the messages of the records, in the order of the records.
 
-        When it raises, some of the messages may have been put. They are known by then, and not put
+        When a put raises, some of the messages may be stored. They are known by then, and not put
         again when the same records are given once more.
         """
         normal = np.flatnonzero(~is_cancellation(records))
@@ -143,13 +143,13 @@ class Delivery:
         self.rolled += sum(message.topic == TIMER_TOPIC for message in messages)
 
     def _message(self, view: MessageView, record: Any, now: int) -> Message | None:
-        """What is to be put; None where it was, or never can be."""
+        """Return what is to be put; None if it was put already, or never can be."""
         rolls = bool(record["magic"] & MAGIC_ROLL)
         enqueued = OVERDUE_ENQUEUE_MS if record["delay"] < 0 else int(record["enqueued"])
         message = _copy(view, rolls, enqueued, now)
         offset = view.physical_offset
         if any(self.copies):
-            # Whoever delivered it may have had another idea of the wheel's size.
+            # The process that delivered it may have had a wheel of another size.
             for form in (message, _copy(view, not rolls, enqueued, now)):
                 if form and any(copies.take(form, offset) for copies in self.copies):
                     return None
@@ -176,7 +176,7 @@ class Delivery:
                 if any(message.topic == TIMER_TOPIC for message in part):
                     self.rolled_end = self.copies_end
         except BaseException:
-            # Where the disk filled up, the first of them are stored.
+            # When the disk fills up, some of the messages are stored.
             self._look_back(start)
             raise
 
@@ -192,7 +192,7 @@ class Delivery:
 
 
 def _last_of_run(starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], first: int) -> int:
-    """Row of the last message that is read together with that of row ``first``."""
+    """Return the row of the last message that is read together with that of row ``first``."""
     last, start = first, int(starts[first])
     end = start + int(sizes[first])
     for row in range(first + 1, len(starts)):
@@ -204,7 +204,7 @@ def _last_of_run(starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], fi
 
 
 def _is_cancelled(view: MessageView, tick: int, cancelled: Cancelled) -> bool:
-    """Whether it is cancelled, or cancels others and was carried here by a roll."""
+    """Return whether the message is cancelled, or is a cancellation that a roll carried here."""
     if not cancelled:
         return False
     properties = view.properties
@@ -217,7 +217,7 @@ def _is_cancelled(view: MessageView, tick: int, cancelled: Cancelled) -> bool:
 
 
 def _copy(view: MessageView, rolls: bool, enqueued: int, now: int) -> Message | None:
-    """The message as it is delivered, or carried on; None where its properties do not say where."""
+    """Return the message as it is delivered, or rolled; None if its properties name no place."""
     properties = view.properties
     message = view.to_message()
     added: dict[str, object] = {PROPERTY_ENQUEUE_MS: enqueued, PROPERTY_DEQUEUE_MS: now}
@@ -228,7 +228,7 @@ def _copy(view: MessageView, rolls: bool, enqueued: int, now: int) -> Message | 
     else:
         topic = properties.get(PROPERTY_REAL_TOPIC)
         queue_id = properties.get(PROPERTY_REAL_QUEUE_ID, "")
-        # One that would come back here would never end.
+        # A message to the timer's topic would come back here for ever.
         if topic is None or topic == TIMER_TOPIC or PROPERTY_DELETE_KEY in properties:
             return None
         if not (queue_id.isascii() and queue_id.isdigit()) or len(queue_id) > 10:
@@ -248,7 +248,7 @@ def _copy(view: MessageView, rolls: bool, enqueued: int, now: int) -> Message | 
 
 
 def _without(text: bytes, names: set[str]) -> bytes:
-    """A property text without the entries of some names."""
+    """Return a property text without the entries called ``names``."""
     dropped = {name.encode() for name in names}
     entries = text.split(_VALUE_END)
     return _VALUE_END.join(each for each in entries if each.partition(b"\x01")[0] not in dropped)

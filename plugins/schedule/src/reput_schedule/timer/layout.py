@@ -7,7 +7,7 @@
     | time   | first  | last   | count | magic |
     +--------+--------+--------+-------+-------+
 
-``timerlog/<offset>`` is a run of records; those of one slot are a chain, newest first:
+``timerlog/<offset>`` is a run of records; the records of one slot are a chain, newest first:
 
     0      4          12      16         24      28              36     40      44         52
     +------+----------+-------+----------+-------+---------------+------+-------+----------+
@@ -56,7 +56,7 @@ SLOT_DTYPE: Final = np.dtype(
     [
         ("tick", ">i8"),  # deliver time / precision
         ("first", ">i8"),  # timer-log position of the slot's first record
-        ("last", ">i8"),  # of its newest one, where the chain begins
+        ("last", ">i8"),  # of its newest record, where the chain begins
         ("count", ">i4"),  # messages less cancellations; may be negative
         ("magic", ">i4"),  # 0
     ]
@@ -67,12 +67,12 @@ SLOT_COUNT: Final = 2 * 7 * 86_400
 RECORD_DTYPE: Final = np.dtype(
     [
         ("size", ">i4"),  # bytes, of this record: 52
-        ("previous", ">i8"),  # timer-log position of the next older one of the slot; -1 without
+        ("previous", ">i8"),  # timer-log position of the slot's next older record; -1 without
         ("magic", ">i4"),  # bits `MAGIC_DEFAULT`, `MAGIC_ROLL`, `MAGIC_DELETE`
         ("enqueued", ">i8"),  # ms, when it was put on the wheel, rounded down to the precision
-        ("delay", ">i4"),  # ms from then to the slot's time; negative for what came too late
+        ("delay", ">i4"),  # ms from then to the slot's time; negative for late messages
         ("physical_offset", ">i8"),  # of the parked message in the commit log
-        ("message_size", ">i4"),  # bytes of it
+        ("message_size", ">i4"),  # bytes of the parked message
         ("topic_hash", ">i4"),  # Java hash of its real topic
         ("reserved", ">i8"),  # 0
     ]
@@ -81,7 +81,7 @@ RECORD_SIZE: Final = RECORD_DTYPE.itemsize
 NO_POSITION: Final = -1
 
 MAGIC_DEFAULT: Final = 1
-MAGIC_ROLL: Final = 2  # its time lies beyond the wheel: goes back to the timer's topic when due
+MAGIC_ROLL: Final = 2  # its time lies beyond the wheel: when due it is parked again
 MAGIC_DELETE: Final = 4  # cancels a message of the same slot
 MAGIC_MAX: Final = 15
 
@@ -91,7 +91,7 @@ BLANK_SIZE: Final = BLANK_DTYPE.itemsize
 CHECK_DTYPE: Final = np.dtype(
     [
         ("read_timestamp", ">i8"),  # ms, of the next slot to deliver
-        ("flushed_position", ">i8"),  # timer-log position below which it is on disk
+        ("flushed_position", ">i8"),  # timer-log position below which the log is on disk
         ("queue_offset", ">i8"),  # next message of the timer's queue to put on the wheel
         ("master_queue_offset", ">i8"),  # of the broker that this one follows; ours is its own
         ("state_version", ">i8"),
@@ -107,10 +107,10 @@ NOTE_DTYPE: Final = np.dtype(
         ("closed", ">i4"),  # 1: the wheel's file is complete up to `log_end`
         ("precision_ms", ">i8"),
         ("read_timestamp", ">i8"),  # ms; slots below it are delivered, of what was examined
-        ("examined_to", ">i8"),  # physical offset: of the records below it, those are delivered
-        ("copies_to", ">i8"),  # physical offset: messages delivered since lie behind it
+        ("examined_to", ">i8"),  # physical offset: of messages below it, those are delivered
+        ("copies_to", ">i8"),  # physical offset: messages delivered since lie above it
         ("log_min", ">i8"),  # timer-log position of its first file
-        ("log_end", ">i8"),  # timer-log position behind its last record on disk
+        ("log_end", ">i8"),  # timer-log position after its last record on disk
         ("head_crc", ">u4"),  # CRC-32 of RocketMQ's part, as we wrote it
         ("mark_count", ">i4"),
     ]
@@ -143,15 +143,15 @@ PROPERTY_REAL_TOPIC: Final = "REAL_TOPIC"
 PROPERTY_REAL_QUEUE_ID: Final = "REAL_QID"
 
 OVERDUE_ENQUEUE_MS: Final = (1 << 63) - 1
-"""``TIMER_ENQUEUE_MS`` of what was due before it could be put on the wheel."""
+"""``TIMER_ENQUEUE_MS`` of a message that was due before it could be put on the wheel."""
 
 
 def records_per_file(file_size: int) -> int:
-    """Records in one timer-log file of that many bytes; behind the last one fits a blank."""
+    """Return how many records a timer-log file of that size holds, with room for a blank."""
     return (file_size - BLANK_SIZE) // RECORD_SIZE
 
 
 def is_cancellation(records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-    """``(n,)``: which records cancel others now; those that roll are carried on first."""
+    """Return ``(n,)``: which records cancel others now; cancellations that roll do so later."""
     found: npt.NDArray[np.bool_] = records["magic"] & (MAGIC_DELETE | MAGIC_ROLL) == MAGIC_DELETE
     return found

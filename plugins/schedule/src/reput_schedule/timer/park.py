@@ -1,8 +1,8 @@
-"""Putting a timed message: what becomes of it, and when it is refused.
+"""Put a timed message: how it is parked, and when it is refused.
 
 Source: RocketMQ ``HookUtils#handleScheduleMessage`` and ``#transformTimerMessage``, with their
-order of questions. Different on purpose: there is no latest time (there ``timerMaxDelaySec``, 3
-days), and a message keeps room for the properties that its delivery adds.
+order of checks. Different on purpose: there is no latest time (RocketMQ's ``timerMaxDelaySec`` is 3
+days), and a parked message keeps room for the properties that its delivery adds.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ _DELIVERY_ROOM: Final = 160  # bytes of TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS and T
 
 @attrs.define(eq=False, slots=False)
 class TimerIllegalError(PutError, ValueError):
-    """A time of delivery that is none, or a cancellation of what is due already."""
+    """An invalid delivery time, or a cancellation of a message that is due already."""
 
     status = PutStatus.WHEEL_TIMER_MSG_ILLEGAL
 
 
 @attrs.define(eq=False, slots=False)
 class TimerFlowControlError(PutError):
-    """Too many messages are to be delivered at that time."""
+    """Too many messages are to be delivered in the same slot."""
 
     status = PutStatus.WHEEL_TIMER_FLOW_CONTROL
 
 
 def deliver_timestamp_of(message: Message, now: int) -> int | None:
-    """When ``message`` asks to be delivered, ms; None when it asks for no time.
+    """Return when ``message`` asks to be delivered, ms; None if it asks for no time.
 
     Raises:
-        TimerIllegalError: the property that decides is no number.
+        TimerIllegalError: the property that decides is not a number.
     """
     if message.topic == TIMER_TOPIC or not message.properties:
         return None
@@ -84,10 +84,10 @@ def deliver_timestamp_of(message: Message, now: int) -> int | None:
 
 
 def park(message: Message, deliver_timestamp: int, now: int, precision: int) -> Message:
-    """The message as it is stored until then; itself where the time is over already.
+    """Return ``message`` as it is parked; unchanged if the time is over already.
 
     Raises:
-        TimerIllegalError: a cancellation whose time is over, or a time beyond all others.
+        TimerIllegalError: a cancellation whose time is over, or a time above the latest one.
         PropertiesSizeError: no room for the properties of a timer.
     """
     properties = _properties(message)
@@ -117,15 +117,15 @@ def park(message: Message, deliver_timestamp: int, now: int, precision: int) -> 
 
 
 def rounded(deliver_timestamp: int, precision: int) -> int:
-    """``TIMER_OUT_MS``: the slot whose end is the first one at that time or behind it."""
+    """Return ``TIMER_OUT_MS``: the first slot that ends at ``deliver_timestamp`` or later."""
     return -(-deliver_timestamp // precision) * precision - precision
 
 
 def check_congestion(count: int, limit: int) -> None:
-    """Refuse a message for a slot that has many already: some of them, and all beyond twice that.
+    """Refuse some messages for a slot with more than ``limit``, and all from twice that on.
 
     Raises:
-        TimerFlowControlError: it is refused.
+        TimerFlowControlError: the message is refused.
     """
     if count > limit and (count >= 2 * limit or random.random() < (count - limit) / limit):
         reason = "messages are to be delivered at that time already; choose another, or try again"

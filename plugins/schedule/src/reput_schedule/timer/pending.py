@@ -1,8 +1,8 @@
 """What waits for the timer: by the wheel (`pending_of`), and by the end of the log (`Tail`).
 
-A message waits from the moment at which it is in the log. It is on the wheel when it was
-dispatched, and what was delivered is in the checkpoint when that was flushed; behind a kill neither
-may be so. Whoever asks what waits is told what the log says.
+A message waits as soon as it is in the log. It is on the wheel after its dispatch, and its delivery
+is in the checkpoint after a flush; a kill may come before either. The answer to what waits follows
+the log.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ if TYPE_CHECKING:
 
 __all__ = ["Tail", "pending_of"]
 
-_END: Final = 1 << 62  # a physical offset that no log has
+_END: Final = 1 << 62  # a physical offset above every log
 _LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
 
 
 @attrs.define(eq=False)
 class Tail:
-    """Parked and delivered messages of the log from an offset on. Not thread-safe."""
+    """Parked and delivered messages of the log from a physical offset on. Not thread-safe."""
 
     log: LogView
     precision: int
     window: int
-    """Slots beyond which a message is carried on."""
+    """Slots ahead above which a message rolls."""
     seen_to: int
     """Physical offset."""
     _parked: list[Integers] = attrs.field(factory=list)
-    """Columns: physical offset, tick, what it adds to the count."""
+    """Columns: physical offset, tick, change of the tick's count."""
     _delivered: list[Integers] = attrs.field(factory=list)
-    """Columns: physical offset, tick at which it stood."""
+    """Columns: physical offset, tick of the slot that the message left."""
 
     def follow(self) -> None:
-        """Look at what was put since, unless that is very much.
+        """Read what was put since the last call, unless that is very much.
 
-        Who is so far behind, a plugin that a store was just given, says how far by its lag.
+        A plugin that is so far behind, such as one newly added to the store, shows that by its lag.
         """
         start = max(self.seen_to, self.log.min_physical_offset)
         end = self.log.max_physical_offset
@@ -84,14 +84,14 @@ class Tail:
             )
 
     def _ticks_left(self, batch: DispatchBatch, rows: Integers) -> Integers:
-        """Where the messages stood whose delivered copies are ``rows``."""
+        """Return the ticks that the messages left whose delivered copies are ``rows``."""
         out, _ = numbers_of(batch.text(PROPERTY_OUT_MS))
         enqueued, _ = numbers_of(batch.text(PROPERTY_ENQUEUE_MS))
         _, times, _ = place(out[rows], enqueued[rows], self.precision, self.window)
         rolls = np.zeros(len(rows), np.bool_)
         if TIMER_TOPIC in batch.topics:
             rolls = batch.topic_code[rows] == batch.topics.index(TIMER_TOPIC)
-        # Who has delivered it may have had another idea of the wheel's size.
+        # The process that delivered them may have had a wheel of another size.
         ticks: Integers = np.where(rolls, times, out[rows]) // self.precision
         return ticks
 
@@ -104,15 +104,15 @@ class Tail:
         copies: range,
         reached: Reached,
     ) -> tuple[Integers, Integers]:
-        """What waits, where the timer's files say that ``counts`` do at ``ticks``.
+        """Correct what the timer's files say waits, ``counts`` at ``ticks``, by the log.
 
         Args:
             ticks: ``(n,)`` int64.
             counts: ``(n,)`` int64, each above 0.
             covered_to: physical offset below which every parked message is on the wheel.
-            copies: physical offsets at which delivered messages stand that the timer's files do
-                not count as such.
-            reached: what was delivered by then.
+            copies: range of physical offsets in which the timer's files count no delivered message
+                as delivered.
+            reached: what was delivered according to the timer's files.
         """
         parked = np.concatenate([np.zeros((0, 3), np.int64), *self._parked])
         parked = parked[parked[:, 0] >= covered_to]
@@ -126,7 +126,7 @@ class Tail:
         delivered = np.concatenate([np.zeros((0, 2), np.int64), *self._delivered])
         for offset, tick in delivered.tolist():
             at = int(every.searchsorted(tick))
-            # One that is not there any more left before, and is counted in `reached`.
+            # A copy whose slot is empty left it before, and is counted in `reached`.
             if offset in copies and at < len(every) and every[at] == tick and sums[at] > 0:
                 sums[at] -= 1
         wanted = sums > 0
@@ -134,7 +134,7 @@ class Tail:
 
 
 def pending_of(agenda: Agenda) -> tuple[Integers, Integers]:
-    """When messages are delivered, ms, ascending, and how many of them; ``(n,)`` int64 each."""
+    """Return delivery times, ms, ascending, and message counts; ``(n,)`` int64 each."""
     precision, reached = agenda.precision, agenda.reached
     ticks, counts, _ = agenda.files.wheel.pending()
     for tick in np.unique(ticks).tolist() if reached.marks else []:
@@ -152,7 +152,7 @@ def pending_of(agenda: Agenda) -> tuple[Integers, Integers]:
 
 
 def _count(agenda: Agenda, tick: int) -> int:
-    """Messages of a slot that are not delivered, less cancellations."""
+    """Return the messages of a slot that are not delivered, less cancellations."""
     files, precision = agenda.files, agenda.precision
     floor = agenda.reached.floor(tick * precision)
     return sum(

@@ -1,8 +1,8 @@
-"""The steps in which the timer delivers: one slot, or what came too late for its slot.
+"""The steps in which the timer delivers: one slot, or messages too late for their slot.
 
-A step is cut into slices by the number of messages, so that nobody waits long for the thread that
-works. What a step delivered counts when it is over: a crash in between finds the messages in the
-log (`reput_schedule.timer.copies`).
+A step is cut into slices by message count, so that other work never waits long for the working
+thread. What a step delivered counts when the step is over: after a crash in between, the copies
+are found in the log (`reput_schedule.timer.copies`).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _PUT_COUNT = 500  # messages of one put
 
 
 class Step(Protocol):
-    """Something to deliver."""
+    """A set of records to deliver."""
 
     def run(self, delivery: Delivery, budget: int, now: int) -> Records:
-        """Deliver about ``budget`` messages more; the records that were dealt with."""
+        """Deliver about ``budget`` messages more, and return the records that were dealt with."""
         ...
 
     @property
     def is_even(self) -> bool:
-        """Whether what was delivered so far can be told by the two numbers of `Reached`."""
+        """Whether the two numbers of `Reached` can express what was delivered so far."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class SlotStep:
 
     tick: int
     records: Records
-    """The oldest first."""
+    """The records of the slot, oldest first."""
     _cancelled: Cancelled | None = None
     _at: int = 0
 
@@ -89,7 +89,7 @@ class LateStep:
     """Number of the first record that was not looked at."""
     end: int
     read_tick: int
-    """Slots below are over."""
+    """Ticks below this one are over."""
     precision: int
     _cancelled: Cancelled | None = None
     _chunk: Records | None = None
@@ -121,7 +121,7 @@ class LateStep:
         return self.end, np.zeros(0, RECORD_DTYPE)  # trimmed in the meantime
 
     def _all_cancelled(self, delivery: Delivery) -> Cancelled:
-        # All of them before the first message: which of two came first means nothing in a slot.
+        # All cancellations before the first message: within a slot their order means nothing.
         found: Cancelled = set()
         for _, records in self.log.chunks(self.at, self.end):
             late = late_records(records, self.read_tick, self.precision)
@@ -141,5 +141,5 @@ class LateStep:
 
 
 def late_records(records: Records, read_tick: int, precision: int) -> Records:
-    """Those whose slot lies below ``read_tick``."""
+    """Return the records whose slot lies below ``read_tick``."""
     return records[slot_ticks(records, precision) < read_tick]

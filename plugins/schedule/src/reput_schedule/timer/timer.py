@@ -3,8 +3,8 @@
 A timed message is parked in the topic ``rmq_sys_wheel_timer``. When it is dispatched, it gets a
 record in the timer log and a place on the wheel; when it is due, it is put under its real topic.
 
-One lock guards wheel, agenda and the end of the timer log. It is held for moments: reading chains
-and messages, putting, and flushing happen outside.
+One lock guards wheel, agenda and the end of the timer log. It is held briefly: reading chains and
+messages, putting, and flushing happen without it.
 
 Source: RocketMQ ``TimerMessageStore``.
 """
@@ -78,8 +78,8 @@ _LOOK_AGAIN_MS: Final = 100
 class Timer:
     """The timer of one store.
 
-    `dispatch` belongs to the thread that dispatches, `work` to the one that works; everything else
-    may be called from anywhere.
+    `dispatch` is called on the reput thread, `work` on the working thread; everything else may be
+    called on any thread.
     """
 
     def __init__(self, context: StoreContext, options: ScheduleConfig) -> None:
@@ -92,14 +92,14 @@ class Timer:
         self._delivery = Delivery(context)
         self._metrics = Metrics()
         self._saved: Check | None = None  # what the file says
-        self._base = Reached(read_timestamp=0, examined_to=0)  # what was reached at opening
-        self._copies_to = 0  # where the messages begin that are delivered and not counted in it
+        self._base = Reached(read_timestamp=0, examined_to=0)  # the state at opening
+        self._copies_to = 0  # messages delivered but not counted in `_base` lie above it
         self._queue_offset = 0
         self._dispatched_to = 0
         self._opened_at = 0  # where the log ended at opening
         self._complete_to = 0  # of a reader: the store's progress when it was opened
         self._tail: Tail | None = None  # of a reader
-        self._is_caught_up = False  # what was in the log by then is on the wheel
+        self._is_caught_up = False  # whether the log as it was at opening is on the wheel
         self._refused = 0
         self._is_open = False
 
@@ -114,7 +114,7 @@ class Timer:
     # ------------------------------------------------------------------ opening
 
     def load(self) -> None:
-        """Read what was saved. Writes nothing."""
+        """Read what was saved. Write nothing."""
         disk = self._context.disk
         if disk.exists(self._check_path):
             data = disk.read_file(self._check_path)
@@ -127,12 +127,15 @@ class Timer:
                 self._context.note_problem(f"{self._metrics_path}: damaged, and passed over")
 
     def recover(self, max_physical_offset: int, progress: int) -> int:
-        """Bring the files in line with the log; the physical offset from which on it is needed.
+        """Bring the files in line with the log.
 
-        Two notes meet here, and a kill may have come between them. Which records the timer log has
-        is decided by ``progress``: what lies above is cut and dispatched again. What was delivered
-        is decided by the checkpoint, whose physical offsets mean the same whatever the timer log
-        holds; until the records are there again, nothing is delivered and no slot is passed.
+        Two notes meet here, and a kill may have come between them. ``progress`` decides which
+        records the timer log has: records above it are cut, and their messages dispatched again.
+        The checkpoint decides what was delivered: its physical offsets hold whatever the timer log
+        contains. Until the cut records are there again, nothing is delivered and no slot is passed.
+
+        Returns:
+            The physical offset from which on the log has to be dispatched.
         """
         if not self._context.writable:
             self._complete_to = progress
@@ -141,8 +144,8 @@ class Timer:
         self._files.load()
         check = self._saved
         self._is_open = True
-        # Behind a failed flush `max_physical_offset` is where the files are sound, and the log goes
-        # on: what was delivered since stands there.
+        # After a failed flush `max_physical_offset` is where the files are sound, but the log goes
+        # on above it and holds what was delivered since.
         self._opened_at = max(max_physical_offset, self._context.log.max_physical_offset)
         limit = min(max_physical_offset, progress)
         if check is None or not self._is_believable(check, self._opened_at, progress):
@@ -154,7 +157,7 @@ class Timer:
         return needed
 
     def _take_up(self, check: Check, limit: int) -> int:
-        """Go on from the checkpoint; the physical offset from which on records are missing."""
+        """Go on from ``check``; return the physical offset from which on records are missing."""
         is_whole = self._files.recover(check, limit)
         self._copies_to, self._base = check.copies_to, check.reached
         self._queue_offset = check.queue_offset
@@ -162,14 +165,14 @@ class Timer:
         self._delivery.copies = [Copies(check.copies_to, self._opened_at)]
         self._delivery.copies_end = check.copies_to
         if self._files.is_made_again or not (check.is_closed and self._metrics.version):
-            self._count_again()  # the file of counts is gone, or of another moment than the log
+            self._count_again()  # the file of counts is missing, or of another moment
         return limit if is_whole else self._files.covered_to
 
     def _is_believable(self, check: Check, end: int, progress: int) -> bool:
-        """Whether what was delivered is still known.
+        """Return whether ``check`` still tells what was delivered.
 
-        Not with another precision, as a slot's time then means something else; not when the log is
-        shorter than what was flushed of it, or another one.
+        False with another precision, as a slot's time then means something else; also if the log is
+        shorter than its flushed part was, or is another log.
         """
         reached = check.reached
         if check.precision_ms != self._precision:
@@ -185,7 +188,7 @@ class Timer:
         return True
 
     def _start_anew(self, end: int) -> int:
-        """Find everything again in the commit log: what waits, and what was delivered."""
+        """Find everything again in the commit log: what waits and what was delivered."""
         self._files.start_anew()
         now = self._context.clock() // self._precision * self._precision
         self._base = Reached(read_timestamp=now, examined_to=0)
@@ -196,7 +199,7 @@ class Timer:
         return 0
 
     def _count_again(self) -> None:
-        """Make the metrics out of the timer log."""
+        """Rebuild the metrics from the timer log."""
         self._metrics.clear()
         log, now = self._files.log, self._context.clock()
         for _, records in log.chunks(log.first, log.end):
@@ -223,7 +226,7 @@ class Timer:
         return found
 
     def _look(self) -> None:
-        """Take what another process has saved, to show it."""
+        """Read what another process has saved, to show it."""
         self._files.close()
         self.load()
         check = self._saved
@@ -236,10 +239,10 @@ class Timer:
     # ------------------------------------------------------------------ putting
 
     def transform(self, message: Message, now: int) -> Message:
-        """What is stored for a message that is put: itself, or a parked one.
+        """Return what is stored for a message that is put: the message itself, or a parked one.
 
         Raises:
-            TimerIllegalError: the time that it asks for is none.
+            TimerIllegalError: the time that it asks for is invalid.
             TimerFlowControlError: too many messages have that time already.
             PropertiesSizeError: no room for the properties of a timer.
         """
@@ -260,7 +263,7 @@ class Timer:
         """Put the parked messages of ``batch`` on the wheel."""
         was_caught_up = self._is_caught_up
         for copies in self._delivery.copies:
-            copies.look_at(batch)  # does nothing once it has seen its part of the log
+            copies.look_at(batch)  # does nothing once its part of the log was seen
         changes = self._append(batch)
         before = self._dispatched_to
         self._dispatched_to = max(before, batch.end_offset)
@@ -286,38 +289,41 @@ class Timer:
                 return False
             records = self._files.append(parked)
             self._metrics.name(parked.topics)
-            # Where the timer log was lost what was delivered comes once more: it does not wait.
+            # If the timer log was lost, delivered messages are dispatched again: they do not wait.
             waiting = records[~self._is_delivered(records)]
             self._metrics.add(waiting, 1, self._context.clock())
             return self._agenda.take(records)
 
     def _look_whether_caught_up(self) -> None:
-        """Notice when everything is on the wheel that was in the log at opening.
+        """Notice when everything that was in the log at opening is on the wheel.
 
-        Before, nothing is delivered: what was delivered already may show farther on in the log, and
-        so may what cancels a message; and a slot that is passed must have its records.
+        Until then nothing is delivered: a copy of a message, or its cancellation, may stand farther
+        on in the log, and a slot that is passed must have all its records.
         """
         if self._is_caught_up:
             return
         place, end = self._dispatched_to, self._opened_at
         if place < end:
-            # A kill can leave a log that ends in the blank of a file, which is never dispatched.
+            # A kill can leave the log's end in the blank of a file, which is never dispatched.
             head = self._context.log.read(place, SIZE_AND_MAGIC.size)
             if len(head) == SIZE_AND_MAGIC.size:
                 size, magic = SIZE_AND_MAGIC.unpack(head)
                 place += size if magic == BLANK_MAGIC else 0
         if place >= end:
-            with self._lock:  # keep only the part of the log in which something was delivered
+            with self._lock:  # keep only the parts of the log in which a message was delivered
                 self._delivery.copies = [each for each in self._delivery.copies if each]
                 self._is_caught_up = True
 
     # ------------------------------------------------------------------ working
 
     def work(self, now: int) -> int | None:
-        """Deliver what is due, a slice of it; when to be called again, ms, or None.
+        """Deliver one slice of what is due.
+
+        Returns:
+            When to call again, ms; None when nothing waits.
 
         Raises:
-            CorruptFileError: the timer log contradicts itself; the next opening mends it.
+            CorruptFileError: the timer log contradicts itself; the next opening repairs it.
         """
         try:
             return self._work(now)
@@ -332,14 +338,14 @@ class Timer:
             self._dispatched_to = max(self._dispatched_to, self._passed_to())
             self._look_whether_caught_up()
         if not self._is_caught_up:
-            return now + _LOOK_AGAIN_MS  # a dispatch wakes it, what is passed over does not
+            return now + _LOOK_AGAIN_MS  # a dispatch wakes it, skipped damage does not
         with self._lock:
             if not self._agenda.set_clock(now):
                 return self._agenda.reached.read_timestamp
         left = _SLICE
         while left > 0:
             if self._agenda.step is None and self._dispatched_to < self._delivery.rolled_end:
-                return None  # what was carried on, cancellations too, may belong into the next slot
+                return None  # a rolled message or cancellation may belong into the next slot
             step = self._agenda.step or self._begin(now)
             if step is None:
                 with self._lock:
@@ -367,7 +373,7 @@ class Timer:
         return step
 
     def _forget_copies(self) -> None:
-        """Forget what was delivered before, when all that it can have been is counted as such."""
+        """Forget copies found in the log once all messages they can be of are counted."""
         read = self._agenda.reached.read_timestamp
         copies = self._delivery.copies
         if copies and not self._agenda.has_late and all(each.newest < read for each in copies):
@@ -376,11 +382,11 @@ class Timer:
     # ------------------------------------------------------------------ flushing
 
     def flush(self) -> None:
-        """Bring log, wheel and checkpoint to disk, in this order.
+        """Flush log, wheel and checkpoint, in this order.
 
         Raises:
-            OSError: something could not be written, by this call or one before it; what the files
-                hold is not known then.
+            OSError: a write failed, in this call or an earlier one; the state of the files is
+                unknown then.
         """
         unflushed = self._files.log.unflushed
         unflushed.require_sound()
@@ -388,7 +394,7 @@ class Timer:
             return
         try:
             self._flush(is_closing=False)
-        except BaseException as error:  # Ctrl-C, too: pages of the wheel were taken and not written
+        except BaseException as error:  # Ctrl-C, too: pages of the wheel were taken, not written
             unflushed.fail(error)
             raise
 
@@ -405,10 +411,10 @@ class Timer:
         files.log.unflushed.flush()
         if pages is not None:
             if self._saved is not None and self._saved.is_closed:
-                # From the first page on the file is neither the old wheel nor the new one.
+                # After the first page the file is neither the old wheel nor the new one.
                 self._save(attrs.evolve(self._saved, is_closed=False))
             pages.write(disk, files.wheel_path)
-        # The checkpoint last: it vouches for both.
+        # The checkpoint last, as it vouches for both.
         if check.is_news(self._saved):
             self._save(check)
         if metrics is not None:
@@ -422,17 +428,17 @@ class Timer:
         self._saved = check
 
     def _passed_to(self) -> int:
-        """How far the log was dispatched, or passed over as damage and dead letters."""
+        """Return how far the log was dispatched, or skipped as damage and dead letters."""
         try:
             return self._context.store.dispatched_to
         except ServiceNotAvailableError:
-            return 0  # the store is not made yet
+            return 0  # the store is not built yet
 
     def _flushed_offset(self) -> int:
         try:
             return self._context.store.flushed_offset
         except ServiceNotAvailableError:
-            return 0  # the store is not made yet
+            return 0  # the store is not built yet
 
     def _check(self, flushed_offset: int, *, is_closing: bool, is_changed: bool) -> Check:
         reached = self._agenda.reached
@@ -441,7 +447,7 @@ class Timer:
         else:
             reached = self._agenda.recent.covered(flushed_offset) or self._base
         if self._delivery.copies:
-            copies_to = self._copies_to  # those found behind it may be met again
+            copies_to = self._copies_to  # copies found above it may be met again
         elif self._agenda.step is None and reached is self._agenda.reached:
             copies_to = max(self._copies_to, reached.copies_end, flushed_offset)
         else:
@@ -451,7 +457,7 @@ class Timer:
         end = log.position_of(log.end - 1) + RECORD_SIZE if log.end > log.first else 0
         saved = self._saved
         is_same = saved is not None and saved.is_closed and saved.log_end == end and not is_changed
-        # A wheel that has chains aside does not hold what the log does.
+        # A wheel with chains aside does not hold all that the log does.
         is_closed = (is_closing and not self._files.wheel.aside) or is_same
         return Check(
             reached=reached,
@@ -477,7 +483,7 @@ class Timer:
                 self._files.log.trim(min_physical_offset)
 
     def hold(self) -> int | None:
-        """Physical offset of the oldest message that waits; None when none does."""
+        """Return the physical offset of the oldest waiting message; None if no message waits."""
         with self._lock:
             found = self._agenda.hold()
             if self._is_open and not self._is_caught_up:
@@ -485,30 +491,30 @@ class Timer:
             return found
 
     def pending(self) -> tuple[Integers, Integers]:
-        """When messages are delivered, ms, ascending, and how many of them; ``(n,)`` int64 each.
+        """Return delivery times, ms, ascending, and message counts; ``(n,)`` int64 each.
 
-        Messages beyond the wheel stand at the time at which they are carried on.
+        A message beyond the wheel counts at the time of its next roll.
         """
         if not self._context.writable:
             with self._lock:
                 return self._pending_seen()
-        # Without the lock, as it may have to read some of the log: what is dispatched meanwhile is
-        # passed over.
+        # Without the lock, as it may have to read some of the log; messages dispatched meanwhile
+        # may be missed.
         known = self._is_caught_up and not self._delivery.copies
         start = self._dispatched_to if known else min(self._dispatched_to, self._copies_to)
         tail = self._tail_from(start)
         tail.follow()
         with self._lock:
             covered_to = max(self._dispatched_to, self._files.covered_to)
-            # What was delivered since this opening is not on the wheel any more.
+            # Messages delivered since this opening are no longer on the wheel.
             copies = range(0) if known else range(self._copies_to, self._opened_at)
             return self._waiting(tail, covered_to, copies)
 
     def _pending_seen(self) -> tuple[Integers, Integers]:
-        """`pending` of a store that somebody else writes, or wrote until he was killed."""
+        """Return `pending` of a store that another process writes, or wrote until it was killed."""
         self._look()
         copies_to = 0 if self._saved is None else self._saved.copies_to
-        if self._tail is None:  # of the end that was seen before nothing is read again
+        if self._tail is None:  # kept, so that no part of the log is read twice
             self._tail = self._tail_from(min(copies_to, self._complete_to))
         self._tail.follow()
         covered_to = max(self._files.covered_to, self._complete_to)
@@ -530,7 +536,7 @@ class Timer:
         return (ticks + 1) * self._precision, counts
 
     def report(self) -> dict[str, object]:
-        """Facts for people, JSON-like."""
+        """Return facts for people, JSON-like."""
         times, counts = self.pending()
         with self._lock:
             delivery, reached = self._delivery, self._agenda.reached
@@ -550,7 +556,7 @@ class Timer:
             }
 
     def close(self) -> None:
-        """Save that everything is in order, if it is, and close the files."""
+        """Save that everything is in order, if so, and close the files."""
         try:
             if self._is_open and not self._files.log.unflushed.has_failed:
                 self._flush(is_closing=True)

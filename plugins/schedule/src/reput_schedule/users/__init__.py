@@ -1,1 +1,1 @@
-"""What users call: a message says when it comes, is cancelled, and what waits is told."""
+"""What users call: delay a message, cancel it, and ask what waits."""

@@ -1,4 +1,4 @@
-"""The message that cancels a timed one, from whatever names that one."""
+"""Make the message that cancels a timed one, from a receipt, an offset, a handle or a key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cancellation(
     unique_key: str | None,
     deliver_at: int | dt.datetime | None,
 ) -> Message:
-    """See `reput_schedule.SchedulePlugin.cancel`, which has the same arguments."""
+    """Return the cancelling message; arguments as of `reput_schedule.SchedulePlugin.cancel`."""
     if isinstance(what, str):
         if unique_key is None and deliver_at is None:
             return recall_message(decode_handle(what))
@@ -55,5 +55,5 @@ def _cancellation_at(log: LogView, precision: int, offset: int) -> Message:
             f"physical offset {offset}: the message has no {PROPERTY_UNIQ_KEY} by which it could "
             "be cancelled; `reput_schedule.delayed` gives it one"
         )
-    # Any time of the slot is as good; this one leads to it under every release's rounding.
+    # Any time of the slot would do; this one leads to the slot under every release's rounding.
     return cancel_message(topic, key, int(slot) + precision)

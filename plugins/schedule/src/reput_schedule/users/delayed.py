@@ -1,4 +1,4 @@
-"""`delayed`: says of a message when it is to be delivered."""
+"""`delayed`: set when a message is to be delivered."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def delayed(
     delay_ms: int | dt.timedelta | None = None,
     deliver_at: int | dt.datetime | None = None,
 ) -> Message:
-    """A copy of ``message`` that a store with this plugin delivers later; give one of the three.
+    """Return a copy of ``message`` that is delivered later; give one of the three requests.
 
-    With a time, the copy has a key of its own (``UNIQ_KEY``), by which it can be cancelled.
+    With a time, the copy has a new key (``UNIQ_KEY``), by which it can be cancelled.
 
     Args:
         message: what to deliver, to its topic and queue.
-        level: one of the store's delay levels, 1 or more (1s 5s 10s 30s 1m 2m … 2h).
-        delay_ms: so long after it was put, ms or a `timedelta`.
-        deliver_at: at that time, ms since the epoch or a `datetime` with a zone; at once, when that
-            is over.
+        level: a delay level of the store, 1 or more (1s 5s 10s 30s 1m 2m … 2h).
+        delay_ms: time to wait after the put, ms or a `timedelta`.
+        deliver_at: delivery time, ms since the epoch or a `datetime` with a zone; a time that is
+            over means at once.
 
     Raises:
-        ValueError: none or several of the three; a time without a zone; less than level 1.
+        ValueError: none or several of the three; a time without a zone; a level below 1.
     """
     given = {"level": level, "delay_ms": delay_ms, "deliver_at": deliver_at}
     chosen = [name for name, value in given.items() if value is not None]
     if len(chosen) != 1:
         found = ", ".join(chosen) or "none"
         raise ValueError(f"one of level, delay_ms and deliver_at is expected, not {found}")
-    # Of an older request nothing stays: a copy of what was delayed before may be delayed again.
+    # An older request is dropped entirely: a copy of a delayed message may be delayed again.
     properties = {
         name: value
         for name, value in _properties(message).items()
@@ -69,7 +69,7 @@ def delayed(
 
 
 def timestamp_of(moment: int | dt.datetime) -> int:
-    """Ms since the epoch."""
+    """Return ms since the epoch."""
     if isinstance(moment, int):
         return moment
     if moment.tzinfo is None:

@@ -29,39 +29,39 @@ _LONGEST: Final = 256 << 20  # bytes of log that are read to answer a question
 
 @attrs.frozen
 class PendingLevel:
-    """What waits at one delay level."""
+    """What waits at one delay level of a store."""
 
     level: int
     delay_ms: int
     next_queue_offset: int
-    """Of the message that is delivered next, in ``SCHEDULE_TOPIC_XXXX``."""
+    """Queue offset in ``SCHEDULE_TOPIC_XXXX`` of the message that is delivered next."""
     message_count: int
     next_timestamp: int | None
-    """When that one is due, ms."""
+    """When the next message is due, ms."""
     last_timestamp: int | None
-    """When the last one is due, ms."""
+    """When the last message is due, ms."""
 
 
 @attrs.frozen(eq=False)
 class Scheduled:
-    """What waits in a store."""
+    """What waits in a store, by delay level and by time."""
 
     levels: tuple[PendingLevel, ...]
-    """Those where something waits."""
+    """The levels at which messages wait."""
     times: Integers
     """``(n,)`` ms, ascending: when timed messages are delivered, or carried on to be delivered
     later (see the option ``roll_window_slots``)."""
     counts: Integers
-    """``(n,)``: how many of them."""
+    """``(n,)``: how many messages at each of `times`."""
 
     @property
     def message_count(self) -> int:
-        """All that wait."""
+        """How many messages wait in all."""
         return sum(each.message_count for each in self.levels) + int(self.counts.sum())
 
     @property
     def next_timestamp(self) -> int | None:
-        """When the next of them is due, ms; None when nothing waits."""
+        """When the next message is due, ms; None when nothing waits."""
         times = [each.next_timestamp for each in self.levels if each.next_timestamp is not None]
         if len(self.times):
             times.append(int(self.times[0]))
@@ -75,20 +75,20 @@ def scheduled(
     timed: tuple[Integers, Integers],
     dispatched_to: int,
 ) -> Scheduled:
-    """Look at the queues of the levels, at both ends of what waits in them, and behind them.
+    """Read both ends of what waits in each level's queue, and the log after them.
 
     Args:
         context: of the store.
-        levels: what the levels mean.
+        levels: delays of the levels.
         offsets: queue offset of the next message to deliver, by level.
-        timed: when timed messages are delivered, and how many, as `Timer.pending` says it.
+        timed: delivery times and message counts, as `Timer.pending` returns them.
         dispatched_to: physical offset below which every parked message is in its queue.
     """
     try:
         queues = context.store.queues()
     except NoReaderError:
         queues = []
-    # First the queues and then the log: what comes into a queue meanwhile is told once.
+    # The queues before the log: a message that comes into a queue meanwhile is counted once.
     extents = {
         queue.queue_id + 1: queue
         for queue in queues
@@ -116,7 +116,7 @@ def _pending(
     more = {place: stored for place, stored in behind.items() if place > last}
     if more:
         if last < queue.min_queue_offset:
-            offset = max(offset, min(more))  # nothing that is in front of it is in the log
+            offset = max(offset, min(more))  # messages before it are not in the log
         last = max(more)
     offset = max(offset, queue.min_queue_offset)
     if offset > last:
@@ -133,10 +133,10 @@ def _pending(
 
 
 def _parked_behind(log: LogView, physical_offset: int) -> dict[int, dict[int, int]]:
-    """Look for parked messages of the log's end, unless that is very much.
+    """Find the parked messages at the log's end, unless that part is very long.
 
-    A message waits from the moment at which it is in the log, and is in its queue when it was
-    dispatched; a kill may have come in between, and readers dispatch nothing.
+    A message waits as soon as it is in the log, and is in its queue after its dispatch; a kill may
+    come in between, and readers dispatch nothing.
 
     Returns:
         By level: store time, ms, by queue offset.

@@ -1,4 +1,4 @@
-"""Cancelling timed messages, and the handles by which RocketMQ 5.3 recalls them.
+"""Cancel timed messages, also by the handles with which RocketMQ 5.3 recalls them.
 
 Source: RocketMQ ``RecallMessageHandle``, ``RecallMessageProcessor``.
 """
@@ -25,7 +25,7 @@ _RECALL_BODY: Final = b"0"
 
 @attrs.frozen
 class RecallHandle:
-    """What a recall handle says."""
+    """The contents of a recall handle."""
 
     topic: str
     broker_name: str
@@ -35,7 +35,7 @@ class RecallHandle:
 
 
 def cancel_message(topic: str, unique_key: str, deliver_timestamp: int) -> Message:
-    """The message that, when it is put, cancels a timed one.
+    """Return the message that cancels a timed message when it is put.
 
     Args:
         topic: of the message to be cancelled.
@@ -55,15 +55,15 @@ def cancel_message(topic: str, unique_key: str, deliver_timestamp: int) -> Messa
 
 
 def recall_message(handle: RecallHandle) -> Message:
-    """The message that, when it is put, recalls the one of a handle."""
+    """Return the message that recalls the message of ``handle`` when it is put."""
     return cancel_message(handle.topic, handle.unique_key, handle.deliver_timestamp)
 
 
 def encode_handle(topic: str, broker_name: str, deliver_timestamp: int, unique_key: str) -> str:
-    """Handle of a timed message; URL-safe Base64.
+    """Return the handle of a timed message; URL-safe Base64.
 
     Raises:
-        ValueError: a part that is empty or has a space in it.
+        ValueError: a part is empty or has a space in it.
     """
     parts = (_VERSION, topic, broker_name, str(deliver_timestamp), unique_key)
     for part in parts:
@@ -73,10 +73,10 @@ def encode_handle(topic: str, broker_name: str, deliver_timestamp: int, unique_k
 
 
 def decode_handle(text: str) -> RecallHandle:
-    """What a handle says.
+    """Return the contents of the handle ``text``.
 
     Raises:
-        ValueError: ``text`` is no handle.
+        ValueError: ``text`` is not a handle.
     """
     try:
         parts = base64.b64decode(text, b"-_", validate=True).decode().split(" ")

@@ -1,1 +1,1 @@
-"""The timer's files: log and wheel, and beside them the checkpoint and the counts."""
+"""The timer's files: log and wheel, and also the checkpoint and the counts."""

@@ -1,7 +1,8 @@
-"""Reading the chain of a slot out of the timer log, window by window.
+"""Read the chain of a slot from the timer log, window by window.
 
-A chain is followed backwards. Its records lie close together when many messages are parked for one
-time, and far apart when few are: windows grow as long as much of them is wanted.
+A chain is followed from its newest record backwards. Its records lie close together when many
+messages are parked for one time, and far apart when few are: windows grow while a quarter or more
+of their records belong to the chain.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _WINDOW_MAX = 1 << 14
 
 
 def slot_ticks(records: Records, precision: int) -> npt.NDArray[np.int64]:
-    """``(n,)`` int64: the slot's time of each record, in units of the precision."""
+    """Return ``(n,)`` int64: the slot's time of each record, in units of the precision."""
     times = records["enqueued"].astype(np.int64) + records["delay"]
     ticks: npt.NDArray[np.int64] = times // precision
     return ticks
@@ -37,7 +38,7 @@ def slot_ticks(records: Records, precision: int) -> npt.NDArray[np.int64]:
 def read_chain(
     log: TimerLog, chain: Chain, tick: int, precision: int, floor: int, end: int
 ) -> Records:
-    """Records of a chain, the oldest first, whose messages lie in ``[floor, end)`` of the log.
+    """Return a chain's records of messages in ``[floor, end)`` of the commit log, oldest first.
 
     Raises:
         CorruptFileError: the chain leaves the timer log, turns back, or leads to another slot.
@@ -45,7 +46,7 @@ def read_chain(
     parts: list[Records] = []
     position, width = chain.last, _WINDOW_MIN
     oldest = max(chain.first, log.min_position)
-    while position >= oldest:  # a record without one before it says -1
+    while position >= oldest:  # the oldest record of a chain states -1
         number = _number(log, position)
         window = _window(log, number, width)
         found, position = _follow(log, window, number, oldest)
@@ -72,7 +73,7 @@ def _number(log: TimerLog, position: int) -> int:
 
 
 def _window(log: TimerLog, number: int, width: int) -> Records:
-    """Records up to and with ``number``, of one file."""
+    """Return records of one file, the last of which is ``number``."""
     file_start = log.number_of(log.position_of(number) // log.file_size * log.file_size)
     first = max(number + 1 - width, file_start)
     window = log.read(first, number + 1)
@@ -83,7 +84,7 @@ def _window(log: TimerLog, number: int, width: int) -> Records:
 
 
 def _follow(log: TimerLog, window: Records, number: int, oldest: int) -> tuple[list[int], int]:
-    """Rows of the chain in the window, newest first, and the position that it leads on to."""
+    """Return the chain's rows in the window, newest first, and the position that follows them."""
     previous = window["previous"].tolist()
     base = log.position_of(number) - (len(window) - 1) * RECORD_SIZE
     found, row = [], len(window) - 1

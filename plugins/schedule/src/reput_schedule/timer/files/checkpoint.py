@@ -1,13 +1,13 @@
 """`Reached`: what was delivered, and the file ``config/timercheck`` that says so.
 
-The timer log and the wheel come out of the commit log. What was delivered does not: this is kept
+The timer log and the wheel are derived from the commit log. What was delivered is not: it is kept
 here, in two numbers. A parked message is delivered when the time of its slot lies below
-``read_timestamp`` and its physical offset below ``examined_to``; what comes too late for its slot
-lies behind the second one and is delivered when that moves.
+``read_timestamp`` and its physical offset below ``examined_to``. A message that came too late for
+its slot lies above ``examined_to``, and is delivered when that moves on.
 
-When the clock is set back, ``read_timestamp`` follows it, or what is parked from then on would
-be taken for overdue and come too early. A *mark* then remembers the two numbers of before: what
-they cover stays delivered.
+When the clock is set back, ``read_timestamp`` is set back, too: otherwise messages parked from then
+on would be taken for overdue and come too early. A *mark* then remembers the two numbers of before:
+what they cover stays delivered.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ if TYPE_CHECKING:
 __all__ = ["Check", "Mark", "Reached", "Recent", "decode_check", "encode_check"]
 
 Mark = tuple[int, int]
-"""Read time in ms and physical offset: what lies below both is delivered."""
+"""Read time in ms and physical offset: messages below both are delivered."""
 _RECENT_MAX = 256
-_SAVE_AFTER = 16 << 20  # bytes of log to be read again after a crash, though nothing was delivered
+_SAVE_AFTER = 16 << 20  # bytes of log to read again after a crash, though nothing was delivered
 
 
 @attrs.frozen(kw_only=True)
 class Reached:
-    """What is delivered, at one moment."""
+    """What was delivered at one moment."""
 
     read_timestamp: int
     """ms, a multiple of the precision."""
     examined_to: int
     """Physical offset."""
     marks: tuple[Mark, ...] = ()
-    """Of before the clock was set back; read times descending, physical offsets ascending."""
+    """From before the clock was set back; read times descending, physical offsets ascending."""
     copies_end: int = 0
-    """Physical offset behind the newest message whose delivery is counted here."""
+    """Physical offset after the newest message whose delivery is counted here."""
 
     def floor(self, slot_time: int) -> int:
-        """Physical offset below which everything of a slot to come is delivered already."""
+        """Return the physical offset below which all messages of a future slot are delivered."""
         return max((end for read, end in self.marks if slot_time < read), default=0)
 
     def is_covered(self, flushed_offset: int) -> bool:
-        """Whether all that it vouches for is on disk where the log is up to ``flushed_offset``."""
+        """Return whether all counted messages are on disk, if the log is to ``flushed_offset``."""
         return max(self.copies_end, self.examined_to) <= flushed_offset
 
     def turned_back(self, horizon: int) -> Reached | None:
-        """After the clock was set back to ``horizon``; None where it was set back too often."""
+        """Return the state with the clock set back to ``horizon``; None if set back too often."""
         mark = self.read_timestamp, self.examined_to
         marks = [each for each in self.marks if each[0] > mark[0]] + [mark]
         if len(marks) > MARKS_MAX:
@@ -71,25 +71,25 @@ class Reached:
         return attrs.evolve(self, read_timestamp=horizon, marks=tuple(marks))
 
     def advanced(self, read_timestamp: int) -> Reached:
-        """After all slots below ``read_timestamp`` were delivered."""
+        """Return the state after all slots below ``read_timestamp`` were delivered."""
         marks = tuple(each for each in self.marks if each[0] > read_timestamp)
         return attrs.evolve(self, read_timestamp=read_timestamp, marks=marks)
 
 
 class Recent:
-    """What was reached lately, so that what is on disk by now can be told."""
+    """Recent values of `Reached`, to find the newest one whose messages are on disk by now."""
 
     def __init__(self) -> None:
         self._every: deque[Reached] = deque()
 
     def add(self, reached: Reached) -> None:
-        """Note a moment, later than those before."""
+        """Note a moment, later than all noted before."""
         self._every.append(reached)
-        if len(self._every) > _RECENT_MAX:  # every other one is enough
+        if len(self._every) > _RECENT_MAX:  # keeping every second one is enough
             self._every = deque(list(self._every)[1::2])
 
     def covered(self, flushed_offset: int) -> Reached | None:
-        """The last moment whose messages are all on disk; those before it are forgotten."""
+        """Return the last moment whose messages are all on disk, and forget all before it."""
         found = None
         while self._every and self._every[0].is_covered(flushed_offset):
             found = self._every.popleft()
@@ -98,29 +98,29 @@ class Recent:
 
 @attrs.frozen(kw_only=True)
 class Check:
-    """Everything that the file says."""
+    """The contents of the checkpoint file."""
 
     reached: Reached
     copies_to: int
-    """Physical offset: what was delivered and is not counted in `reached` lies behind it."""
+    """Physical offset: messages delivered but not counted in `reached` lie above it."""
     precision_ms: int
     log_min: int
-    """Timer-log position of its first file."""
+    """Timer-log position of the first file."""
     log_end: int
-    """Timer-log position behind its last record."""
+    """Timer-log position after the last record."""
     queue_offset: int
-    """Next message of the timer's queue."""
+    """Next message of the timer's queue to put on the wheel."""
     is_closed: bool
-    """Whether the wheel's file holds what the timer log does."""
+    """Whether the wheel's file holds all that the timer log does."""
     late_timestamp: int | None = None
-    """ms, the earliest slot that is overdue and not delivered; RocketMQ has to begin there."""
+    """ms, the earliest slot that is overdue and not delivered; RocketMQ has to start there."""
     version: tuple[int, int, int] = (0, 0, 0)
     """State version, ms, counter."""
 
     def is_news(self, saved: Check | None) -> bool:
-        """Whether it is worth a write beside what was saved.
+        """Return whether this differs enough from ``saved`` to be written.
 
-        Time that goes by is not, nor a log that grows a little: a crash then finds the same.
+        Passing time alone does not, nor a log that grew a little: a crash then finds the same.
         """
         if saved is None or self.is_closed != saved.is_closed:
             return True
@@ -140,7 +140,7 @@ class Check:
 
 
 def encode_check(check: Check) -> bytes:
-    """Bytes of the file."""
+    """Return the bytes of the file."""
     reached = check.reached
     head = np.zeros(1, CHECK_DTYPE)
     late = check.late_timestamp
@@ -168,9 +168,9 @@ def encode_check(check: Check) -> bytes:
 
 
 def is_damaged(data: bytes) -> bool:
-    """Whether the bytes of a file in which `decode_check` finds nothing are nobody's.
+    """Return whether bytes in which `decode_check` finds nothing are not RocketMQ's either.
 
-    RocketMQ writes the file without a note of ours.
+    RocketMQ writes the file without our part.
     """
     if len(data) < CHECK_DTYPE.itemsize:
         return True
@@ -181,9 +181,9 @@ def is_damaged(data: bytes) -> bool:
 
 
 def decode_check(data: bytes) -> Check | None:
-    """What the bytes of a file say; None where they have no note of ours, or a damaged one.
+    """Return what the bytes of a file say; None if our part is missing or damaged.
 
-    What RocketMQ alone wrote is not believed: it says nothing of what was delivered since.
+    RocketMQ's part alone is not used: it does not tell what was delivered since.
     """
     if len(data) < NOTE_POSITION + NOTE_DTYPE.itemsize:
         return None
@@ -212,7 +212,7 @@ def decode_check(data: bytes) -> Check | None:
         log_min=int(note["log_min"]),
         log_end=int(note["log_end"]),
         queue_offset=int(fields["queue_offset"]),
-        # Who wrote the first part since also wrote the wheel.
+        # Whichever program wrote RocketMQ's part last also wrote the wheel.
         is_closed=bool(note["closed"]) and zlib.crc32(head) == int(note["head_crc"]),
         version=(
             int(fields["state_version"]),

@@ -1,7 +1,7 @@
-"""`TimerLog`: the files of records, appended to and read by the number of the record.
+"""`TimerLog`: the files of timer records, appended and read by record number.
 
-Records are counted over all files; a number says where a record stands, as every file but the last
-holds as many as fit. Thread-safe for one writer and any readers.
+Records are numbered over all files; a number tells the record's place, as every file but the last
+holds as many records as fit. Thread-safe for one writer and any readers.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class TimerLog:
     # ------------------------------------------------------------------ which files there are
 
     def load(self) -> None:
-        """Find the files; `end` is not known by that.
+        """Find the files; `end` is set by recovery.
 
         Raises:
             CorruptFileError: files of different sizes, a gap, or a size that holds no records.
         """
-        files = self._queue(0)  # those that exist say how large files are
+        files = self._queue(0)  # existing files tell how large files are
         files.load(writable=self._writable)
         if not files.bases:
             return
@@ -101,7 +101,7 @@ class TimerLog:
 
     @property
     def first(self) -> int:
-        """Number of the oldest record that there can be."""
+        """Number of the oldest record that may exist."""
         return self.number_of(self.min_position)
 
     @property
@@ -110,36 +110,36 @@ class TimerLog:
         return not self._files.bases
 
     def position_of(self, number: int) -> int:
-        """Timer-log position of a record."""
+        """Return the timer-log position of record ``number``."""
         file, row = divmod(number, self._per_file)
         return file * self.file_size + row * RECORD_SIZE
 
     def positions_of(self, first: int, count: int) -> Integers:
-        """``(count,)`` positions of the records from number ``first`` on."""
+        """Return ``(count,)`` positions of the records from number ``first`` on."""
         numbers = np.arange(first, first + count)
         per_file = self._per_file
         return numbers // per_file * self.file_size + numbers % per_file * RECORD_SIZE
 
     def number_of(self, position: int) -> int:
-        """Number of the record at a position, or -1 where none begins."""
+        """Return the number of the record that begins at ``position``; -1 if none does."""
         file, inside = divmod(position, self.file_size)
         row, rest = divmod(inside, RECORD_SIZE)
         return -1 if rest or row >= self._per_file else file * self._per_file + row
 
     def path_of(self, number: int) -> str:
-        """File of a record."""
+        """Return the path of the file that holds record ``number``."""
         return self._files.path(number // self._per_file * self.file_size)
 
     # ------------------------------------------------------------------ reading
 
     def read(self, first: int, end: int) -> Records:
-        """Records ``[first, end)`` of `RECORD_DTYPE`, as far as their file holds them."""
+        """Return records ``[first, end)`` of `RECORD_DTYPE`, as far as one file holds them."""
         end = min(end, (first // self._per_file + 1) * self._per_file)
         data = self._files.read(self.position_of(first), (end - first) * RECORD_SIZE)
         return np.frombuffer(data[: len(data) // RECORD_SIZE * RECORD_SIZE], RECORD_DTYPE)
 
     def chunks(self, first: int, end: int) -> Iterator[tuple[int, Records]]:
-        """Number of the first, and records, of stretches of ``[first, end)``, ascending."""
+        """Yield ``[first, end)`` in stretches, ascending: number of the first record, records."""
         first = max(first, self.first)
         while first < end:
             records = self.read(first, min(end, first + _CHUNK))
@@ -149,7 +149,7 @@ class TimerLog:
             first += len(records)
 
     def find(self, physical_offset: int) -> int:
-        """Number of the first record whose message begins at that offset or behind it."""
+        """Return the number of the first record whose message begins at that offset or above."""
         low, high = self.first, self.end
         while low < high:
             middle = (low + high) // 2
@@ -163,7 +163,7 @@ class TimerLog:
     # ------------------------------------------------------------------ writing
 
     def append(self, records: Records) -> None:
-        """Write records behind the last one; `end` moves when all of them are written."""
+        """Append records; `end` moves when all of them are written."""
         written = 0
         while written < len(records):
             number = self.end + written
@@ -182,12 +182,12 @@ class TimerLog:
             self._close_file(base - self.file_size)
         disk = self._disk
         disk.make_directory(self._directory, durable=True)
-        # On disk before it gets its name: a record in it leads to those in the files before it.
+        # Flushed before it gets its name: its records lead to records in the files before it.
         make_aside(disk, self._scratch, self.file_size, flush=True)
         self._files.add(base, self._scratch)
 
     def _close_file(self, base: int) -> None:
-        """Write the blank behind the last record of a file."""
+        """Write the blank after the last record of a file."""
         position = self._per_file * RECORD_SIZE
         blank = np.zeros(1, BLANK_DTYPE)
         blank["size"], blank["magic"] = self.file_size - position, BLANK_MAGIC
@@ -196,19 +196,19 @@ class TimerLog:
         self.unflushed.written(path)
 
     def note_unflushed(self) -> None:
-        """Have the next flush bring every file to disk: who wrote them may have been killed."""
+        """Have the next flush cover every file: a killed process may have left unflushed pages."""
         for base in self._files.bases:
             self.unflushed.written(self._files.path(base))
 
     # ------------------------------------------------------------------ cutting
 
     def truncate(self, number: int) -> None:
-        """Cut everything from record ``number`` on."""
+        """Cut all records from ``number`` on."""
         self._files.truncate(self.position_of(number))
         self.end = number
 
     def remove_all(self) -> None:
-        """Remove every file of the directory that could be one of the log's, and begin at 0."""
+        """Remove every file of the directory that could be of this log, and start at 0."""
         self._pool.close()
         for entry in reversed(self._disk.list(self._directory)):
             if entry.name.isascii() and entry.name.isdigit() and entry.is_file():
@@ -218,9 +218,12 @@ class TimerLog:
         self._files, self.end = self._queue(self.file_size), 0
 
     def trim(self, min_physical_offset: int) -> int:
-        """Remove files, never the last, all of whose messages the log has lost; their number.
+        """Remove files whose messages the commit log has all lost, but never the last file.
 
-        Source: RocketMQ ``TimerMessageStore`` judges a file by its last record, too.
+        Returns:
+            The number of files removed.
+
+        Source: RocketMQ ``TimerMessageStore`` also judges a file by its last record.
         """
         keep = self.min_position
         for base in self._files.bases[:-1]:

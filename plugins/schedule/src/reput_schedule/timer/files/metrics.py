@@ -1,7 +1,7 @@
-"""`Metrics`: how many messages wait for the timer, by their real topic; ``config/timermetrics``.
+"""`Metrics`: count the messages that wait, by real topic; ``config/timermetrics``.
 
-Records of the timer log know a topic by its hash, and so are messages counted here: two topics of
-one hash are one. RocketMQ only shows these numbers, and neither it nor we decide by them.
+Records of the timer log name a topic by its hash, and so do the counts: two topics of one hash
+share a count. RocketMQ and reput show these numbers, and decide nothing by them.
 
 Source: RocketMQ ``TimerMetrics``.
 """
@@ -37,20 +37,20 @@ class Metrics:
     """Names by their Java hash."""
     counts: dict[int, int] = attrs.field(factory=dict)
     times: dict[int, int] = attrs.field(factory=dict)
-    """When each count was changed, ms."""
+    """When each count was last changed, ms."""
     is_changed: bool = False
     version: int = 0
     is_damaged: bool = False
-    """Whether these are no counts because the file they were read from says nothing."""
+    """Whether the counts are empty because the file they were read from is damaged."""
 
     def name(self, topics: Mapping[int, str]) -> None:
-        """Learn the names of topics."""
+        """Remember the names of topics."""
         if len(self.topics) < _TOPICS_MAX:
             for each, topic in topics.items():
                 self.topics.setdefault(each, topic)
 
     def add(self, records: Records, sign: int, now: int) -> None:
-        """Count records that came (1) or went (-1); cancellations the other way round."""
+        """Count records that were added (1) or delivered (-1); cancellations count reversed."""
         hashes, which = np.unique(records["topic_hash"], return_inverse=True)
         deltas = np.where(is_cancellation(records), -sign, sign)
         sums = np.bincount(which.reshape(-1), deltas, len(hashes)).astype(np.int64)
@@ -61,18 +61,18 @@ class Metrics:
                 self.is_changed = True
 
     def clear(self) -> None:
-        """Forget all counts, and keep the names."""
+        """Set all counts to zero, and keep the names."""
         self.counts, self.times, self.is_changed = {}, {}, True
 
     def by_topic(self) -> dict[str, int]:
-        """Messages waiting by topic, sorted; those whose name is not known by their hash."""
+        """Return waiting messages by topic, sorted; by hash where the name is not known."""
         named = {
             self.topics.get(each, f"#{each}"): count for each, count in self.counts.items() if count
         }
         return dict(sorted(named.items()))
 
     def encode(self, now: int) -> bytes:
-        """Bytes of the file."""
+        """Return the bytes of the file."""
         self.version += 1
         counting = {
             self.topics[each]: {"count": count, "timeStamp": self.times.get(each, now)}
@@ -85,7 +85,7 @@ class Metrics:
 
     @classmethod
     def decode(cls, data: bytes) -> Metrics:
-        """Counts out of the file's bytes; none out of what is no such file."""
+        """Return the counts that the bytes of a file state; none if the file is damaged."""
         metrics = cls()
         try:
             content: Any = json.loads(data)

@@ -1,10 +1,11 @@
-"""`TimerFiles`: timer log and wheel together, and how they are opened and mended.
+"""`TimerFiles`: timer log and wheel together, and how they are opened and repaired.
 
-Both come out of the commit log: what is doubtful is cut, and dispatched once more.
+Both are derived from the commit log: doubtful records are cut, and their messages dispatched again.
 
-* A store that was closed: the wheel's file is taken as it is, if it contradicts nothing.
-* Else: every record of the timer log is read and checked, and the wheel is made from them. Checked
-  is all that is relied on later: sizes, order, and that each leads to the one before in its slot.
+* After a proper close, the wheel's file is taken as it is, unless it contradicts something.
+* Otherwise every record of the timer log is read and checked, and the wheel is rebuilt from them.
+  Checked is all that is relied on later: sizes, order, and the link to the previous record of the
+  slot.
 """
 
 from __future__ import annotations
@@ -45,21 +46,21 @@ __all__ = ["TimerFiles"]
 
 
 class _Sound(NamedTuple):
-    """How far records of a chunk are sound."""
+    """How many records at the start of a chunk are sound and wanted."""
 
     size: int
     is_limit: bool
-    """Whether what follows is sound, too, but not wanted."""
+    """Whether the records after them are sound, too, but above the limit."""
 
 
 class TimerFiles:
-    """The two files of one store.
+    """Timer log and wheel of one store.
 
     Attributes:
         log: the timer log.
         wheel: the slots.
-        covered_to: physical offset behind the last message that has a record.
-        is_made_again: whether the wheel was made from the timer log, or will be.
+        covered_to: physical offset after the last message that has a record.
+        is_made_again: whether the wheel was rebuilt from the timer log, or will be.
     """
 
     def __init__(self, context: StoreContext, precision: int, window: int, file_size: int) -> None:
@@ -85,16 +86,16 @@ class TimerFiles:
             self.log.remove_all()
 
     def start_anew(self) -> None:
-        """Remove what there is."""
+        """Remove both, and start with an empty log and wheel."""
         self.log.remove_all()
         self.wheel.clear()
         self.covered_to, self.is_made_again = 0, True
 
     def recover(self, check: Check, limit: int) -> bool:
-        """Bring timer log and wheel in line with a commit log that is believed up to ``limit``.
+        """Bring timer log and wheel in line with a commit log that is trusted up to ``limit``.
 
         Returns:
-            Whether they hold all of what ``check`` promises below ``limit``; else messages are
+            Whether they hold all that ``check`` promises below ``limit``; if not, messages are
             missing from `covered_to` on.
         """
         if self.log.min_position > check.log_min:
@@ -102,9 +103,9 @@ class TimerFiles:
             self.start_anew()
             return check.log_end == 0
         if self._take_wheel(check, limit):
-            self.log.truncate(self.log.end)  # what a crash left behind it
+            self.log.truncate(self.log.end)  # records that a crash left after the end
             return True
-        # Written by whoever was killed: with the next flush all of it is on disk.
+        # A killed process may have left unflushed records: the next flush covers every file.
         self.log.note_unflushed()
         self.is_made_again = True
         self.wheel.clear()
@@ -136,20 +137,24 @@ class TimerFiles:
         return True
 
     def _end_stated(self, check: Check) -> int | None:
-        """Number behind the last record where the checkpoint says; None where it cannot be."""
+        """Return the number after the last record by the checkpoint; None if that is impossible."""
         log = self.log
         if log.is_empty:
             return 0 if check.log_end == 0 else None
         if check.log_end == 0:
             return None
-        before = log.number_of(check.log_end - RECORD_SIZE)  # behind a file's last one is a blank
+        before = log.number_of(check.log_end - RECORD_SIZE)  # a file's last record precedes a blank
         if not log.first <= before < log.end:
             return None
         found = log.read(before, before + 1)
         return before + 1 if len(found) and _is_record(found)[0] else None
 
     def _scan(self, limit: int) -> tuple[int, bool]:
-        """Put all sound records on the wheel; number behind the last, and why it is that one."""
+        """Put all sound records on the wheel.
+
+        Returns:
+            The number after the last of them; whether the records end there because of ``limit``.
+        """
         log, number = self.log, self.log.first
         for first, records in log.chunks(log.first, log.end):
             sound = self._sound(records, limit)
@@ -157,7 +162,7 @@ class TimerFiles:
             if len(kept):
                 previous = self._add_to_wheel(first, kept)
                 stated = kept["previous"].astype(np.int64)
-                # Where the head was trimmed a chain may lead back into it.
+                # After the head was trimmed, a chain may lead back into it.
                 is_trimmed = (previous == NO_POSITION) & (stated < log.min_position)
                 wrong = np.flatnonzero((previous != stated) & ~is_trimmed)
                 if len(wrong):
@@ -174,7 +179,7 @@ class TimerFiles:
         return number, False
 
     def _scan_again(self, end: int, limit: int) -> int:
-        """Put the records below ``end``, which are sound, on an empty wheel."""
+        """Clear the wheel and put the records below ``end`` on it, which are sound."""
         read_tick = self.wheel.read_tick
         self.wheel.clear()
         self.wheel.advance(read_tick)
@@ -200,7 +205,7 @@ class TimerFiles:
         return self.wheel.add(ticks, positions, deltas_of(records))
 
     def look(self, check: Check) -> None:
-        """Take both as they are on disk now, to read only."""
+        """Read both as they are on disk now, without changing them."""
         self.log.load()
         self.log.end = min(self._end_stated(check) or 0, self.log.end)
         self.covered_to = _end_of(
@@ -214,7 +219,7 @@ class TimerFiles:
     # ------------------------------------------------------------------ appending
 
     def append(self, parked: Parked) -> Records:
-        """Make records of parked messages and put them on log and wheel; the records.
+        """Append records for ``parked`` to the timer log, put them on the wheel, and return them.
 
         Raises:
             OSError: the timer log cannot be written; nothing has changed.
@@ -245,12 +250,12 @@ class TimerFiles:
 
 
 def deltas_of(records: Records) -> Integers:
-    """``(n,)`` int64: what each adds to its slot's count."""
+    """Return ``(n,)`` int64: what each record adds to the count of its slot."""
     return np.where(records["magic"] & MAGIC_DELETE, -1, 1)
 
 
 def _end_of(records: Records) -> int:
-    """Physical offset behind the message of the last record; 0 without one."""
+    """Return the physical offset after the message of the last record; 0 without records."""
     if not len(records):
         return 0
     return int(records["physical_offset"][-1]) + int(records["message_size"][-1])
@@ -261,7 +266,7 @@ def _is_record(records: Records) -> npt.NDArray[np.bool_]:
     good: npt.NDArray[np.bool_] = (records["size"] == RECORD_SIZE) & (records["reserved"] == 0)
     good &= (magic >= MAGIC_DEFAULT) & (magic <= MAGIC_MAX) & (records["enqueued"] >= 0)
     good &= records["physical_offset"].astype(np.int64) >= 0
-    # A time that no slot has would look like an empty one.
+    # A time above every slot would make the slot look empty.
     good &= records["enqueued"].astype(np.int64) < 1 << 62
     good &= records["enqueued"].astype(np.int64) + records["delay"] > 0
     return good & (records["message_size"] >= RECORD_MIN_SIZE)

@@ -1,4 +1,4 @@
-"""Where parked messages go on the wheel: pure functions of times, whole columns at once."""
+"""Compute the places of parked messages on the wheel: pure functions of columns of times."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Parked", "numbers_of", "parked_rows", "place"]
 
-_LATEST = 1 << 62  # ms; times beyond it count as this one, so that no difference overflows
-_SURE_DIGITS = 18  # as many always fit in 63 bits
+_LATEST = 1 << 62  # ms; later times count as this one, so that no difference overflows
+_SURE_DIGITS = 18  # this many digits always fit in 63 bits
 
 
 def place(
     out: Integers, stored: Integers, precision: int, window: int
 ) -> tuple[Integers, Integers, Booleans]:
-    """Enqueue time, slot time and whether it is a roll, of messages by their times.
+    """Return enqueue times, slot times and rolls of messages from their times.
 
-    The enqueue time is the store time rounded down, and not what the clock says while this runs: so
-    the timer log is a function of the commit log alone.
+    The enqueue time is the store time rounded down, not the current time: so the timer log is a
+    function of the commit log alone.
 
     Args:
         out: ``(n,)`` int64, ``TIMER_OUT_MS``.
         stored: ``(n,)`` int64, store times of the parked messages, ms.
         precision: ms of one slot.
-        window: slots beyond which a message rolls.
+        window: slots ahead above which a message rolls.
 
     Returns:
-        ``(n,)`` int64 ms, ``(n,)`` int64 ms and ``(n,)`` bool. Slot less enqueue time fits in 32
-        bits: of what is overdue by more the enqueue time is made earlier, never the slot's later.
+        ``(n,)`` int64 ms, ``(n,)`` int64 ms and ``(n,)`` bool. Slot time less enqueue time fits in
+        32 bits: if overdue by more, the enqueue time is lowered, and the slot time never raised.
 
     Source: RocketMQ ``TimerMessageStore#doEnqueue``.
     """
@@ -68,7 +68,7 @@ def place(
 
 
 def numbers_of(column: TextColumn) -> tuple[Integers, Booleans]:
-    """``(n,)`` int64 of decimal texts, and which of them are such; as Java's ``parseLong``."""
+    """Return ``(n,)`` int64 of decimal texts, and which rows are numbers to ``parseLong``."""
     starts, sizes = column.starts, column.sizes
     values = np.zeros(len(sizes), np.int64)
     if len(sizes) == 0:
@@ -105,7 +105,7 @@ class Parked:
     """Real topics by their hash."""
     is_delete: Booleans
     queue_offset: int
-    """Of the last row."""
+    """Queue offset of the last row."""
     refused: tuple[int, ...]
     """Physical offsets of messages of the topic whose properties name no time or no topic."""
 
@@ -113,12 +113,12 @@ class Parked:
         return len(self.physical_offset)
 
     def magic(self, rolls: Booleans) -> Integers:
-        """``(n,)`` bits of the records."""
+        """Return the ``(n,)`` magic bits of the records."""
         return MAGIC_DEFAULT | rolls * MAGIC_ROLL | self.is_delete * MAGIC_DELETE
 
 
 def parked_rows(batch: DispatchBatch, start: int) -> Parked | None:
-    """Messages of the timer's queue that begin at physical offset ``start`` or behind it."""
+    """Return the messages of the timer's queue at physical offset ``start`` or above."""
     if TIMER_TOPIC not in batch.topics:
         return None
     wanted = batch.topic_code == batch.topics.index(TIMER_TOPIC)

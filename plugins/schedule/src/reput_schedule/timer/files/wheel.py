@@ -1,11 +1,12 @@
-"""`Wheel`: the slots in memory, what becomes of them when records come, and their file.
+"""`Wheel`: the slots in memory, how records change them, and their file.
 
 Times are ticks here: ms divided by the precision. The wheel is 38.7 MB of zeros, of which the
 system gives memory only to pages that are used.
 
-A slot belongs to one tick. RocketMQ gives it to whoever comes last, and what is pending in it is
-lost. Here the later time gets it, and chains of the other one, as long as they are pending, are
-kept `aside`, in memory: the timer log gives them back. So the wheel is a function of the log alone.
+A slot belongs to one tick. In RocketMQ the last record takes the slot, and pending messages of the
+tick that had it are lost. Here the later tick gets the slot, and pending chains of the other tick
+are kept `aside` in memory; the timer log can restore them. So the wheel is a function of the log
+alone.
 
 Not thread-safe: the timer's lock is held around every call.
 """
@@ -29,22 +30,22 @@ __all__ = ["Chain", "Pages", "Wheel"]
 
 _PAGE_SIZE = 4096
 _SLOTS_PER_PAGE = _PAGE_SIZE // SLOT_SIZE
-_LOOK_AHEAD = (256, 1 << 16)  # slots looked at one after the other, before all of them are
+_LOOK_AHEAD = (256, 1 << 16)  # slots examined in order before the whole wheel is
 
 
 class Chain(NamedTuple):
-    """Records of one tick that lead from one to the next older one."""
+    """Records of one tick, each of which leads to the next older one."""
 
     first: int
-    """Timer-log position of the oldest."""
+    """Timer-log position of the oldest record."""
     last: int
-    """Of the newest."""
+    """Timer-log position of the newest record."""
     message_count: int
     """Messages less cancellations."""
 
 
 class Undo(NamedTuple):
-    """What slots were before records were put on them."""
+    """The state of slots before records were put on them."""
 
     slots: Integers
     held: npt.NDArray[np.void]
@@ -52,22 +53,22 @@ class Undo(NamedTuple):
 
 
 class Wheel:
-    """The slots.
+    """The slots of the timer.
 
     Args:
-        slot_count: how many; what RocketMQ has when left out.
+        slot_count: how many slots; by default as many as RocketMQ has.
     """
 
     def __init__(self, slot_count: int = SLOT_COUNT) -> None:
         self.slot_count = slot_count
         self.read_tick = 0
-        """Ticks below are delivered; chains of those are not kept aside."""
+        """Ticks below this one are delivered; their chains are not kept aside."""
         self.aside: dict[int, list[Chain]] = {}
-        """Pending chains of ticks whose slot belongs to a later one, oldest first."""
+        """Pending chains of ticks whose slot belongs to a later tick, oldest first."""
         self.clear()
 
     def clear(self) -> None:
-        """Empty all slots; the file is made anew with the next flush."""
+        """Empty all slots; the next flush rewrites the file."""
         pages = -(-self.slot_count // _SLOTS_PER_PAGE)
         self._slots = np.zeros(pages * _SLOTS_PER_PAGE, SLOT_DTYPE)
         self._dirty = np.zeros(pages, np.bool_)
@@ -91,7 +92,7 @@ class Wheel:
             deltas: ``(n,)``: 1, or -1 for a cancellation.
 
         Returns:
-            ``(n,)`` int64: position of the record before each in its slot, `NO_POSITION` without.
+            ``(n,)`` int64: position of the previous record of each one's slot, or `NO_POSITION`.
         """
         slots = ticks % self.slot_count
         order = np.argsort(slots, kind="stable")
@@ -104,7 +105,7 @@ class Wheel:
         previous[1:] = places[:-1]
         wanted = sorted_ticks[heads]
         held = self._slots["tick"][slots[heads]].astype(np.int64)
-        # Plain: all records of the slot are of one tick, and nobody else's chain is in the way.
+        # Plain: all records of the slot are of one tick, and no chain of another tick is in it.
         plain = np.logical_and.reduceat(sorted_ticks == np.repeat(wanted, sizes), heads)
         plain &= (held == wanted) | ((held < wanted) & (held < self.read_tick)) | (held == 0)
         count = np.add.reduceat(deltas[order], heads)
@@ -129,13 +130,13 @@ class Wheel:
         return answer
 
     def remember(self, ticks: Integers) -> Undo:
-        """What `add` of these ticks may change."""
+        """Return the parts of the wheel that `add` of these ticks may change."""
         slots = np.unique(ticks % self.slot_count)
         aside = {tick: list(chains) for tick, chains in self.aside.items()}
         return Undo(slots, self._slots[slots], aside)
 
     def restore(self, undo: Undo) -> None:
-        """Take back what was added since."""
+        """Set the wheel back to ``undo``."""
         self._slots[undo.slots] = undo.held
         self.aside = undo.aside
 
@@ -161,7 +162,7 @@ class Wheel:
         self._dirty[slots // _SLOTS_PER_PAGE] = self._used[slots // _SLOTS_PER_PAGE] = True
 
     def _add_one(self, tick: int, position: int, delta: int) -> int:
-        """Put one record on the wheel; position of the one before it."""
+        """Put one record on the wheel, and return the position of the one before it."""
         index = tick % self.slot_count
         held, first, last, count, _ = self._slots[index].item()
         previous = NO_POSITION
@@ -182,16 +183,16 @@ class Wheel:
     # ------------------------------------------------------------------ asking
 
     def chains(self, tick: int) -> list[Chain]:
-        """Chains of a tick, the oldest first."""
+        """Return the chains of ``tick``, the oldest first."""
         held, first, last, count, _ = self._slots[tick % self.slot_count].item()
         chains = list(self.aside.get(tick, ()))
         if held == tick and tick > 0:
-            # One that is aside came when its tick had lost the slot, or before it got it.
+            # A chain aside came when its tick had lost the slot, or did not have it yet.
             chains.append(Chain(first, last, count))
         return sorted(chains)
 
     def next_tick(self, tick: int) -> int | None:
-        """The earliest tick from ``tick`` on that has records; None when none has."""
+        """Return the earliest tick from ``tick`` on that has records; None without one."""
         aside = min((each for each in self.aside if each >= tick), default=None)
         for ahead in _LOOK_AHEAD:
             wanted = np.arange(tick, tick + min(ahead, self.slot_count))
@@ -204,19 +205,19 @@ class Wheel:
         return _earlier(int(ticks.min()) if len(ticks) else None, aside)
 
     def advance(self, tick: int) -> None:
-        """Everything below ``tick`` is delivered, or looked for elsewhere."""
+        """Forget chains aside below ``tick``: these are delivered, or looked for elsewhere."""
         self.read_tick = tick
         for each in [each for each in self.aside if each < tick]:
             del self.aside[each]
 
     def turn_back(self, tick: int) -> None:
-        """Chains of ``tick`` and later are pending again; give those that are `rejoin` anew."""
+        """Make chains from ``tick`` on pending again; `rejoin` restores dropped ones."""
         self.read_tick = tick
 
     def rejoin(self, ticks: Integers, positions: Integers, deltas: Integers) -> None:
-        """Keep those of the records aside that came too late, and are not any more.
+        """Put records aside again that were late before the clock was set back.
 
-        Of what has a slot nothing was forgotten; of what had none, all was.
+        Chains that have a slot kept their records; chains aside were dropped entirely.
         """
         others = self._slots["tick"][ticks % self.slot_count] != ticks
         for row in np.flatnonzero(others & (ticks >= self.read_tick)).tolist():
@@ -224,7 +225,7 @@ class Wheel:
             self.aside.setdefault(int(ticks[row]), []).append(chain)
 
     def pending(self) -> tuple[Integers, Integers, Integers]:
-        """``(n,)`` ticks not delivered, ascending; how many messages; position of their first."""
+        """Return ``(n,)`` pending ticks, ascending, message counts, and first positions."""
         slots = self._used_slots()
         ticks = slots["tick"].astype(np.int64)
         rows = np.flatnonzero((ticks >= self.read_tick) & (ticks > 0))
@@ -240,14 +241,14 @@ class Wheel:
         return all_ticks[order], counts[order], firsts[order]
 
     def _used_slots(self) -> npt.NDArray[np.void]:
-        """A copy of the pages that hold anything: the others stay without memory."""
+        """Return a copy of the pages in use; reading the other pages would give them memory."""
         used: npt.NDArray[np.void] = self._slots.reshape(-1, _SLOTS_PER_PAGE)[self._used]
         return used.reshape(-1)
 
     # ------------------------------------------------------------------ the file
 
     def load(self, disk: Disk, path: str) -> bool:
-        """Take the slots from their file; False, and an empty wheel, where it has no such size."""
+        """Read the slots from their file; False, with an empty wheel, if its size is wrong."""
         self.clear()
         descriptor = disk.open(path)
         try:
@@ -263,7 +264,7 @@ class Wheel:
         return True
 
     def is_sound(self, log_end: int) -> bool:
-        """Whether no slot contradicts itself or a timer log that ends at that position."""
+        """Return whether all slots agree with a timer log that ends at ``log_end``."""
         pages = np.flatnonzero(self._used)
         numbers = (pages[:, None] * _SLOTS_PER_PAGE + np.arange(_SLOTS_PER_PAGE)).reshape(-1)
         is_set = self._slots["tick"][numbers] != 0
@@ -274,7 +275,7 @@ class Wheel:
         return bool((good & (first >= 0) & (first <= last) & (last < log_end)).all())
 
     def take_dirty(self) -> Pages:
-        """What has changed since the last call."""
+        """Return the pages that changed since the last call."""
         pages = np.flatnonzero(self._dirty)
         self._dirty[pages] = False
         cuts = np.flatnonzero(np.diff(pages) != 1) + 1
@@ -297,13 +298,13 @@ class Pages(NamedTuple):
     """Parts of a wheel's file."""
 
     is_new: bool
-    """Whether all else is zero, whatever the file holds."""
+    """Whether all other bytes are zero, whatever the file holds."""
     file_size: int
     parts: tuple[tuple[int, bytes], ...]
     """File position and bytes of each."""
 
     def write(self, disk: Disk, path: str) -> None:
-        """Write them to the file, which is made where it is missing, and flush it."""
+        """Write the parts to the file, which is created if missing, and flush it."""
         descriptor = disk.open(path, create=True)
         try:
             if self.is_new or disk.size(descriptor) != self.file_size:
