@@ -1,4 +1,4 @@
-"""Compacted topics for reput, in RocketMQ's files: the latest message of every key stays."""
+"""Compacted topics for reput, in RocketMQ's files: the latest message of every key is kept."""
 
 from __future__ import annotations
 

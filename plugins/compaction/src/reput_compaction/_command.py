@@ -1,4 +1,4 @@
-"""``reput compact``: a compaction now."""
+"""``reput compact``: compact a store's topics now."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Examples:
   reput compact STORE --jobs 4
 """
 
-_WORTH_PROCESSES = 1 << 30  # bytes; with less, starting processes takes longer than the work
+_WORTH_PROCESSES = 1 << 30  # bytes; below that, starting processes takes longer than the work
 
 
 @click.command(short_help="Compact topics now.", epilog=_EXAMPLES)

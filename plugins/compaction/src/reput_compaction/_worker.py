@@ -1,4 +1,4 @@
-"""`Worker`: which queue is compacted when, and the run that is under way."""
+"""`Worker`: decides which queue is compacted when, and drives the current run."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class Worker:
     rules: Rules
     timing: Timing
     failures: dict[tuple[str, int], str] = attrs.field(factory=dict)
-    """What kept a queue from being compacted, until it is."""
+    """Why a queue could not be compacted, until a run of it succeeds."""
     run_count: int = 0
     _next_round: int | None = None
     _waiting: list[CompactedQueue] = attrs.field(factory=list)
     _run: Compaction | None = None
     _steps: Generator[int, None, None] | None = None
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
-    """Held by whoever makes a step: the work thread, or a caller of `compact`."""
+    """Held for each step: by the work thread, or by a caller of `compact`."""
 
     # ------------------------------------------------------------------ by the clock
 
@@ -77,7 +77,7 @@ class Worker:
     def _work(self, now: int) -> int:
         interval = self.timing.interval_ms
         if self._next_round is None or self._next_round > now + interval:
-            self._next_round = now + interval  # the first one, or the clock was set back
+            self._next_round = now + interval  # the first round, or the clock was set back
         if now >= self._next_round:
             self._next_round = now + interval
             self._waiting = list(self.queues.values())
@@ -102,7 +102,7 @@ class Worker:
             queue.close_last()
 
     def _is_due(self, queue: CompactedQueue, now: int) -> bool:
-        """Whether tombstones that were kept may go."""
+        """Return whether tombstones that an earlier run kept may go."""
         tombstone = queue.tombstone_timestamp
         return tombstone is not None and tombstone + self.rules.retention_ms <= now
 
@@ -115,18 +115,18 @@ class Worker:
         engine: Engine | None = None,
         split_size: int | None = None,
     ) -> list[Compacted]:
-        """Compact queues now, the files included that are being written.
+        """Compact queues now, including the files that are being written.
 
         Args:
-            queues: which.
+            queues: the queues to compact.
             progress: called now and then with bytes read, and bytes to be read in all.
-            engine: runs the tasks of a job; None compacts here, queue by queue.
-            split_size: bytes that a task reads, about; as for a rebuild when left out.
+            engine: runs the tasks of a job; None compacts in this process, queue by queue.
+            split_size: approximate bytes that a task reads; the default is that of a rebuild.
 
         Raises:
-            CorruptFileError: a queue whose files are damaged; those before it are done, and in a
-                job none is.
-            TaskFailedError: a task of a job failed for another reason; no queue is done.
+            CorruptFileError: the files of a queue are damaged; the queues before it are compacted,
+                but with an engine none is.
+            TaskFailedError: a task of a job failed for another reason; no queue is compacted.
         """
         now = self.context.clock()
         with self._lock:
@@ -176,7 +176,7 @@ class Worker:
     # ------------------------------------------------------------------ one run
 
     def _end_run(self) -> None:
-        """Bring a run that is under way to its end."""
+        """Complete the current run, if there is one."""
         while self._run is not None:
             self._step()
 
@@ -195,7 +195,7 @@ class Worker:
         return Compaction(queue, self.files, self.checkpoint, self.rules, now, old)
 
     def _ready(self, queue: CompactedQueue) -> tuple[Pair, ...]:
-        """Pairs that can be compacted: closed ones that the log has on disk."""
+        """Return the pairs that can be compacted: closed pairs that the log has on disk."""
         flushed = self.context.store.flushed_offset
         pairs = queue.pairs[:-1] if self.rules.compat else queue.pairs
         return tuple(
@@ -203,14 +203,14 @@ class Worker:
         )
 
     def _step(self, *, strict: bool = False) -> int:
-        """Go on with the run; bytes that were read."""
+        """Do the next step of the run, and return the bytes that were read."""
         run, steps = self._run, self._steps
         assert run is not None
         queue = run.queue
         key = queue.topic, queue.queue_id
         try:
             if steps is None:
-                run.finish()  # names were changing when the disk failed
+                run.finish()  # the disk failed while files were being renamed
                 read = None
             else:
                 read = next(steps, None)
@@ -245,9 +245,9 @@ class Worker:
         return 0
 
     def close(self) -> None:
-        """Give up the run that is under way."""
+        """Give up the current run."""
         with self._lock:
             if self._steps is not None:
-                self._steps.close()  # now, and not when somebody else has the store open
+                self._steps.close()  # now, before another process can have the store open
             self._run = self._steps = None
             self._waiting = []

@@ -1,6 +1,6 @@
-"""Files of compacted topics: records in one file, the units that lead to them in its twin.
+"""Files of compacted topics: a file of records, and a twin file of units that lead to them.
 
-A unit of the sparse queue, 46 bytes, integers big-endian; its file is filled up with zeros:
+A unit of the sparse queue has 46 bytes, integers big-endian; its file is filled up with zeros:
 
     0          8      12     20          28      36      38          42         46
     +----------+------+------+-----------+-------+-------+-----------+----------+
@@ -8,9 +8,9 @@ A unit of the sparse queue, 46 bytes, integers big-endian; its file is filled up
     |          |      | code | timestamp | offset| size  | offset    |          |
     +----------+------+------+-----------+-------+-------+-----------+----------+
 
-The record to which it leads is that of the commit log but for its physical offset, which is the
-position in the compaction log. Both files of a pair have the same name, the position of the first
-record. A file that takes no more ends in a unit without size and in a blank record.
+The record is that of the commit log except for its physical offset, which is the position in the
+compaction log. Both files of a pair have the same name, the position of the first record. A closed
+file ends in a unit without size, or in a blank record.
 
 Source: RocketMQ 5 ``CompactionLog``, ``SparseConsumeQueue``, ``BatchConsumeQueue``.
 """
@@ -58,7 +58,7 @@ UNIT_DTYPE: Final = np.dtype(
 )
 UNIT_SIZE: Final = UNIT_DTYPE.itemsize
 END_UNIT: Final = np.array([(-1, 0, 0, 0, 0, 0, -1, 0)], UNIT_DTYPE).tobytes()
-PHYSICAL_OFFSET_POSITION: Final = 28  # in a record, of the only field that is changed
+PHYSICAL_OFFSET_POSITION: Final = 28  # in a record, of the only field that changes
 
 DIRECTORY: Final = "compaction"
 LOG_DIRECTORY: Final = "compactionLog"
@@ -85,12 +85,12 @@ class FileSizes(NamedTuple):
     def stop_of(
         self, ends: npt.NDArray[np.int64], row: int, begun: int, count: int, size: int
     ) -> int:
-        """Which records still go into a pair: those from ``row`` on in front of the one returned.
+        """Return the end of the records, from ``row`` on, that still go into a pair.
 
         Args:
-            ends: ``(n,)`` bytes of all records up to each, its own included.
-            row: the next one to be written.
-            begun: bytes of those before it.
+            ends: ``(n,)`` total bytes of all records up to each record, inclusive.
+            row: the next record to be written.
+            begun: total bytes of the records before ``row``.
             count: messages in the pair.
             size: bytes of their records.
         """
@@ -100,7 +100,7 @@ class FileSizes(NamedTuple):
 
 
 def file_sizes(log_size: int, queue_size: int) -> FileSizes:
-    """Sizes that files have when these are asked for.
+    """Return the sizes that files get when these sizes are asked for.
 
     Source: RocketMQ ``CompactionStore``: whole units, and a log file of whole queue files.
     """
@@ -114,5 +114,5 @@ def file_sizes(log_size: int, queue_size: int) -> FileSizes:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a directory entry can be a file of a pair."""
+    """Return whether a directory entry can be a file of a pair."""
     return is_offset_name(name) and int(name) < 1 << 63

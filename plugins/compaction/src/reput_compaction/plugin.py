@@ -67,25 +67,25 @@ class CompactionConfig:
     topics: Sequence[str] = attrs.field(
         factory=list, validator=deep_iterable(instance_of(str), instance_of((list, tuple)))
     )
-    """Topics to compact, beside those whose attribute ``cleanup.policy`` is ``COMPACTION`` in the
-    store's ``config/topics.json``."""
+    """Topics to compact, in addition to topics whose attribute ``cleanup.policy`` is ``COMPACTION``
+    in the store's ``config/topics.json``."""
     log_file_size: int = attrs.field(default=LOG_FILE_SIZE, validator=[instance_of(int), ge(1)])
-    """Bytes of a file of records, about. Files that exist keep their size."""
+    """Approximate bytes of a file of records. Existing files keep their size."""
     queue_file_size: int = attrs.field(
         default=QUEUE_FILE_SIZE, validator=[instance_of(int), ge(2 * UNIT_SIZE)]
     )
-    """Bytes of a file of units, about; 46 for each message, and the last slot is never used."""
+    """Approximate bytes of a file of units; 46 per message, and the last slot is never used."""
     interval_ms: int = attrs.field(default=900_000, validator=[instance_of(int), ge(1)])
-    """Time between two looks for queues to compact."""
+    """Time between two checks for queues to compact."""
     roll_ms: int = attrs.field(default=3_600_000, validator=[instance_of(int), ge(0)])
-    """Close a file, so that it can be compacted, when its first message is as old as that; 0 waits
-    until it is full."""
+    """Close a file, so that it can be compacted, when its first message has this age; 0 waits until
+    the file is full."""
     tombstone_retention_ms: int = attrs.field(default=_DAY_MS, validator=[instance_of(int), ge(0)])
-    """How long a message without a body, which deletes its key, stays after it was stored."""
+    """How long a message without a body, which deletes its key, is kept after it was stored."""
     offset_map_size: int = attrs.field(
         default=104_857_600, validator=[instance_of(int), ge(1 << 16)]
     )
-    """Bytes of memory for the keys of a run; what is more goes to disk in between."""
+    """Bytes of memory for the keys of a run; further keys go to disk temporarily."""
     compat: bool = attrs.field(default=False, validator=instance_of(bool))
     """Compact as RocketMQ does: tombstones go in the first run that sees them, and a queue's last
     file is never compacted."""
@@ -101,7 +101,7 @@ class CompactionPlugin(reput.Plugin):
     config: CompactionConfig = attrs.field(factory=CompactionConfig)
     context: StoreContext = attrs.field(init=False)
     topics: frozenset[str] = attrs.field(init=False, factory=frozenset)
-    """Topics that are compacted, as found when the store was opened."""
+    """Topics that are compacted, as determined when the store was opened."""
     queues: dict[tuple[str, int], CompactedQueue] = attrs.field(init=False, factory=dict)
     files: Files = attrs.field(init=False)
     checkpoint: Checkpoint = attrs.field(init=False)
@@ -135,7 +135,7 @@ class CompactionPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_recover(self, max_physical_offset: int, progress: int) -> int:
-        """Finish replacements, mend, and cut what the log has not or is going to give again."""
+        """Finish replacements, repair files, and cut what the log lost or will dispatch again."""
         if not self.context.writable:
             return progress
         sweep(self.context)
@@ -156,13 +156,13 @@ class CompactionPlugin(reput.Plugin):
             queue = self._queue(topic, queue_id)
             needed = min(needed, QueueRecovery(self.context, queue, self.files, limit).run())
             if queue.checkpoint >= queue.max_offset:
-                # What comes in the place of what was cut has not been compacted; whatever else led
-                # to this, another run does no harm.
+                # Messages that replace the cut ones were not compacted. In any other case, another
+                # run does no harm.
                 queue.checkpoint = -1
                 self.checkpoint.set(topic, queue_id, queue.checkpoint)
         self._saves_topics = self.topics != self._known_topics()
         if self.topics - self._known_topics():
-            return 0  # of a topic that is new here all messages are wanted
+            return 0  # all messages are wanted of a topic that is new to the plugin
         return needed
 
     def _queue(self, topic: str, queue_id: int) -> CompactedQueue:
@@ -182,7 +182,7 @@ class CompactionPlugin(reput.Plugin):
         return self.context.directory(OWN_DIRECTORY, DIRECTORY, TOPICS)
 
     def _known_topics(self) -> frozenset[str]:
-        """Topics whose messages were looked for in all of the log."""
+        """Return the topics whose messages were searched for in the whole log."""
         try:
             found = json.loads(self.context.disk.read_file(self._topics_path))
         except (OSError, ValueError, RecursionError):
@@ -223,16 +223,16 @@ class CompactionPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_flush(self) -> None:
-        """Bring what was copied so far to disk."""
+        """Flush everything that was copied so far."""
         self.files.unflushed.flush()
         if self._saves_topics:
-            # Not sooner: the store has written down by now that it begins at the log's beginning.
+            # Not sooner: by now the store has recorded that this plugin starts at the log's head.
             self._save_topics()
             self._saves_topics = False
 
     @reput.hookimpl
     def reput_work(self, now: int) -> int:
-        """Compact queues in which there is something to drop."""
+        """Compact queues in which something can be dropped."""
         return self.worker.work(now)
 
     def compact(
@@ -243,21 +243,20 @@ class CompactionPlugin(reput.Plugin):
         engine: Engine | None = None,
         split_size: int | None = None,
     ) -> list[Compacted]:
-        """Compact now what has been dispatched, files that are being written included.
+        """Compact everything dispatched so far, including files that are being written.
 
-        With an engine it is a job: tasks in other processes, on this machine or on others that see
-        the store's directory under the same path, read and write what would be read and written
-        here, and the files that come of it are the same to the byte. They are all there before the
-        first queue has its files exchanged.
+        With an engine the compaction is a job: its tasks run in other processes, on this machine or
+        on others that see the store's directory under the same path. The resulting files are the
+        same to the byte. All of them are written before the files of the first queue are replaced.
 
         Args:
-            topic: only this topic, or these.
+            topic: only this topic, or these; by default all compacted topics.
             progress: called now and then with bytes done, and bytes to be done in all; both may
                 grow.
-            engine: see `reput_rebuild.engine.Engine`; where it runs tasks the plugin is installed,
-                too.
-            split_size: bytes of records that a task of the engine reads, about: 256 MiB when left
-                out, and less where there would be too few tasks.
+            engine: see `reput_rebuild.engine.Engine`; the plugin must be installed wherever it runs
+                tasks.
+            split_size: approximate bytes of records that a task of the engine reads; the default is
+                256 MiB, and less where there would be too few tasks.
 
         Returns:
             What became of each queue in which there was something to do.
@@ -265,7 +264,7 @@ class CompactionPlugin(reput.Plugin):
         Raises:
             ValueError: a topic is not compacted.
             CorruptFileError: files of a queue are damaged; with an engine no queue was changed.
-            TaskFailedError: a task of the engine failed for another reason; nor was any then.
+            TaskFailedError: a task of the engine failed for another reason; no queue was changed.
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
         """
         if not self.context.writable:
@@ -307,11 +306,11 @@ class CompactionPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_queues(self) -> list[QueueInfo]:
-        """Every compacted queue; what was kept may be older than all that the log holds."""
+        """Return every compacted queue; kept messages may be older than the whole log."""
         return self.extents()
 
     def extents(self) -> list[QueueInfo]:
-        """Every compacted queue with its extent."""
+        """Return every compacted queue with its extent."""
         if self.context.writable:
             return [
                 beside_runs(queue, functools.partial(_info, queue))
@@ -332,7 +331,7 @@ class CompactionPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:
-        """Topics, queues, and what keeps queues from being compacted."""
+        """Return topics, queues, and why queues could not be compacted."""
         queues = list(self.queues.values())
         return {
             "topics": sorted(self.topics),

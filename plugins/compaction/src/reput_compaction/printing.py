@@ -1,4 +1,4 @@
-"""How a command prints what compactions have come to."""
+"""Print the results of compactions for a command."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A compaction as a job: many queues at once, by tasks that an engine runs.
 
-What comes of it is what `Compaction.steps` makes, file by file and byte by byte: hashes of keys,
-numbers of rows and sizes go from process to process, through files in the job's own directory, and
-bodies never. Nothing that readers see changes before all pairs are written; then each queue has its
-files exchanged as ever.
+The resulting files are those of `Compaction.steps`, byte by byte. Hashes of keys, row numbers and
+sizes go from process to process, through files in the job's own directory; bodies never do. Nothing
+that readers see changes before all pairs are written; then the files of each queue are replaced as
+in any run.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 __all__ = ["CompactionJob", "run_task"]
 
-_SPLITS_PER_PROCESS = 3  # so that a slow one at the end keeps one core waiting, not all
+_SPLITS_PER_PROCESS = 3  # so that a slow split at the end keeps one core busy while few wait
 _SPLIT_MIN = 1 << 20
 
 
 @attrs.define(eq=False)
 class CompactionJob:
-    """One job over runs that were prepared; their queues are not compacted by anybody else."""
+    """One job over prepared runs, whose queues no other run may compact."""
 
     context: StoreContext
     runs: Sequence[Compaction]
     engine: Engine
     split_size: int | None = None
-    """Bytes of records that a task reads, about; as for a rebuild when left out."""
+    """Approximate bytes of records that a task reads; None takes the size of a rebuild."""
     progress: Callable[[int, int], None] = lambda done, total: None
     _done: int = 0
     _planned: int = 0
@@ -58,7 +58,7 @@ class CompactionJob:
 
         Raises:
             CorruptFileError: an old pair is damaged.
-            TaskFailedError: something else, in one of the processes; the text says in which task.
+            TaskFailedError: a task failed for another reason; the text names the task.
         """
         sweep(self.context)
         count = sum(pair.count for run in self.runs for pair in run.old)
@@ -71,7 +71,7 @@ class CompactionJob:
             bits=bits_for(count, rules.memory, self.engine.parallelism),
             root=self.context.root,
             follow_links=self.context.disk.follows_links,
-            # A name of its own: an attempt that outlives its job writes where nobody looks.
+            # A new name: an attempt that outlives its job must write where no other job reads.
             staging=os.path.join(staging_directory(self.context), uuid.uuid4().hex),
         )
         self.context.disk.make_directory(job.staging)
@@ -88,13 +88,13 @@ class CompactionJob:
         return made
 
     def _size_of_splits(self) -> int:
-        """Smaller than asked for where there would not be enough for every process."""
+        """Return the split size, lowered where some processes would get no split."""
         size = sum(pair.size for run in self.runs for pair in run.old)
         even = size // (self.engine.parallelism * _SPLITS_PER_PROCESS)
         return min(self.split_size or SPLIT_SIZE, max(even, _SPLIT_MIN))
 
     def _run(self, job: Job, tasks: Sequence[Any]) -> list[Any]:
-        """Results of all tasks, in their order."""
+        """Return the results of all tasks, in the order of ``tasks``."""
         begin = self._done
         self._planned += sum(task.size for task in tasks)
 
@@ -102,7 +102,7 @@ class CompactionJob:
             self._done = begin + size
             self.progress(self._done, self._planned)
 
-        # Only what runs here can be given a disk of the store's.
+        # Only tasks in this process can be given the store's disk.
         disk = self.context.disk if self.engine.is_here else None
         return self.engine.run(functools.partial(run_task, job, disk), tasks, told)
 
@@ -111,9 +111,9 @@ def run_task(job: Job, disk: Disk | None, task: Any, report: Callable[[int], Non
     """Do one task, in any process.
 
     Raises:
-        CorruptFileError: damage; it names the file.
-        UnsafePathError: a link; it is named.
-        TaskFailedError: anything else; it says what was being done.
+        CorruptFileError: damage; the text names the file.
+        UnsafePathError: a link; the text names it.
+        TaskFailedError: any other failure; the text says what was being done.
     """
     disk = disk or Disk().at(job.root, follow_links=job.follow_links)
     try:

@@ -1,6 +1,6 @@
-"""Second and third round of a job: which rows have a successor, and where the others go.
+"""Second and third round of a job: find rows with a successor, and lay out the others in pairs.
 
-Nothing here reads a record: hashes, sizes and numbers of rows are enough.
+No record is read here: hashes, sizes and row numbers are enough.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def merge(job: Job, task: MergeTask, report: Callable[[int], None], disk: Disk) 
 def read_items(
     pool: FilePool, path: str, dtype: np.dtype[Any], first: int, count: int
 ) -> npt.NDArray[Any]:
-    """Items ``[first, first + count)`` of a file that a task has written.
+    """Return items ``[first, first + count)`` of a file that a task has written.
 
     Raises:
-        OSError: it ends before.
+        OSError: the file ends before.
     """
     data = pool.read(path, count * dtype.itemsize, first * dtype.itemsize)
     if len(data) != count * dtype.itemsize:
@@ -92,7 +92,7 @@ def lay_out(
     """Do a task of the third round.
 
     Raises:
-        ValueError: a record fits into no file.
+        ValueError: a record is too large for a file.
     """
     path = f"{job.staging}/stays-{uuid.uuid4().hex}"
     descriptor, written = disk.create_fresh(path), 0
@@ -121,7 +121,7 @@ def lay_out(
 def _kinds_of(
     task: LayTask, number: int, pool: FilePool, first: int, stop: int
 ) -> npt.NDArray[np.void]:
-    """What is known of rows of one split, those with a successor marked as not staying."""
+    """Return the kinds of rows of one split; rows with a successor are marked as not staying."""
     scanned: Scanned = task.scanned[number]
     kinds = read_items(pool, scanned.kinds, KIND_DTYPE, first - scanned.row, stop - first).copy()
     for each in task.merged:
@@ -134,7 +134,7 @@ def _kinds_of(
 
 @attrs.define(eq=False)
 class _Layout:
-    """Cuts the rows of one queue that stay into pairs, as `Files.write_block` does it."""
+    """Cuts the staying rows of one queue into pairs, in the way of `Files.write_block`."""
 
     sizes: FileSizes
     queue: int
@@ -143,7 +143,7 @@ class _Layout:
     _is_full: bool = True
 
     def add(self, rows: npt.NDArray[np.int64], sizes: npt.NDArray[np.int32], first: int) -> None:
-        """The next rows that stay; ``first`` is where their numbers begin in the file."""
+        """Add the next rows that stay; ``first`` is where their numbers begin in the file."""
         ends, row, begun = np.cumsum(sizes, dtype=np.int64), 0, 0
         while row < len(rows):
             if self._is_full:
@@ -173,5 +173,5 @@ class _Layout:
         return LaidPair(self.queue, base, self.path, first, 0, 0, row, row)
 
     def finish(self) -> Iterator[LaidPair]:
-        """The pairs."""
+        """Yield the pairs."""
         yield from self.pairs

@@ -1,4 +1,4 @@
-"""Cuts the work of a job into tasks."""
+"""Cut the work of a job into tasks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["bits_for", "lay_tasks", "merge_tasks", "scan_tasks", "write_tasks"]
 
-_ROWS_MIN = 1 << 18  # less is not worth a task of its own
+_ROWS_MIN = 1 << 18  # fewer rows are not worth a task of their own
 
 
 def bits_for(row_count: int, memory: int, parallelism: int) -> int:
-    """First bits of a hash that tell parts from each other: so many that each fits into memory."""
+    """Return how many leading bits of a hash give parts that each fit into ``memory``."""
     needed = row_count * ROW_DTYPE.itemsize * SORT_FACTOR
     parts = max(-(-needed // max(memory, 1)), min(parallelism, row_count // _ROWS_MIN), 1)
     return int(min(parts, PARTS_MAX) - 1).bit_length()
@@ -41,7 +41,7 @@ def bits_for(row_count: int, memory: int, parallelism: int) -> int:
 
 
 def scan_tasks(runs: Sequence[Compaction], size: int) -> list[ScanTask]:
-    """Parts of ``size`` bytes, about; of what is smaller several to a task."""
+    """Return tasks of about ``size`` bytes; smaller pairs share a task."""
     tasks: list[ScanTask] = []
     parts: list[Part] = []
     gathered = 0
@@ -71,21 +71,21 @@ def _parts(runs: Sequence[Compaction], size: int) -> Iterator[Part]:
 
 
 def _stretches(files: Files, pair: Pair, size: int) -> Iterator[Stretch]:
-    """Cut a pair; its units say where records begin."""
+    """Cut a pair at records, whose positions its units state."""
     count = max(round(pair.size / size), 1)
     slot = begin = 0
     for number in range(1, count + 1):
         stop, end = pair.count, pair.size
         if number < count:
             stop, end = _slot_at(files, pair, number * pair.size // count)
-        # Units that lie, which the scan finds, do not make a stretch go back.
+        # Wrong units, which the scan reports, must not make a stretch go back.
         if stop > slot and begin < end <= pair.size:
             yield Stretch(slot, stop, begin, end)
             slot, begin = stop, end
 
 
 def _slot_at(files: Files, pair: Pair, position: int) -> tuple[int, int]:
-    """The first message at a position of the file or behind it, and where it begins."""
+    """Return the first message at ``position`` of the file or above, and where it begins."""
     low, high, found = 0, pair.count, pair.size
     while low < high:
         middle = (low + high) // 2
@@ -101,7 +101,7 @@ def _slot_at(files: Files, pair: Pair, position: int) -> tuple[int, int]:
 
 
 def merge_tasks(bits: int, scanned: Sequence[Scanned]) -> list[MergeTask]:
-    """A task for each part of the hashes."""
+    """Return one task for each part of the hashes."""
     borders = (*(each.row for each in scanned), scanned[-1].end_row)
     return [
         MergeTask(
@@ -122,7 +122,7 @@ def merge_tasks(bits: int, scanned: Sequence[Scanned]) -> list[MergeTask]:
 def lay_tasks(
     runs: Sequence[Compaction], scanned: Sequence[Scanned], merged: Sequence[Merged]
 ) -> list[LayTask]:
-    """Whole queues, small ones together, each with what was found of its rows."""
+    """Return tasks of whole queues, small ones together, with the findings about their rows."""
     tasks: list[LayTask] = []
     queues: list[QueueRows] = []
     row = 0
@@ -143,7 +143,7 @@ def _lay_task(
     first = next(number for number, each in enumerate(scanned) if each.end_row > begin)
     stop = next((number for number, each in enumerate(scanned) if each.row >= end), len(scanned))
     own = tuple(attrs.evolve(each, starts=each.starts[first : stop + 1]) for each in merged)
-    # Where hashes stand is of no use any more.
+    # Without the places of the hashes, which this round does not need.
     bare = tuple(
         attrs.evolve(each, starts=np.zeros((0, 0), np.int64)) for each in scanned[first:stop]
     )
@@ -154,7 +154,7 @@ def _lay_task(
 
 
 def write_tasks(laid: Sequence[LaidPair], scans: Sequence[ScanTask], size: int) -> list[WriteTask]:
-    """Pairs of ``size`` bytes, about; of what is smaller several to a task."""
+    """Return tasks of about ``size`` bytes; smaller pairs share a task."""
     parts = [part for task in scans for part in task.parts]
     first_rows = np.array([part.row for part in parts])
     tasks: list[WriteTask] = []

@@ -1,7 +1,7 @@
-"""First round of a job: what has to be known of every row, and the hashes of the keys.
+"""First round of a job: the size and kind of every row, and the hashes of the keys.
 
-Of rows with the same key that one process finds in one go only the last one's hash goes on. So a
-key that comes again and again takes no more room than others, and what has to be merged is less.
+Of rows with the same key in one run of a task, only the last row's hash is written. So a key that
+comes often takes no more room than others, and the merge reads less.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def scan(job: Job, task: ScanTask, report: Callable[[int], None], disk: Disk) ->
     """Do a task of the first round.
 
     Args:
-        job: what it is part of.
+        job: the job of the task.
         task: what to read.
-        report: told the bytes of records that are read.
+        report: called with the bytes of records read.
         disk: file operations.
 
     Raises:
@@ -65,7 +65,7 @@ def scan(job: Job, task: ScanTask, report: Callable[[int], None], disk: Disk) ->
 
 
 class _Found:
-    """What one task has found, on its way into two files."""
+    """Collects the findings of one task and writes them to two files."""
 
     def __init__(self, job: Job, disk: Disk, row: int) -> None:
         name = f"{job.staging}/scan-{uuid.uuid4().hex}"
@@ -86,7 +86,7 @@ class _Found:
         high: npt.NDArray[np.uint64],
         low: npt.NDArray[np.uint64],
     ) -> None:
-        """The next rows."""
+        """Add the next rows."""
         rows = np.empty(len(kinds), ROW_DTYPE)
         rows["high"], rows["low"] = high, low
         rows["number"] = np.arange(self._next, self._next + len(kinds))
@@ -116,11 +116,11 @@ class _Found:
             self._disk.close(descriptor)
 
     def finish(self) -> Scanned:
-        """Write what is left."""
+        """Write what is left, and return what the task found."""
         if self._rows:
             self._end_run()
         return attrs.evolve(self.answer, end_row=self._next, starts=np.array(self._starts))
 
     def close(self) -> None:
-        """Close the file that is open."""
+        """Close the open file."""
         self._disk.close(self._keys)

@@ -1,4 +1,4 @@
-"""Where jobs write, until what they have made is complete."""
+"""The directory in which jobs write until their pairs are complete."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _STAGING = "compacting"
 
 
 def staging_directory(context: StoreContext) -> str:
-    """The directory below which each job of a store has one of its own.
+    """Return the directory in which each job of a store makes a directory of its own.
 
-    It is on the store's file system, so that renames move what was made.
+    It is on the store's file system, so that renames move the finished pairs.
     """
     return context.directory(OWN_DIRECTORY, _STAGING)
 
 
 def sweep(context: StoreContext) -> None:
-    """Remove what a job, or an earlier one that was killed, has left."""
+    """Remove what this job left, or an earlier job that was killed."""
     path = staging_directory(context)
     try:
         context.disk.remove_tree(path)
     except UnsafePathError:
         raise
     except OSError as error:
-        # An attempt on another machine may still be writing there. Nobody reads it, and an error
-        # of the job itself must not be hidden by this one.
+        # An attempt on another machine may still be writing there. No job reads it, and this error
+        # must not hide an error of the job itself.
         logger.warning("left for the next job to remove directory=%s error=%s", path, error)

@@ -1,7 +1,7 @@
 """What travels between the processes of a job: plain values, and names of files in its staging.
 
 The messages of all queues of a job are its *rows*, numbered queue by queue in the order of their
-queue offsets. Four rounds of tasks, each of which needs what all of the one before have found:
+queue offsets. There are four rounds of tasks; each needs the complete results of the rounds before:
 
 1. *scan*: reads records; writes the hashes of keys, in the order of the hashes, and what the other
    rounds must know of each row;
@@ -10,8 +10,8 @@ queue offsets. Four rounds of tasks, each of which needs what all of the one bef
    which new pair;
 4. *write*: some new pairs.
 
-A task may be done twice, and by two processes at once: each attempt writes files of its own, and
-those count that the attempt names whose answer is taken.
+A task may be run twice, also by two processes at once: each attempt writes files of its own. The
+files that count are those that the accepted answer names.
 """
 
 from __future__ import annotations
@@ -47,44 +47,44 @@ __all__ = [
 ]
 
 KIND_DTYPE: Final = np.dtype([("size", "<i4"), ("kind", "u1")])
-"""Of each row: the bytes of its record, and bits."""
-KIND_STAYS: Final = 1  # unless another row has the same key
+"""Of each row: the size of its record in bytes, and bits."""
+KIND_STAYS: Final = 1  # unless a later row has the same key
 KIND_WAITS: Final = 2  # a tombstone that stays for a time
 
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """What every task must know."""
+    """What every task of one job needs."""
 
     sizes: FileSizes
     rules: Rules
     now: int
-    """The store's clock when it began, ms."""
+    """The store's clock when the job began, ms."""
     seed: bytes
-    """Of the hash of keys."""
+    """Seed of the hash of keys."""
     bits: int
-    """Hashes are cut into parts by so many first bits."""
+    """Number of leading bits by which hashes are cut into parts."""
     root: str
     """The store's directory."""
     follow_links: bool
     """As for `reput.open`."""
     staging: str
-    """Where everything is written; this job's alone."""
+    """Directory in which every task writes; no other job uses it."""
 
 
 @attrs.frozen(kw_only=True)
 class Part:
-    """Messages of one old pair that stand behind each other."""
+    """Consecutive messages of one old pair."""
 
     queue: int
     """Number of the queue in the job."""
     places: Places
     """The queue's directories."""
     base: int
-    """The pair's name."""
+    """Base of the pair, which is its name."""
     stretch: Stretch
     row: int
-    """Number of the first message in the job."""
+    """Row number of the first message."""
     newest: int
     """Queue offset that stays in any case; -1 for none."""
 
@@ -95,7 +95,7 @@ class Part:
 
     @property
     def end_row(self) -> int:
-        """Number behind the last message."""
+        """Row number after the last message."""
         return self.row + self.stretch.stop - self.stretch.first
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ def _named(parts: tuple[Part, ...]) -> str:
 
 @attrs.frozen
 class ScanTask:
-    """Read some parts, whose rows follow each other."""
+    """Read some parts with consecutive rows."""
 
     number: int
     parts: tuple[Part, ...]
@@ -128,17 +128,17 @@ class ScanTask:
 
 @attrs.frozen(eq=False)
 class Scanned:
-    """What came of it."""
+    """The result of a `ScanTask`."""
 
     row: int
-    """Number of its first row."""
+    """Number of the task's first row."""
     end_row: int
     keys: str
     """File of hashes: runs of `ROW_DTYPE`, each in the order of the hashes."""
     kinds: str
-    """File of `KIND_DTYPE`, one for each row."""
+    """File of `KIND_DTYPE`, one item for each row."""
     starts: npt.NDArray[np.int64]
-    """``(runs, parts + 1)``: where in the file of hashes each part of each run begins, rows."""
+    """``(runs, parts + 1)``: row of the hash file at which each part of each run begins."""
 
 
 # ---------------------------------------------------------------------- second round
@@ -150,7 +150,7 @@ class Segment:
 
     path: str
     first: int
-    """Rows in the file before them."""
+    """Number of rows before them in the file."""
     count: int
 
 
@@ -160,10 +160,10 @@ class MergeTask:
 
     part: int
     segments: tuple[Segment, ...]
-    """In the order of the rows' numbers."""
+    """Its segments, in the order of row numbers."""
     row_size: int
     borders: tuple[int, ...]
-    """Numbers of the first rows of all splits, and the one behind the last row."""
+    """Numbers of the first rows of all splits, and the number after the last row."""
 
     @property
     def size(self) -> int:
@@ -176,12 +176,12 @@ class MergeTask:
 
 @attrs.frozen(eq=False)
 class Merged:
-    """What came of it."""
+    """The result of a `MergeTask`."""
 
     path: str
-    """File of numbers of rows, int64, ascending."""
+    """File of row numbers, int64, ascending."""
     starts: npt.NDArray[np.int64]
-    """``(splits + 1,)``: where in it the rows of each split begin."""
+    """``(splits + 1,)``: position in the file, in rows, at which each split begins."""
 
 
 # ---------------------------------------------------------------------- third round
@@ -198,17 +198,17 @@ class QueueRows:
 
 @attrs.frozen(eq=False)
 class LayTask:
-    """Choose the rows of some queues, which follow each other, and cut them into new pairs."""
+    """Choose the rows of some consecutive queues, and cut them into new pairs."""
 
     queues: tuple[QueueRows, ...]
     scanned: tuple[Scanned, ...]
-    """Those that have their rows."""
+    """The scans that have these rows."""
     merged: tuple[Merged, ...]
-    """All parts; ``starts`` is about ``scanned``."""
+    """The results for all parts; ``starts`` refers to ``scanned``."""
 
     @property
     def size(self) -> int:
-        """Bytes of what is known of the rows."""
+        """Bytes of the kinds of the rows."""
         return (self.queues[-1].end_row - self.queues[0].row) * KIND_DTYPE.itemsize
 
     def __str__(self) -> str:
@@ -217,22 +217,22 @@ class LayTask:
 
 @attrs.frozen
 class LaidPair:
-    """A pair that is to be written."""
+    """A new pair that is to be written."""
 
     queue: int
     base: int
     path: str
-    """File of rows that stay, int64: twice the number, and one more for a tombstone that stays for
-    a time."""
+    """File of rows that stay, int64: twice the row number, plus 1 for a tombstone that stays for a
+    time."""
     first: int
-    """Rows in that file before those of the pair."""
+    """Number of rows before the pair's in that file."""
     count: int
     size: int
     """Bytes of their records."""
     row: int
-    """Number of its first row."""
+    """Number of the pair's first row."""
     end_row: int
-    """Number behind its last row."""
+    """Number after the pair's last row."""
 
 
 # ---------------------------------------------------------------------- fourth round
@@ -245,7 +245,7 @@ class WriteTask:
     number: int
     pairs: tuple[LaidPair, ...]
     parts: tuple[Part, ...]
-    """Where their rows are."""
+    """Parts of old pairs that hold the rows."""
 
     @property
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""Fourth round of a job: copies the records that stay into new pairs."""
+"""Fourth round of a job: copy the records that stay into new pairs."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["write"]
 
 _FILES_OPEN = 16
-_STRETCH_SIZE = 4 << 20  # bytes that are read at once
-_GAP_MAX = 64 << 10  # reading so much for nothing is quicker than another call
+_STRETCH_SIZE = 4 << 20  # bytes read at once
+_GAP_MAX = 64 << 10  # reading this many unneeded bytes is quicker than another call
 
 
 def write(job: Job, task: WriteTask, report: Callable[[int], None], disk: Disk) -> tuple[Made, ...]:
     """Do a task of the fourth round.
 
     Args:
-        job: what it is part of.
+        job: the job of the task.
         task: the pairs to be written.
-        report: told the bytes of records that are written.
+        report: called with the bytes of records written.
         disk: file operations.
 
     Raises:
@@ -55,7 +55,7 @@ def write(job: Job, task: WriteTask, report: Callable[[int], None], disk: Disk) 
 
 
 class _Writer:
-    """Old pairs, opened to be read, and a directory of this attempt's own for new ones."""
+    """Old pairs opened for reading, and a new directory of this attempt for new pairs."""
 
     def __init__(self, job: Job, task: WriteTask, disk: Disk) -> None:
         self._task = task
@@ -63,7 +63,7 @@ class _Writer:
         self._numbers = FilePool(disk, _FILES_OPEN)
         self._source = Files(job.staging, disk, FilePool(disk, _FILES_OPEN, write=False), job.sizes)
         self._directory = f"{job.staging}/write-{uuid.uuid4().hex}"
-        # Not what leads to it: where that is gone the job has ended, and nobody waits for this.
+        # Not its parents: if they are gone, the job has ended and does not wait for this attempt.
         disk.make_one_directory(self._directory)
         self._target = Files(
             self._directory, disk, FilePool(disk, _FILES_OPEN, write=True), job.sizes
@@ -90,13 +90,13 @@ class _Writer:
         self._target.close(pair)
         self._target.flush_pair(pair)
         for handle in pair.handles:
-            self._target.pool.forget(handle)  # closes it; it is not written any more
+            self._target.pool.forget(handle)  # closes the file; it is complete
         paths = (pair.log.path, pair.queue.path, pair.notes.path)
         extent = (pair.count, pair.size, pair.last, True)
         return Made(laid.queue, laid.base, paths, extent, min(oldest, default=None))
 
     def _parts_of(self, rows: npt.NDArray[np.int64]) -> Iterator[tuple[Part, int, int]]:
-        """The parts that have some of the rows, and which of the rows those are."""
+        """Yield the parts that have some of the rows, and the range of those rows."""
         borders = np.searchsorted(rows, self._first_rows).tolist()
         for part, low, high in zip(
             self._task.parts, borders, [*borders[1:], len(rows)], strict=True
@@ -105,7 +105,7 @@ class _Writer:
                 yield part, low, high
 
     def _blocks(self, part: Part, slots: npt.NDArray[np.int64]) -> Iterator[tuple[Block, slice]]:
-        """Messages of one old pair, as many at a time as are read at once."""
+        """Yield messages of one old pair, in blocks of one read each."""
         pair = Pair.at(part.places, part.base)
         first, stop = int(slots[0]), int(slots[-1]) + 1
         units = self._source.read_units(pair, first, stop)
@@ -127,18 +127,18 @@ class _Writer:
             yield Block(data, units[some], notes[some]), some
 
     def flush(self) -> None:
-        """Bring everything to disk."""
+        """Flush everything that was written."""
         self._target.unflushed.flush()
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open files."""
         self._numbers.close()
         self._source.pool.close()
         self._target.pool.close()
 
 
 def stretches(starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Iterator[slice]:
-    """Which records, ascending, are read at once: those between which little is that goes."""
+    """Yield slices of ascending records that are read at once, as the gaps between are small."""
     breaks = np.flatnonzero(starts[1:] - ends[:-1] > _GAP_MAX) + 1
     for low, high in zip([0, *breaks.tolist()], [*breaks.tolist(), len(starts)], strict=True):
         row = low

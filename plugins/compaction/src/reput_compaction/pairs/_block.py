@@ -1,8 +1,8 @@
 """`Block`: records of one queue on their way into a compaction log, with units and notes.
 
-Records are gathered run by run: those that stand behind each other in the window are copied at
-once. Where every other record is wanted that is one slice for each, a tenth of a microsecond, and
-so less than any way that numpy has to copy short stretches of unequal length.
+Records are gathered run by run: adjacent records of the window are copied at once. If every other
+record is wanted, that is one slice each, a tenth of a microsecond, which is still faster than any
+way that numpy has to copy short stretches of unequal length.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class Block(NamedTuple):
     """Records of one queue, ``n`` of them, in the order of their queue offsets."""
 
     data: bytearray
-    """The records, one behind the other."""
+    """The records, one after the other."""
     units: npt.NDArray[np.void]
-    """``(n,)`` of `UNIT_DTYPE`; the positions are filled in when it is known where they go."""
+    """``(n,)`` of `UNIT_DTYPE`; positions are filled in when the place of the block is known."""
     notes: npt.NDArray[np.void]
     """``(n,)`` of `NOTE_DTYPE`."""
 
 
 def block_of(batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> Block:
-    """Some rows of a batch, which are of one queue; a copy."""
+    """Return a copy of some rows of a batch, which belong to one queue."""
     size = batch.size[rows]
     units = np.zeros(len(rows), UNIT_DTYPE)
     units["size"] = size
@@ -52,7 +52,7 @@ def block_of(batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> Block:
 def gathered(
     window: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
 ) -> bytearray:
-    """Stretches of a window, ascending, one behind the other."""
+    """Return ascending stretches of a window, one after the other."""
     if len(starts) == 0:
         return bytearray()
     ends = starts + sizes
@@ -66,7 +66,7 @@ def gathered(
 def state_positions(
     data: bytearray, starts: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]
 ) -> None:
-    """Have the records that begin at ``starts`` state other physical offsets."""
-    # Eight bytes at every place; what overlaps is never written in one call.
+    """Set the physical offsets that the records at ``starts`` state."""
+    # A view of 8 bytes at every position; overlapping positions are never written in one call.
     view: npt.NDArray[np.int64] = np.ndarray((len(data) - 7,), ">i8", data, strides=(1,))
     view[starts + PHYSICAL_OFFSET_POSITION] = positions

@@ -1,7 +1,7 @@
-"""Finds the pairs of a queue on disk, and what each of them holds.
+"""Find the pairs of a queue on disk, and how much each of them holds.
 
-Nothing is written here. A replacement that is going on, or was when its process died, is looked
-through: the new pairs count, wherever their files are.
+Nothing is written here. A replacement that is going on, or that a crash interrupted, is taken into
+account: the new pairs count, whichever directory their files are in.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["bases_in", "find_queues", "find_sizes", "look_into", "paired", "unit
 
 
 def find_queues(context: StoreContext) -> list[tuple[str, int]]:
-    """Topic and queue id of every queue that has one of its directories."""
+    """Return topic and queue id of every queue that has one of its directories."""
     disk, found = context.disk, set()
     for steps in (
         (DIRECTORY, LOG_DIRECTORY),
@@ -49,7 +49,7 @@ def find_queues(context: StoreContext) -> list[tuple[str, int]]:
 
 
 def bases_in(disk: Disk, directory: str) -> dict[int, int]:
-    """Sizes of the files in a directory that have names of a pair's, by base."""
+    """Return the sizes, by base, of the files in a directory that are named like a pair's."""
     found = {}
     for entry in disk.list(directory):
         if is_file_name(entry.name):
@@ -62,7 +62,7 @@ def bases_in(disk: Disk, directory: str) -> dict[int, int]:
 
 
 def find_sizes(context: StoreContext, asked: FileSizes) -> FileSizes:
-    """Sizes of the files that are there; ``asked`` where there are none, or some have those."""
+    """Return the sizes of the existing files; ``asked`` if there are none or some have those."""
     logs: Counter[int] = Counter()
     queues: Counter[int] = Counter()
     for topic, queue_id in find_queues(context):
@@ -79,7 +79,7 @@ def find_sizes(context: StoreContext, asked: FileSizes) -> FileSizes:
 
 
 def paired(disk: Disk, places: Places) -> tuple[list[Pair], set[int]]:
-    """Pairs of a queue, and bases of which one file is missing. Only names were looked at."""
+    """Return a queue's pairs, and the bases with one file only. Looks at names, not contents."""
     logs, queues = set(bases_in(disk, places.log)), set(bases_in(disk, places.queue))
     replacement = Replacement.load(disk, places)
     if replacement is None:
@@ -97,7 +97,7 @@ def paired(disk: Disk, places: Places) -> tuple[list[Pair], set[int]]:
 
 
 def unit_count(files: Files, pair: Pair) -> int:
-    """Units in front of the first slot that has no size."""
+    """Return the number of units before the first slot that has no size."""
     low, high = 0, files.sizes.unit_count_max + 1
     while low < high:
         middle = (low + high) // 2
@@ -110,15 +110,15 @@ def unit_count(files: Files, pair: Pair) -> int:
 
 
 def look_into(files: Files, pair: Pair, limit: int | None = None) -> None:
-    """Look up how much a pair holds.
+    """Find out how much a pair holds, and set its fields.
 
     Args:
         files: what the queues share.
         pair: the pair.
-        limit: physical offset; what stems from behind it is not counted.
+        limit: physical offset; messages that end above it are not counted.
 
     Raises:
-        CorruptFileError: its last unit leads out of its file.
+        CorruptFileError: the last unit leads out of its file.
     """
     pair.count = unit_count(files, pair)
     while limit is not None and pair.count:

@@ -1,4 +1,4 @@
-"""Which topics and queues may become directories, and where these are."""
+"""Check which topics and queues may become directories, and name these directories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Places(NamedTuple):
 
     @classmethod
     def of(cls, context: StoreContext, topic: str, queue_id: int) -> Places:
-        """Those of a queue, by names that were checked."""
+        """Return the directories of a queue whose names were checked."""
         steps = topic, str(queue_id)
         return cls(
             context.directory(DIRECTORY, LOG_DIRECTORY, *steps),
@@ -34,12 +34,12 @@ class Places(NamedTuple):
 
     @property
     def compacting(self) -> Places:
-        """Where files are made that are going to replace others."""
+        """Work area: the directory in which replacing files are made."""
         return Places(*(f"{directory}/{COMPACTING}" for directory in self))
 
 
 def is_topic(name: object) -> bool:
-    """Whether a name can be a topic's, and a directory's."""
+    """Return whether ``name`` can be the name of a topic and of a directory."""
     try:
         check_topic(name)  # type: ignore[arg-type]
     except MessageIllegalError:
@@ -48,7 +48,7 @@ def is_topic(name: object) -> bool:
 
 
 def is_queue_name(name: str) -> bool:
-    """Whether a directory entry can be a queue's number."""
+    """Return whether a directory entry can be a queue id."""
     if not (name.isascii() and name.isdigit() and len(name) <= len(str(_QUEUE_ID_MAX))):
         return False
     return str(int(name)) == name and int(name) <= _QUEUE_ID_MAX

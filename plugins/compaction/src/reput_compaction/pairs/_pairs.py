@@ -1,11 +1,11 @@
 """Pairs of files, a log and the queue that leads to its records, and how they are written.
 
-What is written comes from blocks; where it goes is decided here, as RocketMQ decides it: a record
-that does not fit with eight bytes to spare, or would take the last slot of the queue file, goes
-into the next pair, and the one before it gets its end marks.
+Blocks are written here, and this module decides into which pair each record goes, as RocketMQ does:
+a record that does not fit with eight bytes to spare, or would take the last slot of the queue file,
+goes into the next pair, and the pair before gets its end marks.
 
-Different on purpose: the last file that a compaction makes is closed by a blank record like all
-others, where RocketMQ leaves zeros.
+Different on purpose: the last file of a compaction is closed by a blank record like all others,
+where RocketMQ leaves zeros.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Pair:
     """A log file, its queue file and its notes."""
 
     base: int
-    """Position of the first record, and the files' name."""
+    """Position of the first record, which is the files' name."""
     log: Handle
     queue: Handle
     notes: Handle
@@ -50,13 +50,13 @@ class Pair:
     """Queue offset of the first message; -1 when there is none."""
     last: int = -1
     end_offset: int = UNKNOWN
-    """Physical offset behind the last message, as its note says."""
+    """Physical offset after the last message, as its note says."""
     timestamp: int = 0
     """Store time of the first message, ms."""
     is_closed: bool = False
-    """Whether nothing comes into it any more."""
+    """Whether the pair takes no more messages."""
     lacks_notes: bool = False
-    """Whether some of its messages have no note yet."""
+    """Whether some messages have no note yet."""
 
     @property
     def handles(self) -> tuple[Handle, Handle, Handle]:
@@ -65,14 +65,14 @@ class Pair:
 
     @classmethod
     def at(cls, places: Places, base: int) -> Pair:
-        """The pair of that name in some directories."""
+        """Return the pair of that name in some directories."""
         name = file_name(base)
         log, queue, notes = (Handle(f"{directory}/{name}") for directory in places)
         return cls(base, log, queue, notes)
 
 
 class Files:
-    """What all queues share: the disk, sizes, open files, and what has to be flushed."""
+    """What all queues share: the disk, file sizes, open files, and what is unflushed."""
 
     def __init__(self, root: str, disk: Disk, pool: FilePool, sizes: FileSizes) -> None:
         self.root = root
@@ -94,18 +94,18 @@ class Files:
     # ------------------------------------------------------------------ reading
 
     def read_units(self, pair: Pair, first: int, stop: int) -> npt.NDArray[np.void]:
-        """Slots ``[first, stop)`` of the queue file, as far as it has them: `UNIT_DTYPE`."""
+        """Return slots ``[first, stop)`` of the queue file, as far as it goes: `UNIT_DTYPE`."""
         size = max(stop - first, 0) * UNIT_SIZE
         data = self.pool.read(pair.queue, size, first * UNIT_SIZE)
         return np.frombuffer(data, UNIT_DTYPE, len(data) // UNIT_SIZE)
 
     def read_notes(self, pair: Pair, first: int, stop: int) -> npt.NDArray[np.void]:
-        """Slots ``[first, stop)`` of the notes: `NOTE_DTYPE`, zero where there are none."""
+        """Return slots ``[first, stop)`` of the notes: `NOTE_DTYPE`, zero where there are none."""
         found = np.zeros(max(stop - first, 0), NOTE_DTYPE)
         try:
             data = self.pool.read(pair.notes, len(found) * NOTE_SIZE, first * NOTE_SIZE)
         except FileNotFoundError:
-            return found  # of a store that RocketMQ wrote
+            return found  # the store was written by RocketMQ
         known = np.frombuffer(data, NOTE_DTYPE, len(data) // NOTE_SIZE)
         found[: len(known)] = known
         return found
@@ -115,12 +115,15 @@ class Files:
     def write_block(
         self, block: Block, pair: Pair | None, next_pair: Callable[[Pair | None], Pair]
     ) -> Pair | None:
-        """Write a block behind what is there, into as many pairs as it takes; the last of them.
+        """Append a block, to as many pairs as it takes.
 
         Args:
             block: records, each of which fits into a file.
-            pair: where to begin; None where there is no pair yet.
-            next_pair: makes the one behind.
+            pair: the last pair; None if there is no pair yet.
+            next_pair: makes the pair after the one given.
+
+        Returns:
+            The last pair written; ``pair`` for an empty block.
         """
         ends = np.cumsum(block.units["size"], dtype=np.int64)
         row, count, begun = 0, len(ends), 0
@@ -145,7 +148,7 @@ class Files:
         with memoryview(block.data) as data:
             self.pool.write(pair.log, data[part], pair.size)
         self.pool.write(pair.notes, notes.tobytes(), pair.count * NOTE_SIZE)
-        # The units last: what they lead to is there then, for whoever reads the files meanwhile.
+        # The units last: a concurrent reader of a unit must find the record that it leads to.
         self.pool.write(pair.queue, units.tobytes(), pair.count * UNIT_SIZE)
         self.unflushed.written(pair)
         if pair.count == 0:
@@ -157,7 +160,7 @@ class Files:
         pair.count += len(units)
 
     def close(self, pair: Pair) -> None:
-        """Write the marks behind which nothing comes any more."""
+        """Write the end marks, after which nothing is appended."""
         self.pool.write(pair.queue, END_UNIT, pair.count * UNIT_SIZE)
         blank = SIZE_AND_MAGIC.pack(self.sizes.log - pair.size, BLANK_MAGIC)
         self.pool.write(pair.log, blank, pair.size)
@@ -165,15 +168,15 @@ class Files:
         pair.is_closed = True
 
     def make(self, places: Places, base: int) -> Pair:
-        """Make an empty pair, its files at full size."""
+        """Create an empty pair with files of full size."""
         pair = Pair.at(places, base)
         for directory, handle, size in zip(places, pair.handles, self.all_sizes, strict=True):
             self.make_directory(directory)
             descriptor = self.disk.open(handle.path, create=True)
             try:
-                # A failed try, or a crash, may have left something of that name.
+                # A failed attempt, or a crash, may have left a file of that name.
                 self.disk.truncate(descriptor, 0)
-                # No space yet: a full disk is an error of the write that needs it.
+                # Takes no space yet: a full disk is an error of the write that needs the space.
                 self.disk.truncate(descriptor, size)
             finally:
                 self.disk.close(descriptor)
@@ -182,15 +185,15 @@ class Files:
         return pair
 
     def cut(self, pair: Pair, count: int) -> None:
-        """Take everything behind the first ``count`` messages out of a pair."""
+        """Remove everything after the first ``count`` messages of a pair."""
         size = 0
         if count:
             unit = self.read_units(pair, count - 1, count)[0]
             size = int(unit["position"]) + int(unit["size"]) - pair.base
         used = (size, count * UNIT_SIZE, count * NOTE_SIZE)
         cuts = list(zip(pair.handles, used, self.all_sizes, strict=True))
-        # The units first: whoever reads meanwhile, or after a crash in between, must not find one
-        # that leads to a record which is gone.
+        # The units first: a concurrent reader, or one after a crash in between, must not find a
+        # unit that leads to a removed record.
         for handle, kept, full in (cuts[1], cuts[2], cuts[0]):
             with self.pool.descriptor(handle) as descriptor:
                 self.disk.truncate(descriptor, kept)
@@ -201,7 +204,7 @@ class Files:
         self.note_extent(pair)
 
     def note_extent(self, pair: Pair) -> None:
-        """Look up what the first and the last of the pair's messages are."""
+        """Set the pair's fields that depend on its first and its last message."""
         pair.first = pair.last = -1
         pair.end_offset, pair.timestamp = UNKNOWN, 0
         if pair.count:
@@ -214,7 +217,7 @@ class Files:
                 pair.end_offset = int(note["end_offset"])
 
     def remove(self, pair: Pair) -> None:
-        """Remove the files of a pair, which nobody is going to read."""
+        """Remove the files of a pair that no reader will open."""
         for handle in pair.handles:
             self.pool.forget(handle)
             try:
@@ -227,7 +230,7 @@ class Files:
     # ------------------------------------------------------------------ to disk
 
     def make_directory(self, path: str) -> None:
-        """Make a directory whose name the next flush brings to disk."""
+        """Create a directory; the next flush makes its name durable."""
         missing = []
         while path != self.root and not self.disk.exists(path):
             missing.append(path)
@@ -237,9 +240,9 @@ class Files:
             self.unflushed.named(os.path.dirname(each))
 
     def flush_pair(self, pair: Pair) -> None:
-        """Bring the bytes of one pair to disk; nothing where it was replaced meanwhile.
+        """Flush one pair; do nothing if the pair was replaced meanwhile.
 
-        Called for a pair that is being made, a failure concerns that one only: it is made again.
+        If the pair is still being made, a failure concerns that pair only: it is made again.
         """
         self.unflushed.forget(pair)
         for handle in pair.handles:

@@ -1,16 +1,16 @@
-"""Puts compacted pairs in the place of those that they were made from, whatever happens meanwhile.
+"""Replace the old pairs by compacted ones, safely against a crash at any step.
 
 Names begin at 0 again with every compaction, so that a new file takes the name of an old one, and
 no order of renames is safe by itself. Therefore a small file says what is going to happen before
-the first name changes; while it is there, the new pairs count and the old ones do not, wherever
-their files are. Whoever opens the queue for writing after a crash does the rest; each step may be
-done again. All new files are on disk before that file is.
+the first name changes; while it exists, the new pairs count and the old ones do not, whichever
+directory their files are in. After a crash the next writer that opens the queue does the rest; each
+step may be repeated. All new files are on disk before the small file is.
 
-`replacing` is JSON: the bases of the old pairs, those of the new ones, the checkpoint, and the time
-of the oldest tombstone that stays.
+The file `replacing` is JSON: the bases of the old pairs and of the new pairs, the checkpoint, and
+the time of the oldest tombstone that stays.
 
-Source: RocketMQ ``CompactionLog#replaceFiles``, which a crash leaves in a state that it refuses to
-load. `mend_others` brings what it left to one of the two sides.
+Source: RocketMQ ``CompactionLog#replaceFiles``, which a crash leaves in a state that RocketMQ
+refuses to load. `mend_others` finishes or undoes it.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _BASE_MAX = (1 << 63) - 1
 
 @attrs.frozen
 class Replacement:
-    """Pairs that take the place of others."""
+    """Pairs that take the place of other pairs."""
 
     old: tuple[int, ...]
-    """Bases of the pairs that go."""
+    """Bases of the old pairs."""
     new: tuple[int, ...]
-    """Bases of those that come, in the work area until they have their names."""
+    """Bases of the new pairs, which are in the work area until they are renamed."""
     checkpoint: int
     """Queue offset of the last message that the compaction has seen."""
     tombstone: int | None = None
@@ -56,15 +56,15 @@ class Replacement:
 
     @staticmethod
     def path(places: Places) -> str:
-        """Where it is written down."""
+        """Return the path of the file `replacing`."""
         return f"{places.notes}/{REPLACING}"
 
     @classmethod
     def load(cls, disk: Disk, places: Places) -> Replacement | None:
-        """What is written down; None when no replacement is going on.
+        """Read the file; None when no replacement is going on.
 
         Raises:
-            CorruptFileError: it is not what we write.
+            CorruptFileError: the file is not one that reput writes.
         """
         path = cls.path(places)
         try:
@@ -87,11 +87,11 @@ class Replacement:
         return cls(tuple(old), tuple(new), checkpoint, tombstone)
 
     def save(self, disk: Disk, places: Places) -> None:
-        """Write it down, durably: from here on the new pairs count."""
+        """Write the file, durably: from here on the new pairs count."""
         disk.replace(self.path(places), json.dumps(attrs.asdict(self)).encode())
 
     def rename(self, disk: Disk, places: Places) -> None:
-        """Give the new files their names, and remove the old ones; as often as you like."""
+        """Give the new files their names, and remove the old files; may be repeated."""
         for work, place in zip(places.compacting, places, strict=True):
             for base in self.new:
                 name = file_name(base)
@@ -103,16 +103,16 @@ class Replacement:
                         disk.remove(f"{place}/{file_name(base)}")
 
     def forget(self, disk: Disk, places: Places) -> None:
-        """Strike it out; only when all names are on disk, and the checkpoint."""
+        """Remove the file; only when all names and the checkpoint are on disk."""
         for place in places:
             disk.flush_directory(place)
         disk.remove(self.path(places))
-        # At once: a pair that is made later may get the name of one that this would remove again.
+        # At once: a later pair may get a name that this file, if it came back, would remove.
         disk.flush_directory(places.notes)
 
 
 def clear_work_area(disk: Disk, places: Places) -> None:
-    """Remove what a compaction that came to no end has left."""
+    """Remove what an interrupted compaction has left."""
     for work in places.compacting:
         if not disk.exists(work):
             continue
@@ -122,15 +122,15 @@ def clear_work_area(disk: Disk, places: Places) -> None:
                     disk.remove(entry.path)
         try:
             disk.remove_directory(work)
-        except OSError:  # somebody keeps something else there
+        except OSError:  # a file of another program is there
             logger.warning("work area is not empty directory=%s", work)
 
 
 def mend_others(disk: Disk, places: Places) -> None:
-    """Finish or undo a replacement of RocketMQ's that a crash has interrupted.
+    """Finish or undo a replacement by RocketMQ that a crash has interrupted.
 
-    It renames the old logs to ``*.delete``, moves the new ones up, removes the old ones, and then
-    does the same with the queues.
+    RocketMQ renames the old logs to ``*.delete``, moves the new ones up, removes the old ones, and
+    then does the same with the queues.
     """
     logs, queues = _Side.of(disk, places.log), _Side.of(disk, places.queue)
     if logs.deleted and logs.fresh:
@@ -144,12 +144,12 @@ def mend_others(disk: Disk, places: Places) -> None:
 
 @attrs.frozen
 class _Side:
-    """One of the two directories."""
+    """The state of one of the two directories."""
 
     directory: str
     work: str
     deleted: tuple[str, ...]
-    """Names of old files, without the end that marks them."""
+    """Names of old files, without the suffix that marks them."""
     fresh: tuple[str, ...]
     """Names of new files that were not moved yet."""
 

@@ -1,7 +1,7 @@
-"""Reads a pair from its first record to its last, window by window.
+"""Read a pair from its first record to its last, window by window.
 
-The units say where records begin, so that nothing has to be searched for; but every record must say
-of itself what its unit says of it, or nothing is made of the pair at all.
+The units say where records begin, so that no search is needed. Every record must agree with its
+unit; if one does not, the whole pair is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Stretch", "Window", "windows"]
 
 WINDOW_SIZE = 4 << 20
-# Of `HEADER_DTYPE`, what does not depend on the hosts.
+# The fields of `HEADER_DTYPE` that come before the hosts.
 _FIRST_FIELDS = np.dtype(
     {
         "names": ["size", "magic", "queue_offset", "physical_offset", "sys_flag"],
@@ -45,22 +45,22 @@ _BODY_SIZE_POSITION = HEADER_SIZE - 4
 
 
 class Window(NamedTuple):
-    """Records of a pair that stand behind each other."""
+    """Adjacent records of a pair."""
 
     pair: Pair
     data: npt.NDArray[np.uint8]
-    """Their bytes."""
+    """Bytes of the records."""
     units: npt.NDArray[np.void]
-    """``(n,)`` units of these records."""
+    """``(n,)`` units of the records."""
     starts: npt.NDArray[np.int64]
-    """``(n,)`` where in `data` each begins."""
+    """``(n,)`` position in `data` of each record."""
     sizes: npt.NDArray[np.int64]
-    """``(n,)`` bytes of each."""
+    """``(n,)`` bytes of each record."""
     first: int
-    """Number of the first record in the pair."""
+    """Number in the pair of the first record."""
 
     def keys_and_bodies(self) -> tuple[TextColumn, npt.NDArray[np.bool_]]:
-        """Keys of all records, and which of them have a body.
+        """Return the keys of all records, and which records have a body.
 
         Raises:
             CorruptFileError: a record is not what its unit says, or ends inside itself.
@@ -96,21 +96,21 @@ class Window(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Some messages of a pair that stand behind each other."""
+    """Consecutive messages of a pair."""
 
     first: int
-    """Number of the first one in the pair."""
+    """Number in the pair of the first message."""
     stop: int
     begin: int
-    """Where their records begin, bytes of the file."""
+    """File position of the first record."""
     end: int
 
 
 def windows(files: Files, pair: Pair, stretch: Stretch | None = None) -> Iterator[Window]:
-    """All records of a pair, or of a stretch of it.
+    """Yield all records of a pair, or of a stretch of it.
 
     Raises:
-        CorruptFileError: units do not follow each other, or the file of records is too short.
+        CorruptFileError: the units are not adjacent, or the file of records is too short.
     """
     first, stop, begin, end = stretch or (0, pair.count, 0, pair.size)
     units = files.read_units(pair, first, stop)

@@ -1,7 +1,7 @@
-"""Reads queues that another process may be writing, or compacting, at the same time.
+"""Read queues that another process may be writing, or compacting, at the same time.
 
-Nothing is kept from one read to the next but how much closed pairs hold. A read that finds a file
-gone, or a record that is not its unit's, has looked while files were replaced, and looks again.
+Nothing is kept from one read to the next except how much closed pairs hold. A read that finds a
+file missing, or a record that does not agree with its unit, met a replacement, and is repeated.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _KNOWN_MAX = 1 << 16
 
 @attrs.define(eq=False)
 class Follower:
-    """What a read-only store knows of its queues."""
+    """What a read-only store remembers of its queues."""
 
     context: StoreContext
     sizes: Callable[[], FileSizes]
-    """Looks up how large files are."""
+    """Finds out how large files are."""
     _known: dict[tuple[object, ...], tuple[int, ...]] = attrs.field(factory=dict)
-    """Extent of closed pairs, by path and what else tells a file from others."""
+    """Extent of closed pairs, by path and what else identifies a file."""
 
     def ask(
         self,
@@ -48,10 +48,10 @@ class Follower:
         question: Callable[[CompactedQueue], _Answer],
         is_sound: Callable[[_Answer], bool],
     ) -> _Answer:
-        """The answer to a question about a queue; asked again where it was not sound.
+        """Answer a question about a queue, and ask again if the answer is not sound.
 
         Raises:
-            CorruptFileError: files that only a writer can mend.
+            CorruptFileError: the files are damaged; only a writer can repair them.
         """
         pool = FilePool(self.context.disk, _FILES_OPEN, write=False)
         for attempt in range(_ATTEMPTS):
@@ -71,19 +71,19 @@ class Follower:
     def _load(self, pool: FilePool, topic: str, queue_id: int) -> CompactedQueue:
         places = Places.of(self.context, topic, queue_id)
         files = Files(self.context.root, self.context.disk, pool, self.sizes())
-        # The log first: what a note says that is seen behind it may not be in the log yet.
+        # The log first: a note that is read later may state an offset that was not in the log yet.
         limit = self.context.log.max_physical_offset
         pairs, _ = paired(self.context.disk, places)
         found = [pair for pair in pairs if self._look(files, pair, limit, pair is pairs[-1])]
         return CompactedQueue(topic, queue_id, places, files, tuple(found))
 
     def _look(self, files: Files, pair: Pair, limit: int, is_last: bool) -> bool:
-        """Look into a pair; whether there is anything in it."""
+        """Look into a pair, and return whether it holds anything."""
         for handle, size in zip(pair.handles[:2], files.sizes, strict=True):
             found = files.pool.size(handle)
             if found == 0 and is_last:
-                return False  # it is being made
-            # A last one that is shorter is being cut: what it lacks counts as zero.
+                return False  # the file is being made
+            # A shorter last file is being cut: its missing bytes count as zero.
             if found > size or (found < size and not is_last):
                 raise CorruptFileError(
                     handle.path,

@@ -1,4 +1,4 @@
-"""`CompactedQueue`: the pairs of one queue, and how messages come to them."""
+"""`CompactedQueue`: the pairs of one queue, and how messages are appended to them."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ class CompactedQueue:
     places: Places
     files: Files
     pairs: tuple[Pair, ...] = ()
-    """Oldest first; replaced whole, so that readers need no lock."""
+    """Oldest first; the tuple is replaced whole, so that readers need no lock."""
     lock: threading.RLock = attrs.field(factory=threading.RLock)
-    """Held by whoever changes pairs."""
+    """Held for every change of the pairs."""
     checkpoint: int = -1
     """Queue offset of the last message that a compaction has seen."""
     refused_count: int = 0
-    """Messages that came later than others and have no greater queue offset, or fit no file."""
+    """Messages whose queue offset is not above all earlier ones, or that fit into no file."""
     lowest_base: int = 0
-    """Names below are taken, or were a moment ago."""
+    """Lowest base for a new pair: lower names are taken, or were a moment ago."""
     tombstone_timestamp: int | None = None
-    """Store time of the oldest tombstone among what was compacted, ms; None when there is none."""
+    """Store time of the oldest tombstone in the compacted pairs, ms; None if there is none."""
     _looked_for: bool = False
-    """Whether the oldest message of the log was looked for among those without notes."""
+    """Whether messages without notes were compared with the log's oldest message of the queue."""
 
     # ------------------------------------------------------------------ extent
 
     @property
     def max_offset(self) -> int:
-        """Queue offset behind the last message; 0 when there is none."""
+        """Queue offset after the last message; 0 when there is none."""
         return next((pair.last + 1 for pair in reversed(self.pairs) if pair.count), 0)
 
     @property
@@ -59,23 +59,23 @@ class CompactedQueue:
 
     @property
     def end_offset(self) -> int:
-        """Physical offset behind the last message, as far as it is known."""
+        """Physical offset after the last message, as far as it is known."""
         return next((pair.end_offset for pair in reversed(self.pairs) if pair.count), UNKNOWN)
 
     @property
     def count(self) -> int:
-        """Messages."""
+        """Number of messages."""
         return sum(pair.count for pair in self.pairs)
 
     @property
     def size(self) -> int:
-        """Bytes of their records."""
+        """Bytes of the records."""
         return sum(pair.size for pair in self.pairs)
 
     # ------------------------------------------------------------------ appending
 
     def append(self, batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> None:
-        """Append those rows of a batch, all of this queue, that are not there yet."""
+        """Append the rows of a batch, all of this queue, that are not there yet."""
         with self.lock:
             if any(pair.lacks_notes for pair in self.pairs):
                 self._find_again(batch, rows)
@@ -85,13 +85,13 @@ class CompactedQueue:
                 self.files.write_block(block_of(batch, rows), last, self._next_pair)
 
     def _fresh(self, batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Rows whose queue offset is above all that came before, and that fit into a file."""
+        """Return rows with a queue offset above all before them that fit into a file."""
         offsets = batch.queue_offset[rows]
         highest = np.maximum.accumulate(np.append(self.max_offset - 1, offsets[:-1]))
         fits = batch.size[rows] + BLANK_MIN_SIZE <= self.files.sizes.log
         wanted = (offsets > highest) & fits
         if not wanted.all():
-            # What comes once more, after a crash, is behind nothing that is there.
+            # Messages that come again after a crash end at or below `end_offset`: no refusals.
             ends = batch.physical_offset[rows] + batch.size[rows]
             self.refused_count += int((~wanted & (ends > self.end_offset)).sum())
             rows = rows[wanted]
@@ -114,31 +114,31 @@ class CompactedQueue:
     # ------------------------------------------------------------------ cutting
 
     def cut(self, pair: Pair, count: int) -> None:
-        """Drop everything behind the first ``count`` messages of a pair."""
+        """Remove everything after the first ``count`` messages of a pair."""
         with self.lock:
             at = self.pairs.index(pair)
-            # The last ones first: a crash must not leave a pair behind one that was cut.
+            # The last pairs first: a crash must not leave a pair after the cut.
             while len(self.pairs) > at + (count > 0):
                 self.files.remove(self.pairs[-1])
                 self.pairs = self.pairs[:-1]
             if count:
                 self.files.cut(pair, count)
             elif self.pairs and self.pairs[-1].is_closed:
-                # It was closed for what is gone now, and goes on as if that had never been.
+                # The pair was closed because of the removed pairs: open it for appends again.
                 self.files.cut(self.pairs[-1], self.pairs[-1].count)
 
     def replace(self, old: tuple[Pair, ...], new: tuple[Pair, ...]) -> None:
-        """Have ``new`` pairs stand where ``old`` ones stood; the lock is held."""
+        """Replace the pairs ``old`` by ``new``; the caller holds the lock."""
         assert self.pairs[: len(old)] == old
         self.pairs = (*new, *self.pairs[len(old) :])
 
     # ------------------------------------------------------------------ notes of another's files
 
     def _find_again(self, batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> None:
-        """Give messages without a note theirs, as they come out of the log once more.
+        """Give messages their missing notes when the log dispatches them again.
 
-        What then has the queue offset of a message that is there and is another one was written
-        into the log in its stead: the queue is cut, and goes on with what the log says.
+        If a dispatched message has the queue offset of a different message in the files, the log
+        was rewritten there: the queue is cut at that message, and continues from the log.
         """
         block = block_of(batch, rows)
         for pair in self.pairs:
@@ -146,7 +146,7 @@ class CompactedQueue:
                 return
 
     def _match(self, pair: Pair, block: Block) -> bool:
-        """Note what of a block is in a pair; False when the queue was cut there."""
+        """Write the notes of block messages found in a pair; False if the queue was cut there."""
         units = self.files.read_units(pair, 0, pair.count)
         notes = self.files.read_notes(pair, 0, pair.count)
         offsets, asked = units["queue_offset"].astype(np.int64), block.units["queue_offset"]
@@ -165,7 +165,7 @@ class CompactedQueue:
         notes["end_offset"][mended] = block.notes["end_offset"][found][same & unknown[place]]
         unknown[mended] = False
         if len(asked) and not self._looked_for:
-            # The first that the log has of this queue: what is in front is older than the log.
+            # The first message that the log has of this queue: earlier ones are older than the log.
             older = unknown & (offsets < int(asked[0]))
             notes["end_offset"][older] = OLDER
             unknown &= ~older

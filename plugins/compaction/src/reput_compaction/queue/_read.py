@@ -1,10 +1,9 @@
-"""Reading one compacted queue: units, then the records that they lead to.
+"""Read one compacted queue: units, then the records that they lead to.
 
-Source: RocketMQ ``CompactionStore#getMessage``, ``SparseConsumeQueue#iterateFromOrNext``: a low
-offset begins at the first message that is there, an offset that fell into a hole at the next one.
-Different on purpose: the caller's ``max_count`` and ``max_bytes`` are the limits; a file that ends
-does not end the read; a record is returned only when it is one of the queue and its body matches
-its checksum.
+Source: RocketMQ ``CompactionStore#getMessage``, ``SparseConsumeQueue#iterateFromOrNext``: an offset
+below the queue starts at its first message, an offset in a gap at the next message. Different on
+purpose: the caller's ``max_count`` and ``max_bytes`` are the limits; the end of a file does not end
+the read; a record is returned only if it belongs to the queue and its body matches its checksum.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ __all__ = ["beside_runs", "read", "slot_of"]
 _Answer = TypeVar("_Answer")
 
 _MAX_BYTES_LOWEST, _MAX_BYTES_HIGHEST = 100, 128 << 20
-_STRETCH_SIZE = 4 << 20  # bytes of a log that are read at once
-_UNITS_MAX = 4096  # and of units
-_HOLES_MAX = 4096  # damaged places that one read passes over
+_STRETCH_SIZE = 4 << 20  # bytes of a log read at once
+_UNITS_MAX = 4096  # units read at once
+_HOLES_MAX = 4096  # damaged messages that one read skips
 
 
 def read(queue: CompactedQueue, queue_offset: int, max_count: int, max_bytes: int) -> ReadResult:
@@ -42,15 +41,15 @@ def read(queue: CompactedQueue, queue_offset: int, max_count: int, max_bytes: in
 
 
 def beside_runs(queue: CompactedQueue, question: Callable[[], _Answer]) -> _Answer:
-    """The answer to a question that reads files of a queue; asked again where a run replaced them.
+    """Answer a question that reads files of a queue; ask again if a run replaced them meanwhile.
 
-    Whatever reads a queue of an open store goes through here, but what holds the queue's lock.
+    Every read of an open store's queue goes through here, except under the queue's lock.
     """
     while True:
         try:
             return question()
         except ReplacedError:
-            with queue.lock:  # while names change hands; then the pairs are the new ones
+            with queue.lock:  # wait for the renames to end; then the pairs are the new ones
                 pass
 
 
@@ -78,11 +77,11 @@ def _read(queue: CompactedQueue, queue_offset: int, max_count: int, max_bytes: i
 
 
 def slot_of(files: Files, pair: Pair, queue_offset: int) -> int:
-    """Number of the first unit in the pair whose queue offset is that one or greater."""
+    """Return the number of the first unit in the pair at or above ``queue_offset``."""
     low, high = 0, pair.count
     if queue_offset <= pair.first:
         return 0
-    # As long as nothing is missing the place is known; one look tells.
+    # While no message is missing, the place can be computed; one read checks it.
     guess = queue_offset - pair.first
     if guess < pair.count and _offset_at(files, pair, guess) == queue_offset:
         return guess
@@ -102,7 +101,7 @@ def _offset_at(files: Files, pair: Pair, slot: int) -> int:
 
 @attrs.define(eq=False)
 class _Collector:
-    """What one read has found so far."""
+    """Collects the messages of one read."""
 
     queue: CompactedQueue
     max_count: int
@@ -114,7 +113,7 @@ class _Collector:
     _total: int = 0
 
     def take(self, pair: Pair, slot: int) -> None:
-        """Look at the messages of a pair from a slot on."""
+        """Add the messages of a pair from a slot on."""
         files, count = self.queue.files, pair.count
         while slot < count and not self.is_full:
             wanted = min(max(self.max_count - len(self.messages), 1), _UNITS_MAX)
@@ -166,7 +165,7 @@ class _Collector:
 
 
 def _leads_into(pair: Pair, place: int, size: int, file_size: int) -> bool:
-    """Whether a unit leads to something that can be a record of its own file."""
+    """Return whether a unit leads to a possible record of its own file."""
     if not RECORD_MIN_SIZE <= size <= min(RECORD_SIZE_MAX, file_size):
         return False
     return pair.base <= place and place + size <= pair.base + file_size

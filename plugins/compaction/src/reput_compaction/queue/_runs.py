@@ -1,4 +1,4 @@
-"""Cuts a batch into runs: the rows of each compacted queue, in the order of the log."""
+"""Cut a batch into runs: the rows of each compacted queue, in the order of the log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "is_blank", "keyed_rows", "runs"]
 
-_LARGEST_BLANK = 0x20  # bytes of a blank text in ASCII are this or less
+_LARGEST_BLANK = 0x20  # a blank ASCII text has no byte above this one
 
 
 class Run(NamedTuple):
@@ -25,14 +25,14 @@ class Run(NamedTuple):
     topic: str
     queue_id: int
     rows: npt.NDArray[np.int64]
-    """``(n,)`` numbers of rows in the batch, ascending."""
+    """``(n,)`` row numbers in the batch, ascending."""
 
 
 def runs(batch: DispatchBatch, topics: Collection[str]) -> Iterator[Run]:
-    """The runs of a batch that belong to ``topics``.
+    """Yield the runs of a batch that belong to ``topics``.
 
-    Messages without keys are in none, as RocketMQ refuses them, and neither are prepared or rolled
-    back messages, which in RocketMQ are of another topic at this point.
+    Messages without keys are left out, as RocketMQ refuses them; so are prepared or rolled back
+    messages, which in RocketMQ belong to another topic at this point.
     """
     wanted = np.fromiter((name in topics for name in batch.topics), bool, len(batch.topics))
     if not wanted.any():
@@ -57,9 +57,9 @@ def runs(batch: DispatchBatch, topics: Collection[str]) -> Iterator[Run]:
 
 
 def keyed_rows(keys: TextColumn, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Those of ``rows`` that have a key which is not blank."""
+    """Return the elements of ``rows`` that have a key which is not blank."""
     rows = rows[keys.sizes[rows] > 0]
-    # Only a text that begins in white space can be blank; hardly any does.
+    # Only a text that begins with white space can be blank, and hardly any text does.
     first = keys.window[keys.starts[rows]]
     doubtful = np.flatnonzero((first <= _LARGEST_BLANK) | (first >= 0x80))
     blank = [each for each in doubtful.tolist() if is_blank(keys[int(rows[each])] or "")]
@@ -67,8 +67,9 @@ def keyed_rows(keys: TextColumn, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text is nothing but white space.
+    """Return whether ``text`` is all white space.
 
-    Source: ``StringUtils.isBlank``, Java's ``Character#isWhitespace``: no-break spaces are none.
+    Source: ``StringUtils.isBlank``, Java's ``Character#isWhitespace``, which excludes no-break
+    spaces.
     """
     return all(each.isspace() and each not in "\x85\xa0\u2007\u202f" for each in text)

@@ -1,4 +1,4 @@
-"""Which topics are compacted: those of the option, and those that RocketMQ's topic table names."""
+"""Find out which topics are compacted: by the option, and by RocketMQ's topic table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POLICY = "COMPACTION"
 
 
 def compacted_topics(context: StoreContext, configured: Iterable[str]) -> frozenset[str]:
-    """Names of the compacted topics; those that cannot be directories are told and left out."""
+    """Return the compacted topics; names that cannot be directories are reported and left out."""
     found = set(configured)
     document = brokerjson.read(
         context.disk, context.directory("config", "topics.json"), context.note_problem

@@ -1,7 +1,7 @@
-"""``position-checkpoint``: up to which queue offset each queue was compacted.
+"""``position-checkpoint``: the queue offset up to which each queue was compacted.
 
-Source: RocketMQ ``CompactionPositionMgr``. Different on purpose: the file is replaced at once, and
-is on disk when that is done.
+Source: RocketMQ ``CompactionPositionMgr``. Different on purpose: the file is replaced atomically,
+and flushed.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Checkpoint:
         }
 
     def get(self, topic: str, queue_id: int) -> int:
-        """Queue offset of the last message that was compacted; -1 when none was."""
+        """Return the queue offset of the last message that was compacted; -1 without one."""
         return self._positions.get(_name(topic, queue_id), -1)
 
     def set(self, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Change it, and bring it to disk."""
+        """Set the queue offset, durably."""
         name = _name(topic, queue_id)
         with self._lock:
             if self._positions.get(name, -1) == queue_offset:

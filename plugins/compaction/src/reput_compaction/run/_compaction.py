@@ -1,14 +1,14 @@
 """`Compaction`: one run over one queue, in small steps.
 
-The first pass hashes the keys of all closed pairs; of equal ones all but the last are superseded.
-The second pass copies what stays into new pairs, which then take the place of the old ones. Nothing
-that readers see changes before that.
+The first pass hashes the keys of all closed pairs; of equal keys all but the last are superseded.
+The second pass copies the records that stay into new pairs, which then replace the old ones. Until
+then, nothing that readers see changes.
 
 Source: RocketMQ ``CompactionLog#compaction``. Different on purpose, unless ``compat`` is set:
-tombstones stay for a while, so that whoever reads slowly sees them, and the newest message of a
-queue always stays, so that its greatest offset does. Keys of old and new pairs are looked at alike;
-RocketMQ looks at new ones only, which comes to the same. Only what the log has on disk is
-compacted: nothing may be dropped for the sake of a message that a power cut could take.
+tombstones stay for a while, so that slow readers see them, and the newest message of a queue always
+stays, so that the queue's greatest offset does. Keys of old and new pairs are treated alike;
+RocketMQ looks at new ones only, with the same result. Only messages that the log has on disk are
+compacted: a message must not supersede another if a power cut can still take it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["Compacted", "Compaction", "Made"]
 
 @attrs.frozen(kw_only=True)
 class Compacted:
-    """What one run made of a queue."""
+    """The result of one run for a queue."""
 
     topic: str
     queue_id: int
@@ -60,16 +60,16 @@ class Compacted:
 
 @attrs.frozen
 class Made:
-    """A pair that was written; its bytes are on disk."""
+    """A new pair whose bytes are on disk."""
 
     queue: int
     base: int
     paths: tuple[str, str, str]
-    """Records, units, notes."""
+    """Paths of the records, the units and the notes."""
     extent: tuple[int, int, int, bool]
-    """Messages, bytes of their records, last queue offset; that it is closed."""
+    """Messages, bytes of their records, last queue offset; whether the pair is closed."""
     tombstone_timestamp: int | None
-    """Store time of the oldest tombstone in it that stays for a time, ms."""
+    """Store time of the pair's oldest tombstone that stays for a time, ms."""
 
 
 @attrs.define(eq=False)
@@ -81,9 +81,9 @@ class Compaction:
     checkpoint: Checkpoint
     rules: Rules
     now: int
-    """The store's clock when it began, ms."""
+    """The store's clock when the run began, ms."""
     old: tuple[Pair, ...]
-    """Pairs to be compacted: the first ones of the queue, all of them closed."""
+    """Pairs to be compacted: the first pairs of the queue, all of them closed."""
     new: list[Pair] = attrs.field(factory=list)
     result: Compacted | None = None
     tombstone_timestamp: int | None = None
@@ -93,11 +93,11 @@ class Compaction:
 
     @property
     def total(self) -> int:
-        """Bytes that the run reads."""
+        """Bytes that the run will read."""
         return 2 * sum(pair.size for pair in self.old)
 
     def steps(self) -> Generator[int, None, None]:
-        """Do it; yields the bytes read between each two steps."""
+        """Compact, and yield after each step the bytes that it read."""
         places, disk = self.queue.places, self.files.disk
         clear_work_area(disk, places)
         try:
@@ -109,10 +109,10 @@ class Compaction:
             raise
 
     def steps_with(self, made: Sequence[Made]) -> Generator[int, None, None]:
-        """Take pairs that others have made in the place of making them; else as `steps`.
+        """Do the same with pairs that tasks have made already; else as `steps`.
 
         Raises:
-            CorruptFileError: a pair does not hold what its makers say; nothing was changed.
+            CorruptFileError: a pair does not hold what its task says; nothing was changed.
         """
         clear_work_area(self.files.disk, self.queue.places)
         try:
@@ -125,7 +125,7 @@ class Compaction:
             raise
 
     def _take(self, made: Made) -> None:
-        """Move a pair into the work area, which is as far as it could have come in `steps`."""
+        """Move a made pair into the work area, where `steps` would have written it."""
         work, disk = self.queue.places.compacting, self.files.disk
         pair = Pair.at(work, made.base)
         for directory, path, handle in zip(work, made.paths, pair.handles, strict=True):
@@ -147,7 +147,7 @@ class Compaction:
     # ------------------------------------------------------------------ the two passes
 
     def _look_for_successors(self) -> Iterator[int]:
-        """Find out which rows stay; rows are counted over all old pairs."""
+        """Find out which rows stay; rows are numbered over all old pairs."""
         count = sum(pair.count for pair in self.old)
         scratch = f"{self.queue.places.compacting.notes}/{SPILL_PREFIX}"
         rows = SupersededRows(count, self.rules.memory, self.files.disk, scratch)
@@ -172,7 +172,7 @@ class Compaction:
 
     @property
     def newest_offset(self) -> int:
-        """Queue offset that stays in any case, as no later one is in the queue; -1 for none."""
+        """Queue offset that stays in any case, as it is the queue's last; -1 for none."""
         if self.rules.compat or len(self.queue.pairs) > len(self.old):
             return -1
         return self.old[-1].last
@@ -214,7 +214,7 @@ class Compaction:
 
     def _next_pair(self, last: Pair | None) -> Pair:
         base = 0 if last is None else last.base + self.files.sizes.log
-        # What is copied is less than what there was, and begins at 0: it stays below what follows.
+        # The new pairs begin at 0 and hold less than the old: they stay below the pairs after.
         assert base <= self.old[-1].base
         pair = self.files.make(self.queue.places.compacting, base)
         self.new.append(pair)
@@ -224,18 +224,18 @@ class Compaction:
 
     def _publish(self) -> Iterator[int]:
         self.files.make_directory(self.queue.places.notes)
-        # Bytes and names of the new pairs, and the directories that lead to them.
+        # Bytes and names of the new pairs, and the directories that contain them.
         self.files.unflushed.flush()
         yield 0
         self.finish()
 
     @property
     def is_decided(self) -> bool:
-        """Whether the new pairs count; what is left to do then is left to `finish`."""
+        """Whether the new pairs count already; if true, only `finish` is left to do."""
         return self.result is None and self.files.disk.exists(Replacement.path(self.queue.places))
 
     def finish(self) -> None:
-        """Put the new pairs in the place of the old ones; may be called again where it failed."""
+        """Rename the new pairs in place of the old ones; may be repeated after a failure."""
         queue, disk, places = self.queue, self.files.disk, self.queue.places
         replacement = Replacement(
             tuple(pair.base for pair in self.old),
@@ -249,7 +249,7 @@ class Compaction:
                 replacement.save(disk, places)
             for pair in self.old:
                 for handle in pair.handles:
-                    # Who has it open goes on reading; who has not waits for the lock.
+                    # A reader with the file open goes on; any other waits for the lock.
                     self.files.pool.forget(handle)
             try:
                 replacement.rename(disk, places)
@@ -264,7 +264,7 @@ class Compaction:
         self.result = self._made()
 
     def _take_over(self) -> None:
-        """Have readers find the new pairs, wherever their files are by now."""
+        """Give readers the new pairs, whichever directory their files are in by now."""
         places, disk = self.queue.places, self.files.disk
         for pair in self.new:
             final = Pair.at(places, pair.base)
@@ -289,11 +289,11 @@ class Compaction:
         )
 
     def _give_up(self) -> None:
-        """Close what was made and is not going to count."""
+        """Close the new pairs, which will not be used."""
         if self.result is not None or self.is_decided:
             return
         for pair in self.new:
             for handle in pair.handles:
                 self.files.pool.forget(handle)
-        with contextlib.suppress(OSError):  # an opening, or the next run, does it
+        with contextlib.suppress(OSError):  # the next opening, or the next run, clears it
             clear_work_area(self.files.disk, self.queue.places)

@@ -1,9 +1,9 @@
-"""Brings the pairs of a queue in line with a log that ends somewhere.
+"""Recover the pairs of a queue: bring them in line with a log that ends at a given offset.
 
 Source: RocketMQ ``SparseConsumeQueue#recover``, ``CompactionLog#recover``: the last three files are
-looked at, and end where their sound part does. Different on purpose: records are compared with
-their units; what stems from beyond the end of the commit log, or comes again, is cut, which notes
-make possible; and what is damaged is taken out of the log once more, as far as that still has it.
+checked, and cut after their sound part. Different on purpose: records are compared with their
+units; messages from above the end of the commit log, or dispatched again, are cut, for which notes
+are needed; and damaged messages are dispatched from the log again, as far as it still has them.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = ["QueueRecovery", "finish_replacement"]
 
 logger = logging.getLogger(__name__)
 
-_LAST_PAIRS = 3  # are looked at closely after a crash
+_LAST_PAIRS = 3  # number of pairs that are checked fully after a crash
 
 
 def finish_replacement(
     context: StoreContext, places: Places, queue: tuple[str, int], checkpoint: Checkpoint
 ) -> None:
-    """Do what is left of a replacement, or of a run that came to no end."""
+    """Finish an interrupted replacement, or clear what an interrupted run left."""
     disk = context.disk
     replacement = Replacement.load(disk, places)
     if replacement is not None:
@@ -66,12 +66,12 @@ class QueueRecovery:
     queue: CompactedQueue
     files: Files
     limit: int
-    """Physical offset beyond which nothing may stay."""
+    """Physical offset above which no message may stay."""
     needed: int = -1
     """Physical offset from which on the queue needs the log; set by `run`."""
 
     def run(self) -> int:
-        """Mend and cut; where the queue needs the log from, at the most the limit."""
+        """Repair and cut; return the offset from which on the log is needed, at most the limit."""
         self.needed = self.limit
         pairs, halves = paired(self.context.disk, self.queue.places)
         self._drop_halves(pairs, halves)
@@ -80,14 +80,14 @@ class QueueRecovery:
         self.queue.pairs = tuple(pairs)
         for number, pair in enumerate(pairs):
             if pair not in self.queue.pairs:
-                break  # cut away meanwhile
+                break  # an earlier pair was cut, and this one removed
             intact = self._give_sizes(pair)
             self._mend(pair, intact, closely=number >= len(pairs) - _LAST_PAIRS)
         self._cut_behind_limit()
         self._remove_empty_ones()
         if not self.context.clean:
             for pair in self.queue.pairs[-_LAST_PAIRS:]:
-                # Its writer may have been killed before bytes or names were on disk.
+                # A killed writer may have left bytes or names unflushed.
                 self.files.unflushed.written(pair)
             for directory in self.queue.places:
                 if self.context.disk.exists(directory):
@@ -99,7 +99,7 @@ class QueueRecovery:
     # ------------------------------------------------------------------ files
 
     def _drop_halves(self, pairs: list[Pair], halves: set[int]) -> None:
-        """Remove files whose twin is missing, and what is behind them, if the log still has it."""
+        """Remove files without a twin, and all later pairs, if the log still has their messages."""
         if not halves:
             return
         first = min(halves)
@@ -125,7 +125,7 @@ class QueueRecovery:
         logger.warning("removed files without their twins directory=%s", self.queue.places.log)
 
     def _was_complete(self, base: int) -> bool:
-        """Whether a pair was there before the end that the log has now; True when nobody knows."""
+        """Return whether a pair existed below the log's present end; True if that is unknown."""
         if not self.context.disk.exists(Pair.at(self.queue.places, base).notes.path):
             return True
         first = int(self._first_note(base)["end_offset"])
@@ -138,11 +138,11 @@ class QueueRecovery:
         return note
 
     def _drop_stray_notes(self, bases: set[int]) -> None:
-        """Remove notes of pairs that are not there."""
+        """Remove notes whose pair does not exist."""
         directory = self.queue.places.notes
         for base in sorted(bases_in(self.context.disk, directory).keys() - bases):
             if self._was_complete(base):
-                self.needed = self._log_begins  # and somebody has removed it
+                self.needed = self._log_begins  # the pair itself was removed by hand
             self.context.disk.remove(Pair.at(self.queue.places, base).notes.path)
             self.files.unflushed.named(directory)
 
@@ -158,7 +158,7 @@ class QueueRecovery:
                 )
 
     def _is_in_log(self, pairs: list[Pair]) -> bool:
-        """Whether the log has all messages of some pairs."""
+        """Return whether the log has all messages of some pairs."""
         ends = [self.files.read_notes(pair, 0, 1)["end_offset"][0] for pair in pairs]
         return all(end > self._log_begins for end in ends)
 
@@ -167,10 +167,10 @@ class QueueRecovery:
         return self.context.log.min_physical_offset
 
     def _give_sizes(self, pair: Pair) -> int | None:
-        """Give files that were cut short or have grown their size back.
+        """Restore the size of files that were cut short or have grown.
 
         Returns:
-            How many bytes of the file of records are its own; None when all sizes are right.
+            How many bytes of the file of records are original; None when all sizes were right.
         """
         pool, disk, intact = self.files.pool, self.context.disk, None
         if not disk.exists(pair.notes.path):
@@ -190,7 +190,7 @@ class QueueRecovery:
                     logger.warning(
                         "file of another size file=%s size=%d expected=%d", handle.path, found, size
                     )
-                    # Half an item must not look like a whole one whose end is zero.
+                    # A torn item must not look like a whole item that ends in zeros.
                     disk.truncate(descriptor, min(found - found % item, size))
                     disk.truncate(descriptor, size)
                     self.files.unflushed.written(pair)
@@ -207,12 +207,12 @@ class QueueRecovery:
     # ------------------------------------------------------------------ damage
 
     def _mend(self, pair: Pair, intact: int | None, *, closely: bool) -> None:
-        """Look at one pair as closely as there is reason to, and mend it.
+        """Check one pair, as closely as there is reason to, and repair it.
 
         Args:
             pair: the pair.
             intact: as `_give_sizes` returned it.
-            closely: whether it is one of the last.
+            closely: whether it is one of the last pairs.
         """
         self._look(pair)
         is_last = pair is self.queue.pairs[-1]
@@ -228,9 +228,9 @@ class QueueRecovery:
         unknown |= notes["end_offset"][:sound] == UNKNOWN
         pair.lacks_notes = bool(unknown.any())
         if pair.lacks_notes and not self.context.clean:
-            # After a crash nobody could tell whether the log has lost these; it gives them again,
-            # where it can. Who closed the store left nothing here that the log does not have: then
-            # another's files stay as they are, and their notes follow when the log is read.
+            # After a crash it is unknown whether the log has lost messages without notes: cut them,
+            # and let the log dispatch them again if it can. After a proper close the log has them
+            # all: then the files stay as they are, and notes follow when the log is dispatched.
             known = int(unknown.argmax())
             if self._is_in_the_log(pair, known, notes):
                 logger.warning(
@@ -243,23 +243,23 @@ class QueueRecovery:
         if sound < expected:
             self._drop_behind(pair, sound, notes)
         elif is_last:
-            self.files.cut(pair, sound)  # also clears what was half-written behind it
+            self.files.cut(pair, sound)  # also clears what was half-written after it
         else:
             self.files.close(pair)
 
     def _has_marks(self, pair: Pair) -> bool:
-        """Whether a closed pair ends as it should."""
+        """Return whether a closed pair has its end marks."""
         unit = self.files.read_units(pair, pair.count, pair.count + 1)
         blank = self.files.pool.read(pair.log, BLANK_MIN_SIZE, pair.size)
         expected = SIZE_AND_MAGIC.pack(self.files.sizes.log - pair.size, BLANK_MAGIC)
         return unit.tobytes() == END_UNIT and blank == expected
 
     def _sound_count(self, pair: Pair, intact: int) -> int:
-        """Units of a pair in front of the first that does not lead to its record.
+        """Return the number of units before the first that does not lead to its record.
 
         Args:
             pair: the pair.
-            intact: bytes of the file of records behind which nothing counts.
+            intact: bytes of the file of records after which nothing counts.
         """
         count = unit_count(self.files, pair)
         units = self.files.read_units(pair, 0, min(count, self.files.sizes.unit_count_max))
@@ -269,7 +269,7 @@ class QueueRecovery:
             return 0
         end = int(units["position"][-1]) + int(units["size"][-1]) - pair.base
         with self.files.pool.descriptor(pair.log) as descriptor:
-            # One file at a time, and only the last few.
+            # The whole file in memory, but one at a time, and only the last few.
             data = bytearray(min(end, intact))
             got = self.context.disk.read_into(descriptor, memoryview(data), 0)
         window = np.frombuffer(data, np.uint8)[:got]
@@ -278,26 +278,26 @@ class QueueRecovery:
         same = batch.physical_offset[:found] == units["position"][:found]
         same &= batch.size[:found] == units["size"][:found]
         same &= batch.queue_offset[:found] == units["queue_offset"][:found]
-        # Keys, and so properties, are at the end, and no property text ends in a zero byte: such a
-        # record was not written to its end.
+        # The last bytes of a record are properties, which never end in a zero byte: a record that
+        # does was not written completely.
         same &= window[batch.start[:found] + batch.size[:found] - 1] != 0
         return found if same.all() else int(same.argmin())
 
     def _end_before(self, pair: Pair, count: int, notes: npt.NDArray[np.void]) -> int:
-        """Physical offset behind the message in front of message number ``count`` of a pair."""
+        """Return the physical offset after the message before message ``count`` of a pair."""
         if count:
             return int(notes["end_offset"][count - 1])
         at = self.queue.pairs.index(pair)
         return self.queue.pairs[at - 1].end_offset if at else UNKNOWN
 
     def _is_in_the_log(self, pair: Pair, count: int, notes: npt.NDArray[np.void]) -> bool:
-        """Whether the log has everything behind the first ``count`` messages of a pair."""
+        """Return whether the log has everything after the first ``count`` messages of a pair."""
         begins = self._log_begins
         before = self._end_before(pair, count, notes)
         return begins == 0 or before >= begins or int(notes["end_offset"][count]) > begins
 
     def _drop_behind(self, pair: Pair, count: int, notes: npt.NDArray[np.void]) -> None:
-        """Cut damage away, if the log still has what is lost by that."""
+        """Cut damaged messages away, if the log still has them."""
         if not self._is_in_the_log(pair, count, notes):
             if pair.size < 0 or pair.count == 0:
                 raise CorruptFileError(
@@ -317,7 +317,7 @@ class QueueRecovery:
     # ------------------------------------------------------------------ the end
 
     def _cut_behind_limit(self) -> None:
-        """Cut what stems from behind the limit."""
+        """Cut the messages that end above the limit in the log."""
         for pair in reversed(self.queue.pairs):
             if pair.count == 0:
                 continue
@@ -337,7 +337,7 @@ class QueueRecovery:
         self.queue.pairs = tuple(pair for pair in self.queue.pairs if pair.count)
 
     def _look_for_older(self) -> None:
-        """Have the whole log read for the notes that are missing, unless it cannot hold them."""
+        """Request the whole log for the missing notes, unless it cannot hold their messages."""
         begins = self._log_begins
         oldest = self.context.log.store_timestamp_at(begins)
         if begins < self.context.log.max_physical_offset and oldest < 0:
@@ -357,13 +357,13 @@ class QueueRecovery:
 
 
 def sound_units(units: npt.NDArray[np.void], base: int, file_size: int) -> int:
-    """Units in front of the first that cannot follow the one before it."""
+    """Return the number of units before the first that cannot follow its predecessor."""
     if len(units) == 0:
         return 0
     position, size = units["position"].astype(np.int64), units["size"].astype(np.int64)
     offset = units["queue_offset"].astype(np.int64)
     sound = (size >= RECORD_MIN_SIZE) & (size <= file_size) & (offset >= 0)
-    # Not the sum of both, which may pass what 64 bits hold.
+    # Not the sum of both, which may exceed 64 bits.
     sound &= (position >= base) & (position - base <= file_size - size - BLANK_MIN_SIZE)
     sound &= (units["batch_size"] == 1) & (units["compacted_offset"] == -1)
     sound[0] &= position[0] == base

@@ -1,4 +1,4 @@
-"""`Rules`: which messages stay, whoever looks."""
+"""`Rules`: decides which messages stay, the same in every process."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["Rules"]
 
 @attrs.frozen(kw_only=True)
 class Rules:
-    """What stays, and what a run may take. Plain values."""
+    """The options that decide which messages stay, and a run's memory. Plain values."""
 
     retention_ms: int
-    """How long tombstones stay behind their store time."""
+    """How long tombstones stay after their store time."""
     memory: int
-    """Bytes for the keys; of each process, where there are several."""
+    """Bytes for the keys, in each process."""
     compat: bool
-    """Drop tombstones at once, as RocketMQ does it."""
+    """Whether tombstones are dropped at once, as by RocketMQ."""
 
     def judge(
         self,
@@ -35,20 +35,21 @@ class Rules:
         newest: int,
         now: int,
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Which records of a window stay, unless a later one has the same key.
+        """Return which records of a window stay, unless a later record has the same key.
 
         Args:
             window: the records.
             keys: their keys.
-            has_body: which of them are no tombstones.
+            has_body: which of them are not tombstones.
             newest: queue offset that stays in any case; -1 for none.
-            now: ms; tombstones that were stored long enough before go.
+            now: ms; tombstones that were stored long enough before are dropped.
 
         Returns:
-            ``(n,)``: whether a record stays; ``(n,)``: whether it is a tombstone whose time is yet
-            to come. The newest message has no such time: it stays until another one comes.
+            ``(n,)``: whether a record stays; ``(n,)``: whether it is a tombstone that will be
+            dropped later by age. That is false for the newest message, which stays until another
+            message comes.
         """
-        # Without a key there is nothing to be the latest of.
+        # A record without a key cannot be the latest of a key.
         is_keyed: npt.NDArray[np.bool_] = keys.sizes > 0
         if self.compat or has_body.all():
             return is_keyed & has_body, np.zeros(len(has_body), bool)

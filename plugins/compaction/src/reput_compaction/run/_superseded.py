@@ -1,16 +1,16 @@
-"""Which records are superseded by a later one with the same key: a hash, sorted in parts.
+"""Find records that are superseded by a later one with the same key: hash the keys, sort in parts.
 
-Keys are told apart by 128 bits of a strongly universal hash (multilinear hashing) whose
-coefficients are drawn anew for every run. For any two different keys, whoever chose them, the
-chance that one run confuses them is 2**-128; for ten million keys less than 10**-24 that any two of
-them are. A fixed hash has no such bound against keys that were made to collide, as can be done for
-the MD5 of RocketMQ's map; and the hash is on no disk, so that nothing depends on which one it is.
+Keys are told apart by 128 bits of a strongly universal hash (multilinear hashing) with new random
+coefficients for every run. For any two different keys, even chosen by an attacker, the chance that
+one run confuses them is 2**-128; for ten million keys the chance of any confusion is below
+10**-24. A fixed hash has no such bound against keys that were made to collide, as is possible with
+the MD5 of RocketMQ's map. The hash is on no disk, so that nothing depends on which one it is.
 
-Rows are numbered as they come. They are split by the first bits of their hash into as many parts as
-it takes for one part to fit into the memory allowed; parts go to disk when there is more than one.
-What goes there is sorted by hash, and of each key the last row only, so that a key that comes again
-and again does not fill its part, and parts are sorted again in no time. Of the rows of one part all
-but the last of each key are superseded. What stays in memory is a byte per row.
+Rows are numbered as they come. They are split by the first bits of their hash into parts, as many
+as needed for one part to fit into the memory allowed; with more than one part, parts go to disk.
+Rows are written sorted by hash, and only the last row of each key: so a key that comes often does
+not fill its part, and sorting the part again is quick. In each part all rows of a key but the last
+are superseded. One byte per row stays in memory.
 
 Source: Lemire and Kaser, "Strongly universal string hashing is fast" (2014), for the hash.
 """
@@ -53,14 +53,14 @@ SEED_SIZE: Final = 32
 
 
 class KeyHash:
-    """128 bits of every key, by coefficients of its own."""
+    """Computes a 128-bit hash of every key, with coefficients of its own."""
 
     def __init__(self, seed: bytes | None = None) -> None:
-        """Draw coefficients.
+        """Draw the coefficients.
 
         Args:
-            seed: what they are made of, as random as they are to be: the same in all processes that
-                take part in one run, and in no other run. Drawn here when left out.
+            seed: source of the coefficients, so it must be random: the same in all processes of one
+                run, and different in any other run. Drawn here if None.
         """
         self._seed = secrets.token_bytes(SEED_SIZE) if seed is None else seed
         self._coefficients = np.zeros((0, _LANES), np.uint64)
@@ -68,12 +68,12 @@ class KeyHash:
     def __call__(
         self, keys: TextColumn, queue: int = 0
     ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Two ``(n,)`` halves of the hash of every key; no key is as if it were empty.
+        """Return the two ``(n,)`` halves of the hash of every key; no key hashes as an empty one.
 
         Args:
             keys: the keys.
-            queue: number of the queue whose they are, 32 bits; equal keys of different queues are
-                different.
+            queue: 32-bit number of the keys' queue; equal keys of different queues get different
+                hashes.
         """
         count = len(keys)
         lanes = np.zeros((_LANES, count), np.uint64)
@@ -103,7 +103,7 @@ class KeyHash:
             word = words[number]
             left = sizes - number * _WORD
             if shortest < (number + 1) * _WORD:
-                # What stands behind a key, in its last word or further on, is not the key's.
+                # Clear bytes after the end of the key, in its last word or later ones.
                 word = word & _MASKS[np.clip(left, 0, _WORD)]
             wide = word.astype(np.uint64)
             for lane in range(_LANES):
@@ -113,32 +113,31 @@ class KeyHash:
 
     def _grow(self, count: int) -> None:
         if count > len(self._coefficients):
-            # Of one seed, what is drawn for long keys begins with what was drawn for short ones.
+            # With one seed, a longer list of coefficients begins with the shorter one.
             data = hashlib.shake_256(self._seed).digest(count * _LANES * 8)
             self._coefficients = np.frombuffer(data, "<u8").reshape(-1, _LANES).astype(np.uint64)
 
 
-# Of a word in memory, the bytes that stand first; by their number.
+# Masks that keep the first bytes of a word in memory; the index is the number of bytes.
 _MASKS: Final = np.frombuffer(
     b"".join(b"\xff" * count + b"\0" * (_WORD - count) for count in range(_WORD + 1)), np.uint32
 )
 
 
 class SupersededRows:
-    """Collects the hashes of rows, then says which rows have a successor."""
+    """Collects the hashes of rows, then tells which rows have a successor."""
 
     def __init__(self, count: int, memory: int, disk: Disk, scratch: str) -> None:
-        """Prepare.
+        """Prepare for the rows.
 
         Args:
-            count: how many rows come, at the most.
-            memory: bytes that sorting may take; what is more goes to disk in between.
-            disk: where it goes.
-            scratch: path of the files for it, but for a number at the end.
+            count: number of rows, at most.
+            memory: bytes that sorting may take; further rows go to disk temporarily.
+            disk: the disk for these rows.
+            scratch: path of their files, without a number at the end.
         """
         self.superseded = np.zeros(count, bool)
-        """``(count,)``: whether a later row has the same key; right when `finish` has come to its
-        end."""
+        """``(count,)``: whether a later row has the same key; valid when every part is finished."""
         self._disk = disk
         self._scratch = scratch
         needed = count * ROW_DTYPE.itemsize * SORT_FACTOR
@@ -152,16 +151,16 @@ class SupersededRows:
 
     @property
     def spills(self) -> bool:
-        """Whether rows go to disk in between."""
+        """Whether rows go to disk temporarily."""
         return self._bits > 0
 
     @property
     def part_count(self) -> int:
-        """Parts that `finish` sorts, one at a time."""
+        """Number of parts for `finish`, each of which is sorted alone."""
         return 1 << self._bits
 
     def add(self, high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> None:
-        """The hashes of the next rows."""
+        """Add the hashes of the next rows."""
         rows = np.empty(len(high), ROW_DTYPE)
         rows["high"], rows["low"] = high, low
         rows["number"] = np.arange(self._number, self._number + len(high))
@@ -191,7 +190,7 @@ class SupersededRows:
         self._sizes[part] += len(data)
 
     def finish(self, part: int) -> None:
-        """Look at the rows of one part."""
+        """Find the superseded rows of one part."""
         if not self.spills:
             rows = np.concatenate(self._pending) if self._pending else np.zeros(0, ROW_DTYPE)
             self._pending = []
@@ -215,21 +214,21 @@ class SupersededRows:
 def by_key(
     rows: npt.NDArray[np.void],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Rows in the order of their hashes, and which of them, in that order, have a successor.
+    """Return the order of rows by hash, and which rows, in that order, have a successor.
 
     Args:
-        rows: ``(n,)`` of `ROW_DTYPE`; of equal keys those that came later stand behind the others.
+        rows: ``(n,)`` of `ROW_DTYPE`; of equal keys the later ones come after the others.
 
     Returns:
-        ``(n,)`` numbers into ``rows``, and ``(n,)``: whether the row behind has the same key.
+        ``(n,)`` numbers into ``rows``, and ``(n,)``: whether the next row has the same key.
     """
     # Stable, so that of equal keys the last one stays the last; and quick where stretches of the
-    # rows are in order.
+    # rows are in order already.
     order = np.argsort(rows["high"], kind="stable")
     high, low = rows["high"][order], rows["low"][order]
     is_twin = high[1:] == high[:-1]
     if (is_twin & (low[1:] != low[:-1])).any():
-        # Half of the hash is the same for different keys: as good as never, and told apart.
+        # Different keys with the same first half: practically never, and told apart here.
         order = np.lexsort((rows["low"], rows["high"]))
         high, low = rows["high"][order], rows["low"][order]
         is_twin = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
@@ -239,11 +238,11 @@ def by_key(
 
 
 def part_starts(high: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
-    """Where each part begins in rows that are in the order of their hashes.
+    """Return where each part begins in rows ordered by their hashes.
 
     Args:
         high: ``(n,)`` ascending.
-        bits: parts are told apart by so many first bits; at most 32.
+        bits: number of leading bits that tell parts apart; at most 32.
 
     Returns:
         ``(2**bits + 1,)``; the last is ``n``.

@@ -1,7 +1,7 @@
-"""``tombstones``: when the tombstones that a compaction has kept may go.
+"""``tombstones``: when the tombstones that a compaction has kept may be dropped.
 
-Without it nobody could tell, after an opening, whether a queue that gets no messages has to be
-compacted once more.
+Without the file, an opening could not know whether a queue without new messages has to be compacted
+again.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _FIELD: Final = "oldest_store_timestamp"
 
 @attrs.frozen
 class Tombstones:
-    """Of one queue."""
+    """The kept tombstones of one queue."""
 
     oldest: int | None
-    """Store time of the oldest one that was kept, ms; None when there is none."""
+    """Store time of the oldest tombstone kept, ms; None when there is none."""
 
     @classmethod
     def load(cls, disk: Disk, places: Places) -> Tombstones:
-        """What was saved; none when there is nothing that can be read."""
+        """Read the file; a missing file means that no tombstones are kept."""
         try:
             found = json.loads(disk.read_file(f"{places.notes}/{_NAME}", 4096))[_FIELD]
         except FileNotFoundError:
-            return cls(None)  # never compacted, or by RocketMQ, which keeps none
+            return cls(None)  # never compacted, or by RocketMQ, which keeps no tombstones
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return cls(0)  # unknown: the next run finds out
+            return cls(0)  # unreadable: the next run finds out
         return cls(found if type(found) is int else None)
 
     def save(self, disk: Disk, places: Places) -> None:
