@@ -1,4 +1,4 @@
-"""``reput transactions``: messages whose transaction nobody has ended, and ending them by hand."""
+"""``reput transactions``: list messages of open transactions, and end transactions by hand."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _now() -> int:
 def _to_read(path: str) -> list[str]:
     from reput.plugin import installed
 
-    # The queues tell where to begin in a store of RocketMQ's; without them all of it is read.
+    # The queues tell where to begin in a store of RocketMQ; without them the whole log is read.
     known = {found.name for found in installed()}
     return [name for name in ("consumequeue", _NAME) if name in known]
 
@@ -145,12 +145,12 @@ def _end_now(path: str, wanted: Sequence[tuple[str, str]]) -> list[dict[str, Any
                 end = transactions.commit if outcome == "commit" else transactions.rollback
                 receipt = end(name)
             except TransactionEndedError:
-                # One before it in the list was of the same transaction, and took it along.
+                # A message before it in the list ended the same transaction.
                 ended.append({"id": name, "outcome": outcome, "physical_offset": None})
                 continue
             offset = receipt.physical_offset
             ended.append({"id": name, "outcome": outcome, "physical_offset": offset})
-        # RocketMQ knows what was ended by op markers only, and they are written on disk's say.
+        # RocketMQ recognizes ended transactions by op markers, which are put after a flush.
         store.flush()
         transactions.settle()
         if is_guest:

@@ -16,36 +16,36 @@ class TransactionConfig:
     """Options of the ``transaction`` plugin."""
 
     automatic: bool = attrs.field(default=True, validator=instance_of(bool))
-    """Whether the plugin puts anything by itself: op markers, what a crash has left half-done, and
-    what check-back needs. With False a store can be opened for writing, and only what callers end
-    is ended; `TransactionPlugin.settle` writes the op markers then."""
+    """Whether the plugin puts messages by itself: op markers, the rest of transactions that a crash
+    left half-done, and copies by check-back. If false, a store can be opened for writing and only
+    callers end transactions; `TransactionPlugin.settle` then writes the op markers."""
     timeout_ms: int = attrs.field(default=6_000, validator=[instance_of(int), ge(0)])
-    """Age from which on the application is asked what became of a half message
-    (``transactionTimeOut``); a message may name another in ``CHECK_IMMUNITY_TIME_IN_SECONDS``."""
+    """Age above which a check asks the application what became of a half message
+    (``transactionTimeOut``); a message may set its own in ``CHECK_IMMUNITY_TIME_IN_SECONDS``."""
     check_interval_ms: int = attrs.field(default=30_000, validator=[instance_of(int), ge(1)])
     """Time between two check-back runs (``transactionCheckInterval``)."""
     check_max: int = attrs.field(default=15, validator=[instance_of(int), ge(1)])
-    """How often a half message is asked about before it is given up (``transactionCheckMax``)."""
+    """How often a half message is checked before it is given up (``transactionCheckMax``)."""
     keep_hours: int = attrs.field(default=72, validator=[instance_of(int), ge(1)])
-    """Age at which a half message is given up, however often it was asked about
-    (``fileReservedTime``). From then on it does not keep the log from losing its head."""
+    """Age at which a half message is given up, however often it was checked
+    (``fileReservedTime``). An older half message no longer keeps the log from losing its head."""
     op_messages: str = attrs.field(default=BATCHED, validator=in_((BATCHED, SINGLE)))
     """``"batched"``: one op message for many half messages, as RocketMQ 5 writes them.
-    ``"single"``: one for each, which 4.8 reads, too. Both are read in any case."""
+    ``"single"``: one for each, which RocketMQ 4.8 can read too. This plugin reads both."""
     op_batch_interval_ms: int = attrs.field(default=3_000, validator=[instance_of(int), ge(0)])
-    """How long a committed message may wait for its op marker (``transactionOpBatchInterval``); it
-    waits for the disk in any case."""
+    """How long a committed message may wait for its op marker (``transactionOpBatchInterval``), in
+    addition to the wait for the disk."""
     op_message_size: int = attrs.field(
         default=4_096, validator=[instance_of(int), ge(1), le(1 << 20)]
     )
-    """Bytes from which on an op message is full (``transactionOpMsgMaxSize``)."""
+    """Bytes at which an op message is full (``transactionOpMsgMaxSize``)."""
     durable: bool = attrs.field(default=False, validator=instance_of(bool))
-    """Whether preparing, committing and rolling back return when that is on disk. Set it with
+    """Whether a prepare, commit or rollback returns only when it is on disk. Set it together with
     ``flush = "sync"``."""
     wait_ms: int = attrs.field(default=5_000, validator=[instance_of(int), ge(1)])
-    """How long they wait for the disk; then they raise ``FlushDiskTimeoutError``."""
+    """How long a durable call waits for the disk before it raises ``FlushDiskTimeoutError``."""
     max_open: int = attrs.field(default=1_000_000, validator=[instance_of(int), ge(1)])
-    """Half messages that may be open; each takes some 550 bytes of memory. With one more the plugin
-    fails, and is tried again and suspended as ``[dispatch]`` says."""
+    """Half messages that may be open; each takes some 550 bytes of memory. One more makes the
+    plugin fail; it is retried and suspended as ``[dispatch]`` says."""
     snapshot_size: int = attrs.field(default=64 << 20, validator=[instance_of(int), ge(4_096)])
-    """Bytes of the log between two snapshots of what is open, the most that opening reads again."""
+    """Bytes of log between two snapshots of open transactions; an opening reads at most as many."""

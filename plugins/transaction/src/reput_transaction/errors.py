@@ -1,4 +1,4 @@
-"""What goes wrong with transactions."""
+"""Errors of the plugin ``transaction``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TransactionError(ReputError):
 
 @attrs.define(eq=False, slots=False)
 class UnknownTransactionError(TransactionError, LookupError):
-    """An id that no half message of the log has."""
+    """No half message of the log has this id."""
 
     transaction: str
     reason: str
@@ -31,10 +31,10 @@ class UnknownTransactionError(TransactionError, LookupError):
 
 @attrs.define(eq=False, slots=False)
 class TransactionEndedError(TransactionError):
-    """A transaction that was committed or rolled back before, or is just being so."""
+    """The transaction was committed or rolled back before, or is being ended just now."""
 
     transaction: str
-    physical_offset: int  # of its half message
+    physical_offset: int  # of the half message
     reason: str
 
     def __str__(self) -> str:
@@ -46,11 +46,11 @@ class TransactionEndedError(TransactionError):
 
 @attrs.define(eq=False, slots=False)
 class OpenTransactionsError(TransactionError):
-    """More half messages that nobody ended than the plugin may keep in mind."""
+    """There are more open half messages than the plugin may keep in memory."""
 
     count: int
     limit: int
-    queue_offset: int  # of the half message that was one too many
+    queue_offset: int  # of the half message above the limit
 
     def __str__(self) -> str:
         return (

@@ -1,7 +1,7 @@
 """Names of RocketMQ's transactions, and snapshots of the open ones; integers big-endian.
 
 A snapshot, ``<store>/transaction/<20 digits>``, is named by the physical offset from which on the
-log is read again: what the plugin knew in front of the record there.
+log has to be read again; it holds what the plugin knew before the record there.
 
     0     4       8         12        20          28         36        44
     +-----+-------+---------+---------+-----------+----------+---------+-------------+------+-----
@@ -27,7 +27,7 @@ OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 SYSTEM_TOPICS: Final = frozenset({HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC})
 SYSTEM_GROUP: Final = "CID_RMQ_SYS_TRANS"
-"""The consumer group whose offsets say how far transactions were looked through."""
+"""Consumer group whose offsets tell how far RocketMQ's check-back has come."""
 
 PROPERTY_TRANSACTIONAL: Final = "TRAN_MSG"
 PROPERTY_GROUP: Final = "PGROUP"
@@ -43,7 +43,7 @@ PROPERTY_MEMBER_OF: Final = "REPUT_TRANSACTION"
 OP_TAGS: Final = "d"
 OP_PROPERTIES: Final = b"WAIT\x01true\x02TAGS\x01d\x02"
 OP_OFFSET_DIGITS: Final = 19
-"""Digits of the largest queue offset; more are none."""
+"""Digits of the largest queue offset; a longer text is not an offset."""
 
 DIRECTORY: Final = "transaction"
 MAGIC: Final = b"RTRA"
@@ -54,10 +54,10 @@ HEADER_DTYPE: Final = np.dtype(
         ("crc", ">u4"),  # CRC-32 of all that follows, to the end of the file
         ("magic", "S4"),
         ("version", ">u4"),
-        ("resume_offset", ">i8"),  # physical offset of the first record not looked at
+        ("resume_offset", ">i8"),  # physical offset of the first record not seen yet
         ("row_count", ">i8"),
         ("op_count", ">i8"),
-        ("name_size", ">i8"),  # bytes of all group names, a zero byte behind each
+        ("name_size", ">i8"),  # bytes of all group names, with a zero byte after each
     ]
 )
 
@@ -66,9 +66,9 @@ ROW_DTYPE: Final = np.dtype(
         ("queue_offset", ">i8"),  # in the half queue
         ("physical_offset", ">i8"),  # of the half message's record
         ("born_timestamp", ">i8"),  # ms
-        ("ended_to", ">i8"),  # physical offset behind the record that ended it; 0 while open
-        ("newer", ">i8"),  # physical offset of the copy that took its place; -1 without
-        ("key", ">i8"),  # hash of UNIQ_KEY, to find it by
+        ("ended_to", ">i8"),  # physical offset after the record that ended it; 0 while open
+        ("newer", ">i8"),  # physical offset of the copy that replaced it; -1 without
+        ("key", ">i8"),  # hash of UNIQ_KEY, for finding the row
         ("check_times", ">i4"),  # how often it was checked
         ("state", ">i4"),  # OPEN, ENDED or SUPERSEDED
         ("group", ">i4"),  # number of its group among the names; -1 without
@@ -79,13 +79,13 @@ ROW_DTYPE: Final = np.dtype(
 OP_DTYPE: Final = np.dtype(
     [
         ("queue_offset", ">i8"),  # of an op message, in the op queue
-        ("max_half_offset", ">i8"),  # largest queue offset of a half that it, or its next, names
+        ("max_half_offset", ">i8"),  # largest half queue offset named by it or by merged neighbours
     ]
 )
 
 OPEN: Final = 0
 ENDED: Final = 1  # committed or rolled back; its op marker is not in the log yet
-SUPERSEDED: Final = 2  # a copy of it stands in its place
+SUPERSEDED: Final = 2  # a copy has replaced it
 
 UNDECIDED: Final = 0
 COMMITTED: Final = 1

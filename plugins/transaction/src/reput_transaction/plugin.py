@@ -1,4 +1,4 @@
-"""The plugin ``transaction``: its hooks, and the methods that it adds to a store."""
+"""The plugin ``transaction``: its hooks, and its methods for callers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NO_WORK = (False, False, False)
 class TransactionPlugin(reput.Plugin):
     """Parks transactional messages until they are committed or rolled back, as RocketMQ does.
 
-    Not used by a new store unless it is named: a store that named it cannot be opened without.
+    A new store uses it only if named: a store that uses it cannot be opened without it.
     """
 
     name: ClassVar[str] = "transaction"
@@ -50,24 +50,24 @@ class TransactionPlugin(reput.Plugin):
 
     config: TransactionConfig = attrs.field(factory=TransactionConfig)
     checks: dict[str | None, Check] = attrs.field(init=False, factory=dict)
-    """Who is asked what became of transactions, by producer group; see `on_check`."""
+    """The check functions by producer group; see `on_check`."""
     _engine: Engine | None = attrs.field(init=False, default=None)
     _worker: Worker | None = attrs.field(init=False, default=None)
     _offsets: SystemOffsets | None = attrs.field(init=False, default=None)
     _keys: UniqueKeys = attrs.field(init=False, default=attrs.Factory(lambda: UniqueKeys(_never)))
     _work: tuple[bool, bool, bool] = attrs.field(init=False, default=_NO_WORK)
-    """Whether there were op markers to write, transactions to finish, and checks to make."""
+    """Whether there were markers to write, transactions to finish, and checks to make."""
 
     # ------------------------------------------------------------------ opening
 
     @reput.hookimpl
     def reput_open(self, context: StoreContext) -> None:
-        """Load the offsets that RocketMQ, or this plugin, has noted."""
+        """Load the offsets that RocketMQ, or this plugin, has saved."""
         before = self._engine
         tracker = Tracker(context, self.config.snapshot_size, self.config.max_open)
         engine = Engine(context, self.config, tracker)
         if before is not None and before.context.root == context.root:
-            # Opened once more behind a suspension: a put that is under way stays claimed.
+            # Opened again after a suspension: half messages of a put in progress stay claimed.
             engine.lock, engine.claims = before.lock, before.claims
             engine.has_acted = before.has_acted
         with engine.lock:
@@ -83,19 +83,19 @@ class TransactionPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_recover(self, max_physical_offset: int, progress: int) -> int:
-        """Load the newest snapshot that the store vouches for."""
+        """Load the newest snapshot below ``progress``, and return where the log is needed from."""
         engine = self._of_store
         if engine.context.writable and self._offsets is not None:
             self._offsets.finish_replacing()
         with engine.lock:
-            # What is in the log now the index will have seen before anything is ended. Behind a
-            # failed flush that reaches beyond `max_physical_offset`, where the files are sound.
+            # The index must have seen the whole log before anything is ended. After a failed flush
+            # the log reaches above `max_physical_offset`, where the files are sound.
             if engine.context.writable:
                 engine.known_to = max(max_physical_offset, engine.context.log.max_physical_offset)
             position = engine.tracker.recover(progress)
-            # What is open stands in memory and, now and then, in a snapshot: a writer has to give
-            # the messages behind it again. A reader is given none and reads them when it is asked,
-            # so what is on disk is as far as the last writer has recorded.
+            # Open transactions are in memory and, now and then, in a snapshot: for a writer the
+            # messages after the snapshot must be dispatched again. A reader gets no dispatch, and
+            # reads the log when asked; its position is what the last writer recorded.
             return position if engine.context.writable else progress
 
     @property
@@ -126,12 +126,12 @@ class TransactionPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_dispatch(self, batch: DispatchBatch) -> None:
-        """Follow which half messages are open."""
+        """Update which half messages are open."""
         engine = self._of_store
         with engine.lock:
             engine.tracker.take(batch)
             rows = engine.tracker.index.rows
-            # Each by itself: who sleeps until the next check is to hear of markers that are due.
+            # One by one: a thread that sleeps until the next check must hear of due markers.
             work = bool(rows.ended), bool(rows.halved), bool(self.checks and rows.open_count)
             is_news = any(has and not had for has, had in zip(work, self._work, strict=True))
             self._work = work
@@ -140,7 +140,7 @@ class TransactionPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_flush(self) -> None:
-        """Write snapshots; note how far RocketMQ need not look any more."""
+        """Write snapshots, and save how far RocketMQ's check-back may skip."""
         engine = self._of_store
         with engine.lock:
             fresh = engine.tracker.take_fresh()
@@ -153,14 +153,14 @@ class TransactionPlugin(reput.Plugin):
         self._save_offsets(engine)
 
     def _save_offsets(self, engine: Engine) -> None:
-        """Note both offsets, once this plugin has ended anything: the file is the broker's."""
+        """Save both offsets if this plugin has ended a transaction: the file is the broker's."""
         offsets = self._offsets
         if offsets is None or not engine.has_acted:
             return
         with engine.lock:
             index = engine.tracker.index
             if engine.context.store.flushed_offset < engine.tracker.dispatched_to:
-                return  # what it vouches for is not on disk; the next round is soon
+                return  # the offsets count unflushed records; the next round is soon
             half = max(index.done_below, engine.done_before)
             op = index.ops.offset(half)
             if (offsets.op_offset or 0) <= index.ops.next_offset:
@@ -168,20 +168,20 @@ class TransactionPlugin(reput.Plugin):
         try:
             offsets.save(half, op, engine.context.clock())
         except (OSError, CorruptFileError) as error:
-            # RocketMQ reads more than it must, then; that is no reason to stop.
+            # RocketMQ then reads more than it must, which is no reason to fail.
             logger.warning("offsets of transactions not written: %s", error)
 
     # ------------------------------------------------------------------ working
 
     @reput.hookimpl
     def reput_work(self, now: int) -> int | None:
-        """Finish what is half-done, write op markers, ask what became of transactions."""
+        """Finish half-done transactions, write op markers, and check open transactions."""
         worker = self._worker
         return worker.work(now) if worker is not None and self.config.automatic else None
 
     @reput.hookimpl
     def reput_hold(self) -> int | None:
-        """The oldest half message that is not finished and not too old to be waited for."""
+        """Return the oldest half message that is unfinished and not too old to be waited for."""
         engine = self._of_store
         oldest = engine.context.clock() - self.config.keep_hours * _HOUR_MS
         with engine.lock:
@@ -201,7 +201,7 @@ class TransactionPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_methods(self) -> Mapping[str, Callable[..., Any]]:
-        """``store.transaction`` and its like, as they were called before 0.2."""
+        """``store.transaction`` and so on, as they were called before 0.2."""
         return {
             "transaction": self.transaction,
             "prepare": self.prepare,
@@ -213,15 +213,17 @@ class TransactionPlugin(reput.Plugin):
         }
 
     def transaction(self, group: str = DEFAULT_GROUP) -> Transaction:
-        """Messages that become visible together: ``with plugin.transaction() as tx: tx.put(...)``.
+        """Begin a transaction, whose messages become visible together.
+
+        Use it as ``with plugin.transaction() as tx: tx.put(...)``.
 
         Args:
-            group: the producer group, whose checks are asked should this process die.
+            group: the producer group, whose checks are asked if this process dies.
         """
         return Transaction(self._keys.next(), group, self._of_store, self._keys)
 
     def prepare(self, message: Message, group: str = DEFAULT_GROUP) -> HalfMessage:
-        """Store a message that nobody sees before `commit`.
+        """Store a message that becomes visible with `commit`.
 
         Raises:
             PutError: as for `reput.Store.put`.
@@ -230,14 +232,14 @@ class TransactionPlugin(reput.Plugin):
         return self._of_store.prepare([marked])[0]
 
     def commit(self, which: Which) -> Receipt:
-        """Make a message visible; those of its `transaction` with it.
+        """Make a message visible, and the other messages of its `transaction` with it.
 
         Args:
             which: what `prepare` returned, its transaction id or offset message id, or its physical
                 offset.
 
         Returns:
-            The receipt of the message that is visible now; the first one of several.
+            The receipt of the message that is now visible; of several, the first.
 
         Raises:
             UnknownTransactionError: no open transaction has that id.
@@ -252,10 +254,10 @@ class TransactionPlugin(reput.Plugin):
         return receipt[places.index(half.physical_offset) if len(places) > 1 else 0]
 
     def rollback(self, which: Which) -> Receipt:
-        """Have nobody ever see a message, nor those of its `transaction`.
+        """Roll back a message and the others of its `transaction`: they never become visible.
 
         Returns:
-            The receipt of the op marker; before that is on disk a power cut may undo it.
+            The receipt of the op marker; until the marker is on disk, a power cut may undo it.
 
         Raises:
             UnknownTransactionError: no open transaction has that id.
@@ -270,11 +272,11 @@ class TransactionPlugin(reput.Plugin):
         return engine.find(which)
 
     def dangling(self, *, group: str | None = None, min_age_ms: int = 0) -> list[HalfMessage]:
-        """Half messages that were neither committed nor rolled back, oldest first.
+        """Return half messages that were neither committed nor rolled back, oldest first.
 
         Args:
-            group: only those of a producer group.
-            min_age_ms: only those that were born so long ago, or longer.
+            group: only those of this producer group.
+            min_age_ms: only those of this age or more.
         """
         engine = self._of_store
         now = engine.context.clock()
@@ -294,17 +296,17 @@ class TransactionPlugin(reput.Plugin):
         ]
 
     def on_check(self, check: Check | None, group: str | None = None) -> None:
-        """Have ``check`` asked what became of transactions whose end never came.
+        """Set ``check`` to be asked what became of transactions that were not ended in time.
 
         It is called on the plugin's own thread with a half message, some time after that was
-        stored, and returns ``"commit"``, ``"rollback"``, or None when it does not know; then it is
-        asked again, `TransactionConfig.check_max` times. Nobody is asked, and nothing is put,
-        before this was called.
+        stored, and returns ``"commit"``, ``"rollback"``, or None if it does not know; then it is
+        called again, up to `TransactionConfig.check_max` times. Without a check function nothing is
+        asked and nothing is put.
 
         Args:
-            check: the function; None takes it away.
-            group: the producer group that it speaks for; all without one of their own when left
-                out.
+            check: the function; None removes it.
+            group: the producer group of the function; by default it serves all groups without a
+                function of their own.
         """
         engine = self._of_store
         engine.check_writable()
@@ -316,10 +318,13 @@ class TransactionPlugin(reput.Plugin):
         engine.context.wake()
 
     def settle(self) -> int:
-        """Write all op markers that are missing, now; how many half messages they name.
+        """Write all missing op markers now.
 
-        They are written by and by in any case. Call it before RocketMQ is given the store: it knows
-        what was ended by nothing but them.
+        They are written with some delay in any case. Call this before RocketMQ is given the store:
+        RocketMQ recognizes ended transactions by op markers only.
+
+        Returns:
+            How many half messages they name.
 
         Raises:
             PutError: as for `reput.Store.put`.
@@ -336,7 +341,7 @@ class TransactionPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:
-        """How many transactions are open, and since when."""
+        """Return how many transactions are open, and since when."""
         engine = self._of_store
         with engine.lock:
             rows = engine.tracker.index.rows

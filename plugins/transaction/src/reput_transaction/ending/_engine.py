@@ -1,18 +1,18 @@
-"""`Engine`: ends transactions; everything that puts, for callers and for the clock alike.
+"""`Engine`: ends transactions and puts messages, for callers and for the clock alike.
 
-Between a put and the moment at which the index has seen it lies the reput loop. What was put in
-that time is *claimed*: nobody else ends the same half message, and the claim goes when the index
-has come past the record that was put.
+The index sees a record some time after its put, when the reput loop gets there. Until then the half
+message is *claimed*: no other caller can end it. The claim is dropped when the index has passed the
+record that was put.
 
 The order of a commit, and why:
 
-1. with several messages: their halves on disk, so that a crash that leaves one of the committed
-   messages leaves all that is needed for the others;
-2. the committed messages, in one append; each points back to its half;
-3. when those are on disk, and not before: the op markers. A marker that survived a crash in which
-   its message was lost would lose the transaction.
+1. with several messages: flush their halves, so that a crash that leaves one of the committed
+   messages leaves all that is needed for the rest;
+2. put the committed messages, in one append; each points back to its half;
+3. when these are on disk, and not before: put the op markers. A marker that survived a crash in
+   which its message was lost would lose the transaction.
 
-A crash before 3 costs nothing: the link of the committed message says what became of the half.
+A crash before step 3 costs nothing: the link in the committed message tells how the half ended.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine"]
 
-_UNDER_WAY: Final = (1 << 63) - 1  # a put that has not returned
-_CLAIMS_KEPT: Final = 1_000  # that may be over and are not dropped yet
+_UNDER_WAY: Final = (1 << 63) - 1  # end offset of a put that has not returned
+_CLAIMS_KEPT: Final = 1_000  # claims that may be over but are not dropped yet
 
 Which = HalfMessage | str | int
-"""What names a transaction: its half message, an id, or the physical offset of the half."""
+"""A transaction: its half message, an id, or the physical offset of its half message."""
 
 
 @attrs.define(eq=False)
@@ -57,37 +57,37 @@ class Engine:
     config: TransactionConfig
     tracker: Tracker
     lock: threading.RLock = attrs.field(factory=threading.RLock)
-    """Held while the index is looked at or fed; never during a put."""
+    """Held while the index is read or updated; never during a put."""
     claims: dict[int, int] = attrs.field(factory=dict)
-    """Half messages that are being ended: physical offset, and where the log will have ended."""
+    """End offset of the put that ends a half message, by the half's physical offset."""
     _claims_looked_at: int = _CLAIMS_KEPT
     known_to: int = 0
     """Physical offset that the index must have reached before anything is ended."""
     has_acted: bool = False
-    """Whether it has put anything that ends or replaces a half message."""
+    """Whether a message was put that ends or replaces a half message."""
     noted_half_offset: int = 0
-    """Queue offset below which RocketMQ is through with every half message, as it has noted."""
+    """Queue offset below which RocketMQ has finished every half message, according to its file."""
 
     # ------------------------------------------------------------------ looking
 
     def catch_up(self, end: int | None = None) -> None:
-        """Have the index know everything below ``end``; of what was there at opening without."""
+        """Update the index up to ``end``, or to the log's end at opening if that is greater."""
         with self.lock:
             self.tracker.follow(max(self.known_to, end or 0))
 
     def is_claimed(self, physical_offset: int) -> bool:
-        """Whether somebody is just ending that half message; with the lock."""
+        """Return whether a caller is ending that half message; call with the lock held."""
         return self.claims.get(physical_offset, 0) > self.tracker.dispatched_to
 
     def _drop_claims(self) -> None:
-        # Not each time: while the loop is behind, there are many, and none of them goes.
+        # Not each time: while the loop is behind, there are many claims, and all of them stay.
         if len(self.claims) > self._claims_looked_at:
             reached = self.tracker.dispatched_to
             self.claims = {key: end for key, end in self.claims.items() if end > reached}
             self._claims_looked_at = 2 * len(self.claims) + _CLAIMS_KEPT
 
     def open_rows(self) -> list[Row]:
-        """Open half messages that nobody is just ending, oldest first."""
+        """Return open half messages that no caller is ending, oldest first."""
         with self.lock:
             first = self.done_before
             rows = self.tracker.index.rows.open_rows()
@@ -95,7 +95,7 @@ class Engine:
 
     @property
     def done_before(self) -> int:
-        """`noted_half_offset`, where it can be of the half queue that this log has."""
+        """`noted_half_offset`; 0 if the half queue of this log does not reach so far."""
         noted = self.noted_half_offset
         return noted if noted <= self.tracker.index.next_half_offset else 0
 
@@ -103,14 +103,14 @@ class Engine:
         return not self.is_claimed(row.physical_offset)
 
     def half_at(self, physical_offset: int) -> HalfMessage | None:
-        """The half message that stands there; None where there is no such one."""
+        """Return the half message at ``physical_offset``; None if there is none."""
         record = self.context.log.read_message(physical_offset)
         if record is None or record.topic != HALF_TOPIC or record.transaction:
             return None
         return HalfMessage(record)
 
     def find(self, which: Which) -> HalfMessage:
-        """The half message that stands for a transaction now: the newest copy.
+        """Return the half message that now stands for a transaction: the newest copy.
 
         Raises:
             UnknownTransactionError: no open transaction has that id.
@@ -136,7 +136,7 @@ class Engine:
 
     def _find_by_id(self, which: str) -> HalfMessage:
         with self.lock:
-            for end in (None, self.context.log.max_physical_offset):  # the log itself: if need be
+            for end in (None, self.context.log.max_physical_offset):  # the log only if needed
                 self.catch_up(end)
                 for row in self.tracker.index.rows.with_key(java_string_hash(which)):
                     half = self.half_at(row.newest.physical_offset)
@@ -156,7 +156,7 @@ class Engine:
         return self.find(half)
 
     def together(self, half: HalfMessage) -> list[HalfMessage]:
-        """The half messages that end with ``half``: all open ones of its transaction."""
+        """Return the half messages that end with ``half``: all open ones of its transaction."""
         if half.member_of is None:
             return [half]
         with self.lock:
@@ -169,7 +169,7 @@ class Engine:
     # ------------------------------------------------------------------ beginning
 
     def prepare(self, messages: Iterable[Message]) -> list[HalfMessage]:
-        """Put half messages of messages that say that they are transactional."""
+        """Put the half messages of ``messages``, which are marked as transactional."""
         self.check_writable()
         receipt = self.context.store.put_many([half_of(message) for message in messages])
         found = [self.half_at(offset) for offset in receipt.physical_offsets.tolist()]
@@ -184,7 +184,7 @@ class Engine:
     # ------------------------------------------------------------------ ending
 
     def commit(self, halves: Sequence[HalfMessage]) -> BatchReceipt:
-        """Put the messages that ``halves`` stand for, all or, whatever happens, none of them."""
+        """Put the final messages of ``halves``; after a crash, too, all of them or none."""
         self.check_writable()
         finals = [final_of(half) for half in halves]
         claimed = self._claim(halves)
@@ -200,7 +200,7 @@ class Engine:
         return receipt
 
     def roll_back(self, halves: Sequence[HalfMessage]) -> BatchReceipt:
-        """Put op markers: nobody will ever see these messages."""
+        """Put op markers for ``halves``, so that their messages never become visible."""
         self.check_writable()
         claimed = self._claim(halves)
         end = _UNDER_WAY
@@ -213,12 +213,12 @@ class Engine:
         return receipt
 
     def renew(self, halves: Sequence[HalfMessage]) -> None:
-        """Put a copy of each, with one check more, in its place."""
+        """Replace each half message by a copy with one check more."""
         copies = [copy_of(half.record, half.times_checked + 1) for half in halves]
         self._replace(halves, copies)
 
     def give_up(self, half: HalfMessage) -> None:
-        """Put a half message aside, where somebody may look after it."""
+        """Move a half message to the topic of those given up, where operators can find it."""
         self._replace([half], [given_up(half.record, half.times_checked)])
 
     def _replace(self, halves: Sequence[HalfMessage], messages: Sequence[Message]) -> None:
@@ -232,12 +232,12 @@ class Engine:
     # ------------------------------------------------------------------ markers
 
     def unmarked(self) -> list[Row]:
-        """Ended half messages whose markers nobody is just writing, oldest first."""
+        """Return ended half messages that lack a marker and are not claimed, oldest first."""
         with self.lock:
             return [row for row in self.tracker.index.rows.ended.values() if self._is_free(row)]
 
     def mark(self, rows: Sequence[Row]) -> None:
-        """Write the op markers of ended half messages; what ended them must be on disk."""
+        """Put the op markers of half messages whose end is on disk."""
         claimed = [row.physical_offset for row in rows]
         with self.lock:
             self.claims.update(dict.fromkeys(claimed, _UNDER_WAY))
@@ -256,10 +256,10 @@ class Engine:
     # ------------------------------------------------------------------ claims and waiting
 
     def _claim(self, halves: Sequence[HalfMessage]) -> list[int]:
-        """Make sure that nobody else ends these.
+        """Claim ``halves``, so that no other caller can end them.
 
         Raises:
-            TransactionEndedError: one is ended, or is being so.
+            TransactionEndedError: one of them is ended, or is being ended.
         """
         with self.lock:
             self.catch_up()
@@ -276,7 +276,7 @@ class Engine:
             reason = "it is just being ended"
         elif row is None:
             if offset >= self.tracker.dispatched_to:
-                return  # it was put a moment ago
+                return  # put a moment ago and not dispatched yet
             reason = "it was ended before"
         elif row.state == OPEN:
             return
@@ -288,7 +288,7 @@ class Engine:
 
     def _settle(self, claimed: Sequence[int], end: int) -> None:
         if end == _UNDER_WAY:
-            # It failed; part of it may be in the log, and counts then.
+            # The put failed; a part of it may be in the log, and that part counts.
             end = self.context.log.max_physical_offset
         with self.lock:
             self.has_acted = True

@@ -1,8 +1,8 @@
-"""What a check-back run does with one half message.
+"""Decide what a check-back run does with one half message.
 
 Source: RocketMQ ``TransactionalMessageServiceImpl#check``. Different on purpose: whether a message
-is finished is known from the whole log, so none is copied to move on past it, and none is asked
-about for want of op messages.
+is finished is known from the whole log, so no message is copied only to move on past it, and no
+application is asked because op messages are missing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HOUR_MS = 3_600_000
 
 
 class Verdict(enum.Enum):
-    """What to do."""
+    """What a check-back run does with a half message."""
 
     ASK = "ask what became of the transaction"
     GIVE_UP = "put it aside: asked too often, or too old"
@@ -29,12 +29,12 @@ class Verdict(enum.Enum):
 
 
 def verdict_on(half: HalfMessage, now: int, run_started: int, config: TransactionConfig) -> Verdict:
-    """What to do with an open half message.
+    """Return what to do with an open half message.
 
     Args:
         half: the message.
         now: the clock, ms.
-        run_started: when the run began, ms.
+        run_started: when the check-back run began, ms.
         config: limits.
     """
     age = half.age_ms(now)

@@ -1,8 +1,8 @@
-"""`Worker`: what is due by the clock: half-done transactions, op markers, check-back.
+"""`Worker`: does what is due by the clock: half-done transactions, op markers, check-back.
 
 Source: RocketMQ ``TransactionalMessageServiceImpl#check`` and ``TransactionalOpBatchService``.
 Different on purpose: the application is asked first, in this process, and a half message is copied
-only when it gave no answer; messages of one `TransactionPlugin.transaction` have one answer.
+only when there was no answer; the messages of one `TransactionPlugin.transaction` share an answer.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ _PAUSE_MS: Final = 100  # until the disk is asked again
 
 @attrs.define(eq=False)
 class Worker:
-    """Works for one open store; called on one thread at a time."""
+    """Does the timed work of one open store; called on one thread at a time."""
 
     engine: Engine
     config: TransactionConfig
     checks: dict[str | None, Check]
-    """Who knows what became of transactions, by producer group; None for all other groups."""
+    """The check functions by producer group; None stands for all other groups."""
     _unmarked_since: int | None = None
     _run: Iterator[Row] | None = None
     _run_started: int = 0
     _next_run: int | None = None
-    """When the next check-back run begins, ms; None for at once."""
+    """When the next check-back run begins, ms; None means at once."""
 
     def work(self, now: int) -> int | None:
-        """Do what is due; when to be called again, ms."""
+        """Do what is due, and return when to call again, ms."""
         self.engine.catch_up()
         self._finish_groups()
         due = [self._mark(now), self._check(now)]
@@ -61,13 +61,13 @@ class Worker:
     # ------------------------------------------------------------------ half-done transactions
 
     def _finish_groups(self) -> None:
-        """End what a crash, or a full disk, has left of transactions that were decided."""
+        """End decided transactions that a crash or a full disk left half-done."""
         engine = self.engine
         found = []
         with engine.lock:
             for group in engine.tracker.index.rows.halved.values():
                 rows = list(group.rows.values())
-                # Somebody who is just ending them is not half-done.
+                # Halves that a caller is ending now are not half-done.
                 if not any(engine.is_claimed(row.physical_offset) for row in rows):
                     offsets = [row.physical_offset for row in rows if row.state == OPEN]
                     found.append((group.decision, offsets))
@@ -84,7 +84,7 @@ class Worker:
             else:
                 self.engine.roll_back(halves)
         except TransactionEndedError:
-            pass  # somebody was quicker
+            pass  # a caller ended it first
         except TransactionError as error:
             logger.warning("transaction not ended, it stays open: %s", error)
 
@@ -103,7 +103,7 @@ class Worker:
         return self.mark(rows, now if now >= due else due)
 
     def mark(self, rows: list[Row], due: int) -> int | None:
-        """Write markers of what is on disk; when to try the others again."""
+        """Write the markers of ends that are on disk; return when to try the rest again."""
         store = self.engine.context.store
         if store.flushed_offset < max(row.ended_to for row in rows):
             store.wait_flushed(max(row.ended_to for row in rows), _FLUSH_SECONDS)
@@ -122,7 +122,7 @@ class Worker:
     # ------------------------------------------------------------------ check-back
 
     def _check(self, now: int) -> int | None:
-        """Go on with a check-back run, or begin the next; nothing without anybody to ask."""
+        """Continue a check-back run, or begin the next; do nothing without check functions."""
         if not self.checks:
             self._run = None
             return None
@@ -144,14 +144,14 @@ class Worker:
         return self._next_run if self.engine.tracker.index.rows.open_count else None
 
     def _check_one(self, row: Row, now: int) -> bool:
-        """Do what is due with one half message; False ends the run."""
+        """Do what is due with one half message; return False to end the run."""
         engine = self.engine
         with engine.lock:
             if row.state != OPEN or engine.is_claimed(row.physical_offset):
                 return True  # ended meanwhile
         half = engine.half_at(row.physical_offset)
         if half is None:
-            return True  # damaged, or gone with the head of the log
+            return True  # damaged, or lost with the head of the log
         check = self.checks.get(half.group, self.checks.get(None))
         if check is None:
             return True
@@ -168,7 +168,7 @@ class Worker:
             elif verdict is Verdict.ASK:
                 self._ask(half, check)
         except TransactionEndedError:
-            pass  # the application has ended it while it was asked
+            pass  # the application ended it during the check
         except TransactionError as error:
             logger.warning("transaction not ended, it stays open: %s", error)
         return verdict is not Verdict.STOP
@@ -177,7 +177,7 @@ class Worker:
         answer: object = None
         try:
             answer = check(half)
-        except Exception:  # whatever an application raises is no answer
+        except Exception:  # an application may raise anything, and then gave no answer
             logger.warning(
                 "check failed, asked again later physical_offset=%d",
                 half.physical_offset,

@@ -29,29 +29,29 @@ __all__ = ["Transaction"]
 
 @attrs.define(eq=False)
 class Transaction:
-    """What ``plugin.transaction()`` returns: a context manager; commits at the end of its block.
+    """What ``plugin.transaction()`` returns: a context manager that commits at its end.
 
     A block that raises rolls back. Not thread-safe.
     """
 
     id: str
-    """What all its messages have in common (property ``REPUT_TRANSACTION``)."""
+    """Id that all its messages share (property ``REPUT_TRANSACTION``)."""
     group: str
     """The producer group of its messages."""
     halves: list[HalfMessage] = attrs.field(init=False, factory=list)
-    """What was put so far, waiting."""
+    """The half messages put so far."""
     receipt: BatchReceipt | None = attrs.field(init=False, default=None)
-    """Of the messages that were committed, in the order of `halves`; None before."""
+    """Receipt of the committed messages, in the order of `halves`; None before the commit."""
     is_ended: bool = attrs.field(init=False, default=False)
     """Whether it was committed or rolled back."""
     _engine: Engine
     _keys: UniqueKeys
 
     def put(self, message: Message) -> HalfMessage:
-        """Store a message that nobody sees before the transaction is committed.
+        """Store a message that becomes visible when the transaction is committed.
 
         Raises:
-            TransactionEndedError: it is ended.
+            TransactionEndedError: the transaction is ended.
             PutError: as for `reput.Store.put`.
         """
         return self.put_many([message])[0]
@@ -65,12 +65,15 @@ class Transaction:
         return halves
 
     def commit(self) -> BatchReceipt | None:
-        """Make all messages visible; None when there are none. May be tried again when it raised.
+        """Make all messages visible; may be tried again after an error.
+
+        Returns:
+            Receipt of the committed messages; None when there are none.
 
         Raises:
             FlushDiskTimeoutError: the half messages are not on disk yet; nothing was committed.
-            PutError: the disk is full, for example. Where some of the messages were stored, the
-                others follow as soon as that is possible, also after a crash.
+            PutError: the disk is full, for example. If some of the messages were stored, the rest
+                follow as soon as that is possible, also after a crash.
         """
         self._check_open()
         if self.halves:
@@ -79,7 +82,7 @@ class Transaction:
         return self.receipt
 
     def roll_back(self) -> None:
-        """Have nobody ever see the messages."""
+        """Roll back: none of the messages will ever be visible."""
         self._check_open()
         if self.halves:
             self._engine.roll_back(self.halves)
@@ -110,7 +113,7 @@ class Transaction:
 def as_transactional(
     message: Message, group: str, keys: UniqueKeys, member_of: str | None = None
 ) -> Message:
-    """``message`` with what makes a put of it begin a transaction, and a key to end it by."""
+    """Return ``message`` with the property that makes it transactional, and a key to end it by."""
     properties = message.properties
     if isinstance(properties, bytes):
         properties = parse_properties(properties)

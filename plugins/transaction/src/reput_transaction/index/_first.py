@@ -1,4 +1,4 @@
-"""Where a reader without a snapshot begins: a store that RocketMQ wrote, most often."""
+"""Where a reader without a snapshot begins, mostly in a store that RocketMQ wrote."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TOO_SMALL = (ReadStatus.OFFSET_TOO_SMALL,)
 
 
 def first_needed(context: StoreContext, half_offset: int) -> int:
-    """Physical offset in front of which no half message is open.
+    """Return a physical offset below which no half message is open.
 
-    What ends a half message stands behind it, so that nothing in front of the first one that is not
-    finished needs to be read. The whole log where the queues do not tell.
+    The record that ends a half message comes after it, so that nothing before the first unfinished
+    half message needs to be read. If the queues do not tell, the whole log is needed.
 
     Args:
         context: of a read-only store.
@@ -28,7 +28,7 @@ def first_needed(context: StoreContext, half_offset: int) -> int:
     """
     log = context.log
     if not context.clean:
-        return log.min_physical_offset  # the queues may be behind the log
+        return log.min_physical_offset  # the queues may be behind the log's end
     end = log.max_physical_offset
     try:
         result = context.store.read(HALF_TOPIC, 0, half_offset, 1)

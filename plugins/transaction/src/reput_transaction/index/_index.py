@@ -1,15 +1,16 @@
-"""`Index`: which half messages are open, and which are ended but not marked so.
+"""`Index`: which half messages are open, and which are ended without an op marker.
 
-It is a pure function of the log: events are taken one after the other, in the order of the log, and
-only records of transactions are events. Four kinds of them end a half message:
+The index is a pure function of the log: events are taken in the order of the log, and only records
+of transactions are events. Four kinds of events end a half message:
 
-* an op marker that names its place in the half queue: it is forgotten;
-* a committed message that points back to it: it is *ended*, and a marker is still to be written,
-  for the writer may have died between the two;
-* a copy of it with one check more: it is *superseded*, and the copy stands for the transaction;
-* a copy in the topic of those that were given up: it is forgotten.
+* an op marker that names its place in the half queue: the half is forgotten;
+* a committed message that points back to it: the half is *ended*, and its marker is still to be
+  written, as the writer may have died between the two;
+* a copy of it with one check more: the half is *superseded*, and the copy stands for the
+  transaction;
+* a copy in the topic of those given up: the half is forgotten.
 
-An event counts for half messages in front of it only, so that it does not matter where the log is
+An event counts only for half messages before it, so that it makes no difference where the log is
 cut into batches.
 """
 
@@ -66,7 +67,7 @@ class Index:
     rows: Rows = attrs.field(factory=Rows)
     ops: OpTail = attrs.field(factory=OpTail)
     next_half_offset: int = 0
-    """Queue offset behind the newest half message seen."""
+    """Queue offset after the newest half message seen."""
 
     # ------------------------------------------------------------------ batches
 
@@ -78,7 +79,7 @@ class Index:
         for place, topic in enumerate((HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC)):
             if topic in batch.topics:
                 codes[place] = batch.topics.index(topic)
-                # Prepared and rolled back records stand in no queue; only queue 0 is used.
+                # Prepared and rolled back records are in no queue; only queue 0 is used.
                 is_listed = (batch.topic_code == codes[place]) & (transaction == 0)
                 wanted = wanted | (is_listed & (batch.queue_id == 0))
         numbers = np.flatnonzero(wanted)
@@ -88,8 +89,8 @@ class Index:
     def _take_rows(
         self, batch: DispatchBatch, numbers: npt.NDArray[np.int64], codes: list[int]
     ) -> None:
-        # One after the other, as what an event does depends on those before it; what is needed of
-        # each is found for all of them at once. A transaction costs its producer twenty times this.
+        # One after the other, as the effect of an event depends on earlier events; the columns are
+        # read for all at once. A transaction costs its producer twenty times as much.
         half, op, given_up = codes
         text = batch.properties_text
         properties = PropertyColumns(batch.window, text.starts[numbers], text.sizes[numbers])
@@ -141,7 +142,7 @@ class Index:
     def _add(self, row: Row, group: str | None) -> None:
         stale = self.rows.by_queue_offset.get(row.queue_offset)
         if stale is not None:
-            # Two records for one place: somebody put an older log back, and the queue holds this.
+            # Two records for one place: an older log was put back, and this one is in the queue.
             self.rows.forget(stale)
         if len(self.rows) >= self.max_open:
             raise OpenTransactionsError(len(self.rows), self.max_open, row.queue_offset)
@@ -149,13 +150,13 @@ class Index:
         self.next_half_offset = max(self.next_half_offset, row.queue_offset + 1)
 
     def _supersede(self, copy: Row, message: MessageView) -> None:
-        """Find the one message that ``copy`` was made of; each copy takes one place."""
+        """Find the half message that ``copy`` was made of; each copy replaces one."""
         source = self._source(copy.key, (copy.check_times - 1,), message)
         if source is None:
             return
         source.newer, copy.older = copy, source
         if source.state == ENDED:
-            # It was ended while it was checked; the copy must not be checked on.
+            # It was ended during the check; the copy must not be checked again.
             self.rows.set_state(copy, ENDED, source.ended_to)
         self.rows.set_state(source, SUPERSEDED)
 
@@ -165,7 +166,7 @@ class Index:
             self.rows.forget_chain(source)
 
     def _source(self, key: int, times: tuple[int, ...], message: MessageView) -> Row | None:
-        """The oldest message, with one of those numbers of checks, of which this is a copy."""
+        """Return the oldest message, checked ``times`` times, that ``message`` is a copy of."""
         known = self.rows.with_key(key)
         for wanted in times:
             for row in known:
@@ -178,7 +179,7 @@ class Index:
         return None
 
     def _is_source(self, row: Row, copy: MessageView) -> bool:
-        """Whether both are the same message: a hash alone must not make one of them vanish."""
+        """Return whether both are the same message: equal hashes alone do not prove it."""
         if row.born_timestamp != copy.born_timestamp or row.physical_offset >= copy.physical_offset:
             return False
         source = self.read(row.physical_offset)
@@ -209,12 +210,12 @@ class Index:
             if newest is row:
                 self.rows.forget_chain(row)
             elif newest.state == OPEN:
-                # The copy needs a marker of its own: who reads only queues would check it.
+                # The copy needs a marker of its own: a reader of the queues alone would check it.
                 self.rows.set_state(newest, ENDED, end_offset)
         if queue_offsets:
             self.ops.add(op_offset, max(queue_offsets))
 
-    # ------------------------------------------------------------------ beside events
+    # ------------------------------------------------------------------ apart from events
 
     def trim(self, min_physical_offset: int) -> None:
         """Forget messages that the log has lost."""

@@ -1,4 +1,4 @@
-"""`Row`: what is kept in mind of one half message that is not finished; `Rows`: all of them."""
+"""`Row`: what memory holds of one unfinished half message; `Rows`: all of them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["Group", "Row", "Rows"]
 
 @attrs.define(eq=False)
 class Group:
-    """Messages that one `TransactionPlugin.transaction` ends together."""
+    """The messages that one `TransactionPlugin.transaction` ends together."""
 
     name: str
     decision: int = UNDECIDED
     rows: dict[int, Row] = attrs.field(factory=dict)
-    """Those that are kept in mind, by physical offset."""
+    """The unfinished half messages of the group, by physical offset."""
     open_count: int = 0
 
     @property
     def is_halved(self) -> bool:
-        """Whether it was decided, and some of its messages do not know yet."""
+        """Whether the group was decided, but some of its messages are still open."""
         return self.decision != UNDECIDED and self.open_count > 0
 
 
@@ -36,19 +36,19 @@ class Row:
     born_timestamp: int
     check_times: int
     key: int
-    """Hash of its ``UNIQ_KEY``; of messages without one the time of birth."""
+    """Hash of its ``UNIQ_KEY``; its birth time if it has none."""
     group: Group | None = None
     state: int = OPEN
     ended_to: int = 0
-    """Physical offset behind the record that ended it; 0 while it is open."""
+    """Physical offset after the record that ended it; 0 while it is open."""
     newer: Row | None = None
-    """The copy that took its place."""
+    """The copy that replaced it."""
     older: Row | None = None
-    """The message whose place it took."""
+    """The half message that it replaced."""
 
     @property
     def newest(self) -> Row:
-        """The copy that stands for the transaction now; the row itself where there is none."""
+        """The copy that stands for the transaction now; the row itself if it has no copy."""
         row = self
         while row.newer is not None:
             row = row.newer
@@ -57,25 +57,25 @@ class Row:
 
 @attrs.define(eq=False)
 class Rows:
-    """Half messages that are not finished, to be found by all that leads to them."""
+    """The unfinished half messages, indexed by everything that refers to them."""
 
     by_place: dict[int, Row] = attrs.field(factory=dict)
-    """By physical offset, ascending, and so in the order of the half queue."""
+    """By physical offset, ascending, which is also the order of the half queue."""
     by_queue_offset: dict[int, Row] = attrs.field(factory=dict)
     by_key: dict[int, Row | dict[int, Row]] = attrs.field(factory=dict)
-    """A row, or where several have the same key those, by physical offset."""
+    """One row by key; several rows with the same key by physical offset."""
     groups: dict[str, Group] = attrs.field(factory=dict)
     ended: dict[int, Row] = attrs.field(factory=dict)
-    """Those whose marker is still to be written, by physical offset."""
+    """Rows whose marker is still to be written, by physical offset."""
     halved: dict[str, Group] = attrs.field(factory=dict)
-    """Groups that are done by half."""
+    """Groups that are half-done, by name."""
     open_count: int = 0
 
     def __len__(self) -> int:
         return len(self.by_place)
 
     def add(self, row: Row, group: str | None = None) -> None:
-        """Keep a row in mind, open as it is."""
+        """Add an open row."""
         self.by_place[row.physical_offset] = row
         self.by_queue_offset[row.queue_offset] = row
         known = self.by_key.get(row.key)
@@ -93,7 +93,7 @@ class Rows:
             self.look_at(row.group)
 
     def with_key(self, key: int) -> list[Row]:
-        """Rows with that key, oldest first."""
+        """Return the rows with that key, oldest first."""
         known = self.by_key.get(key)
         if known is None:
             return []
@@ -110,20 +110,20 @@ class Rows:
             self.ended.pop(row.physical_offset, None)
 
     def decide(self, group: Group, decision: int) -> None:
-        """Take the first decision of a group; later ones change nothing."""
+        """Set the first decision of a group; later decisions change nothing."""
         if group.decision == UNDECIDED:
             group.decision = decision
         self.look_at(group)
 
     def look_at(self, group: Group) -> None:
-        """See whether a group is done by half."""
+        """Update whether a group is half-done."""
         if group.is_halved:
             self.halved[group.name] = group
         else:
             self.halved.pop(group.name, None)
 
     def forget_chain(self, newest: Row) -> None:
-        """Forget a row and those whose place it took."""
+        """Forget a row and all rows that it replaced."""
         row: Row | None = newest
         while row is not None:
             older = row.older
@@ -162,9 +162,9 @@ class Rows:
             self.look_at(row.group)
 
     def open_rows(self) -> list[Row]:
-        """Those that are open, oldest first."""
+        """Return the open rows, oldest first."""
         return [row for row in self.by_place.values() if row.state == OPEN]
 
     def unfinished(self) -> Iterator[Row]:
-        """Those that are open or lack a marker, oldest first."""
+        """Yield the rows that are open or lack a marker, oldest first."""
         return (row for row in self.by_place.values() if row.state != SUPERSEDED)

@@ -1,4 +1,4 @@
-"""An `Index` as bytes, and back."""
+"""Encode an `Index` as bytes, and decode it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["decode_snapshot", "encode_snapshot"]
 
 
 def encode_snapshot(index: Index, resume_offset: int) -> bytes:
-    """What ``index`` knows in front of the record at ``resume_offset``."""
+    """Return the state of ``index`` before the record at ``resume_offset``."""
     index.ops.drop_below(index.done_below)
     kept = list(index.rows.by_place.values())
     numbers = {name: number for number, name in enumerate(sorted(index.rows.groups))}
@@ -51,7 +51,7 @@ def encode_snapshot(index: Index, resume_offset: int) -> bytes:
         ],
         ROW_DTYPE,
     )
-    # The ends of both queues are the last op entry: they name no message.
+    # The last op entry holds the ends of both queues, and names no message.
     ends = (index.ops.next_offset, index.next_half_offset)
     ops = np.array([*index.ops.entries, ends], OP_DTYPE)
     names = b"".join(name.encode("utf-8", "surrogatepass") + b"\0" for name in numbers)
@@ -64,17 +64,20 @@ def encode_snapshot(index: Index, resume_offset: int) -> bytes:
 
 
 def decode_snapshot(data: bytes, path: str, index: Index) -> int:
-    """Fill ``index``, which is empty, from a snapshot; the physical offset to go on at.
+    """Fill the empty ``index`` from a snapshot.
+
+    Returns:
+        The physical offset at which to go on.
 
     Raises:
-        CorruptFileError: the bytes are no snapshot.
+        CorruptFileError: the bytes are not a snapshot.
     """
     if len(data) < HEADER_DTYPE.itemsize:
         raise CorruptFileError(path, 0, f"{len(data)} bytes are too few for the header")
     header = np.frombuffer(data, HEADER_DTYPE, 1)[0]
     if header["magic"] != MAGIC or header["version"] != VERSION:
         raise CorruptFileError(path, 4, f"{MAGIC.decode()} version {VERSION} expected")
-    # The checksum covers every count below; they are compared all the same, as memory is at stake.
+    # The checksum covers every count below; they are checked all the same before memory is taken.
     row_count, op_count, name_size = (
         int(header[name]) for name in ("row_count", "op_count", "name_size")
     )

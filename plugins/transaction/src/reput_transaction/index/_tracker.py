@@ -1,9 +1,8 @@
 """`Tracker`: an index that follows the log, and its snapshots on disk.
 
-A snapshot is taken in front of the first record of every ``snapshot_size`` bytes of the log, so
-that opening reads no more than that again, and so that the same log has the same files. The last
-ones are kept: a crash may put the plugin's progress back by all that was dispatched since the last
-flush.
+A snapshot is taken before the first record of every ``snapshot_size`` bytes of the log, so that an
+opening reads no more than that again, and the same log gives the same files. The last few are kept:
+a crash may set the plugin's progress back to that of the last flush.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _KEPT = 16
 
 
 class Tracker:
-    """Not thread-safe."""
+    """Follows the log of one store. Not thread-safe."""
 
     def __init__(self, context: StoreContext, snapshot_size: int, max_open: int) -> None:
         self._context = context
@@ -39,7 +38,7 @@ class Tracker:
         self._directory = context.directory(DIRECTORY)
         self._fresh: dict[int, bytes] = {}
         self.is_blank = True
-        """Whether it begins without a snapshot."""
+        """Whether the index began without a snapshot."""
         self._begin(0)
 
     def _begin(self, offset: int) -> None:
@@ -53,7 +52,7 @@ class Tracker:
     # ------------------------------------------------------------------ opening
 
     def recover(self, progress: int) -> int:
-        """Load the newest snapshot that the store vouches for; where the log is needed from."""
+        """Load the newest snapshot up to ``progress``; return from where the log is needed."""
         if self._context.writable:
             self._context.disk.finish_replacing(self._directory)
         self._fresh.clear()
@@ -62,13 +61,13 @@ class Tracker:
         snapshots = self._on_disk()
         good = [each for each in snapshots if each[0] <= progress]
         for number, (offset, path) in enumerate(good):
-            # All are read, the oldest first: behind one that is damaged all are made again.
+            # All are read, the oldest first: those after a damaged one are all made again.
             if not self._load(offset, path):
                 good = good[:number]
                 break
         if self._context.writable:
             for each in snapshots[len(good) :]:
-                self._context.disk.remove(each[1])  # damaged, or of bytes that were replaced since
+                self._context.disk.remove(each[1])  # damaged, or of bytes replaced since
         if len(good) < len(snapshots) and not (good and self._load(*good[-1])):
             self._begin(0)
         self.is_blank = not good
@@ -88,7 +87,7 @@ class Tracker:
         return True
 
     def begin_at(self, offset: int) -> None:
-        """Begin, with nothing known, at a record in front of which nothing is open."""
+        """Begin with an empty index at a record before which no half message is open."""
         self._go_on_at(offset)
         self.is_blank = False
 
@@ -106,20 +105,20 @@ class Tracker:
             if count:
                 part = batch[:count]
                 self.index.take(part)
-                # Not behind all of it at once: what fails later comes again from there on.
+                # Only after the part: if a later part fails, the log is dispatched from there.
                 self.dispatched_to = max(self.dispatched_to, part.end_offset)
             batch = batch[count:]
             if len(batch):
                 resume = int(batch.physical_offset[0])
                 if self._context.writable:
                     self._fresh[resume] = encode_snapshot(self.index, resume)
-                    if len(self._fresh) > _KEPT:  # nobody flushes; older ones would go anyway
+                    if len(self._fresh) > _KEPT:  # no flush came; it would keep only these
                         del self._fresh[min(self._fresh)]
                 self._go_on_at(resume)
         self.dispatched_to = max(self.dispatched_to, end)
 
     def follow(self, end: int) -> None:
-        """Read the log itself up to ``end``, where nobody has dispatched it yet."""
+        """Read the log directly up to ``end``, as far as it was not dispatched yet."""
         first = max(self.dispatched_to, self._context.log.min_physical_offset)
         if first < end:
             for batch in self._context.log.scan(first, end):
@@ -127,7 +126,7 @@ class Tracker:
             self.dispatched_to = max(self.dispatched_to, end)
 
     def trim(self, min_physical_offset: int) -> None:
-        """Forget what was in the head of the log."""
+        """Forget half messages from the removed head of the log."""
         self.index.trim(min_physical_offset)
         for offset in [offset for offset in self._fresh if offset < min_physical_offset]:
             del self._fresh[offset]
@@ -139,16 +138,16 @@ class Tracker:
     # ------------------------------------------------------------------ files
 
     def take_fresh(self) -> dict[int, bytes]:
-        """Snapshots that are not on disk yet; they are the caller's to `write`."""
+        """Take the snapshots that are not on disk yet; the caller must `write` them."""
         fresh, self._fresh = self._fresh, {}
         return fresh
 
     def put_back(self, fresh: dict[int, bytes]) -> None:
-        """Take back what could not be written."""
+        """Take back snapshots that could not be written."""
         self._fresh = {**fresh, **self._fresh}
 
     def write(self, fresh: dict[int, bytes]) -> None:
-        """Write snapshots, and remove the oldest; beside `take`."""
+        """Write snapshots, and remove the oldest ones; may run at the same time as `take`."""
         if not fresh:
             return
         disk = self._context.disk
@@ -159,7 +158,7 @@ class Tracker:
             disk.remove(path)
 
     def _on_disk(self) -> list[tuple[int, str]]:
-        """Offset and path of each snapshot, ascending."""
+        """Return offset and path of each snapshot, ascending."""
         return [
             (int(entry.name), entry.path)
             for entry in self._context.disk.list(self._directory)

@@ -1,4 +1,4 @@
-"""Unique keys for messages whose producer gives them none.
+"""Make unique keys for messages without one.
 
 Source: RocketMQ ``MessageClientIDSetter``: address, process, a hash that tells clients of one
 process apart, ms since the month began, a counter. Different on purpose: months are UTC's.
@@ -29,19 +29,19 @@ class UniqueKeys:
         self._count = 0
 
     def next(self) -> str:
-        """A key that no other message has, 32 upper-case hex digits."""
+        """Return a new key that no other message has, 32 upper-case hex digits."""
         with self._lock:
             self._count += 1
             count = self._count
             if count & 0xFFFF == 0:
-                self._client = os.urandom(4)  # 65,536 in one millisecond are not too many
+                self._client = os.urandom(4)  # keys differ also above 65,536 a millisecond
         now = self._clock()
         try:
             moment = dt.datetime.fromtimestamp(now / 1_000, dt.UTC)
             month = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
             since = now - int(month.timestamp()) * 1_000
         except (ValueError, OverflowError, OSError):
-            since = now  # a clock that no calendar holds
+            since = now  # the clock shows a time that is in no calendar
         pid = os.getpid() & 0xFFFF
         packed = _LAYOUT.pack(_ADDRESS, pid, self._client, since & 0xFFFFFFFF, count & 0xFFFF)
         return packed.hex().upper()

@@ -1,4 +1,4 @@
-"""The messages of a transaction: the half, its copies, what becomes of it.
+"""The messages of a transaction: the half, its copies, the final message.
 
 Source: RocketMQ ``TransactionalMessageBridge#parseHalfMessageInner``, ``#renewHalfMessageInner``,
 ``EndTransactionProcessor#endMessageTransaction``,
@@ -53,10 +53,10 @@ _MARK = PROPERTY_TRANSACTIONAL.encode()
 
 
 def is_transactional(message: Message) -> bool:
-    """Whether a put of ``message`` begins a transaction.
+    """Return whether a put of ``message`` begins a transaction.
 
-    Not a message that has transaction bits already, nor one of the topics that transactions are
-    made of: those are put back as they were, from a copy of a store perhaps.
+    False for a message with transaction bits and for one in the topics of transactions: such a
+    message is restored as it was, perhaps from a copy of a store.
     """
     properties = message.properties
     if properties is None:
@@ -83,7 +83,7 @@ def _delay_level(properties: Mapping[str, str | None]) -> int:
 
 
 def with_properties(message: Message, added: Mapping[str, str]) -> Message:
-    """``message`` with properties more, or others in their place."""
+    """Return ``message`` with the properties ``added``, which replace those of the same name."""
     properties = message.properties
     if isinstance(properties, bytes):
         properties = parse_properties(properties)
@@ -91,17 +91,17 @@ def with_properties(message: Message, added: Mapping[str, str]) -> Message:
 
 
 def half_of(message: Message) -> Message:
-    """The half message in which ``message`` is parked until its transaction ends.
+    """Return the half message in which ``message`` is parked until its transaction ends.
 
     Raises:
-        MessageIllegalError: it could be parked, but never be committed.
+        MessageIllegalError: ``message`` could be parked, but never be committed.
     """
     check_topic(message.topic)
     if message.topic in SYSTEM_TOPICS:
         raise MessageIllegalError("topic", message.topic, None, "transactions are made of it")
     if not 0 <= message.queue_id <= QUEUE_ID_MAX:
         raise MessageIllegalError("queue_id", message.queue_id, QUEUE_ID_MAX, "no queue id")
-    encode_property_text(message)  # before ours come to them: the error speaks of the user's own
+    encode_property_text(message)  # before more are added: an error must name the user's own
     added = {
         PROPERTY_REAL_TOPIC: message.topic,
         PROPERTY_REAL_QUEUE_ID: str(message.queue_id),
@@ -117,10 +117,10 @@ def half_of(message: Message) -> Message:
 
 
 def final_of(half: HalfMessage) -> Message:
-    """The message that a commit puts: the real topic's, and a link back to its half.
+    """Return the message that a commit puts: under the real topic, with a link back to its half.
 
     Raises:
-        TransactionError: the half message does not say where it is meant to go.
+        TransactionError: the half message does not name its real topic and queue.
     """
     record = half.record
     topic, queue_id = half.topic, half.queue_id
@@ -135,7 +135,7 @@ def final_of(half: HalfMessage) -> Message:
         record.to_message(),
         topic=topic,
         queue_id=queue_id,
-        # All properties stay, those of the half among them, and in the same bytes.
+        # All properties stay, including those of the half, as the same bytes.
         properties=record.properties_text,
         sys_flag=_plain_flag(record) | TRANSACTION_COMMIT,
         prepared_transaction_offset=record.physical_offset,
@@ -143,19 +143,19 @@ def final_of(half: HalfMessage) -> Message:
 
 
 def copy_of(record: MessageView, check_times: int) -> Message:
-    """The copy that takes the place of a half message when a check had no answer."""
+    """Return the copy that replaces a half message after a check without an answer."""
     return attrs.evolve(
         record.to_message(),
         properties=_with_check_times(record, check_times),
         sys_flag=_plain_flag(record),
-        flag=0,  # as RocketMQ's, which loses it
+        flag=0,  # RocketMQ also loses the flag here
         reconsume_times=0,
         prepared_transaction_offset=0,
     )
 
 
 def given_up(record: MessageView, check_times: int) -> Message:
-    """What becomes of a half message that nobody knows anything of."""
+    """Return the message that replaces a half message that is given up."""
     return attrs.evolve(
         record.to_message(),
         topic=GIVEN_UP_TOPIC,
@@ -170,7 +170,7 @@ def _with_check_times(record: MessageView, check_times: int) -> bytes:
     properties = dict(record.properties)
     if check_times:
         properties[PROPERTY_CHECK_TIMES] = str(check_times)
-    # Keys and tags first, as a new message has them.
+    # Keys and tags first, in the order of a new message.
     for name in (PROPERTY_TAGS, PROPERTY_KEYS):
         if name in properties:
             properties = {name: properties.pop(name), **properties}

@@ -1,8 +1,8 @@
 """Op markers: the messages that say "the half messages at these queue offsets are finished".
 
 Source: RocketMQ ``TransactionalOpBatchService`` (5.x, ``5,6,7,``) and
-``TransactionalMessageBridge#putOpMessage`` (4.8, ``5``). One reader for both, as the 5.x one splits
-at commas and drops what is empty.
+``TransactionalMessageBridge#putOpMessage`` (4.8, ``5``). One reader serves both, as RocketMQ 5
+splits at commas and drops empty parts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ __all__ = ["op_messages", "parse_op_body"]
 
 
 def parse_op_body(body: bytes) -> list[int]:
-    """Queue offsets that an op message names; what is no number is passed over."""
-    # A body is bounded by its record; a part with more digits than an offset has is no offset.
+    """Return the queue offsets that an op message names; other parts are skipped."""
+    # The record bounds the body; a part with more digits than any offset is not an offset.
     return [
         int(part) for part in body.split(b",") if part.isdigit() and len(part) <= OP_OFFSET_DIGITS
     ]
@@ -26,13 +26,13 @@ def parse_op_body(body: bytes) -> list[int]:
 def op_messages(
     queue_offsets: Sequence[int], *, batched: bool, body_size: int = 4096
 ) -> list[Message]:
-    """Op messages that name all ``queue_offsets``.
+    """Return op messages that name all ``queue_offsets``.
 
     Args:
         queue_offsets: places in the half queue.
-        batched: many to a message, each followed by a comma, as 5.x writes them; else one message
-            for each, which 4.8 reads, too.
-        body_size: a message is filled until it has as many bytes.
+        batched: many offsets in a message, each followed by a comma, as RocketMQ 5 writes them;
+            else one message for each, which RocketMQ 4.8 can read too.
+        body_size: bytes at which a message is full.
     """
     if batched:
         bodies: Iterator[bytes] | list[bytes] = _filled(queue_offsets, body_size)

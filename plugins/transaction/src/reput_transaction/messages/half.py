@@ -28,20 +28,20 @@ QUEUE_ID_MAX = (1 << 31) - 1
 
 @attrs.frozen(eq=False)
 class HalfMessage:
-    """A half message as its producer sees it: topic and queue are those that it is meant for."""
+    """A half message as its producer sees it, with the topic and queue of the final message."""
 
     record: MessageView
     """The half message as it is stored."""
 
     @property
     def transaction_id(self) -> str:
-        """The producer's id of the message (``UNIQ_KEY``); its offset message id without one."""
+        """The producer's id of the message (``UNIQ_KEY``); without one its offset message id."""
         found = self.record.unique_key or self.properties.get(PROPERTY_TRANSACTION_ID)
         return found or self.msg_id
 
     @property
     def member_of(self) -> str | None:
-        """Id of the `TransactionPlugin.transaction` that it belongs to, None without."""
+        """Id of the `TransactionPlugin.transaction` that it belongs to; None if it is alone."""
         return self.properties.get(PROPERTY_MEMBER_OF)
 
     @property
@@ -51,22 +51,22 @@ class HalfMessage:
 
     @property
     def topic(self) -> str | None:
-        """The topic that it is meant for; None where its record does not say."""
+        """The real topic; None if the record does not name it."""
         return self.properties.get(PROPERTY_REAL_TOPIC)
 
     @property
     def queue_id(self) -> int | None:
-        """The queue that it is meant for; None where its record does not say."""
+        """The real queue id; None if the record does not name it."""
         return number_of(self.properties.get(PROPERTY_REAL_QUEUE_ID), QUEUE_ID_MAX)
 
     @property
     def times_checked(self) -> int:
-        """How often its producer was asked what became of the transaction."""
+        """How often a check asked the producer what became of the transaction."""
         return number_of(self.properties.get(PROPERTY_CHECK_TIMES), QUEUE_ID_MAX) or 0
 
     @property
     def immunity_ms(self) -> int | None:
-        """How long it asks not to be checked, ms since it was born; None where it does not say."""
+        """How long it asks not to be checked, ms since its birth; None if it does not ask."""
         seconds = number_of(self.properties.get(PROPERTY_IMMUNITY), QUEUE_ID_MAX)
         return None if seconds is None else seconds * 1_000
 
@@ -97,7 +97,7 @@ class HalfMessage:
 
     @property
     def store_timestamp(self) -> int:
-        """When the log took it, ms; of a copy that a check made, when that was stored."""
+        """When the log took it, ms; for the copy of a check, when the copy was stored."""
         return self.record.store_timestamp
 
     @property
@@ -107,7 +107,7 @@ class HalfMessage:
 
     @property
     def physical_offset(self) -> int:
-        """Where it stands in the log; the committed message points here."""
+        """Its physical offset, to which the committed message points."""
         return self.record.physical_offset
 
     @property
@@ -116,12 +116,12 @@ class HalfMessage:
         return self.record.msg_id
 
     def age_ms(self, now: int) -> int:
-        """Time since it was born, ms; negative where clocks disagree."""
+        """Return the time since its birth, ms; negative if clocks disagree."""
         return now - self.born_timestamp
 
 
 def number_of(text: str | None, limit: int) -> int | None:
-    """A decimal number from 0 to ``limit``; None for anything else."""
+    """Return a decimal number from 0 to ``limit``; None for any other text."""
     if text is None or not (text.isascii() and text.isdigit()) or len(text) > 19:
         return None
     number = int(text)

@@ -1,5 +1,5 @@
-"""How far RocketMQ's check-back has come: its offsets, and op messages that it would still read.
+"""The progress of RocketMQ's check-back: its offsets, and op messages that it would still read.
 
-This room keeps the file where a broker looks for them. It must not know half messages, nor who
-ends them.
+This room keeps the file in which a broker looks for them. It must know neither half messages nor
+how they are ended.
 """

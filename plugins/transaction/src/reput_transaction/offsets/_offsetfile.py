@@ -1,4 +1,4 @@
-"""``config/consumerOffset.json``: read as the broker's serializer writes it, and written so again.
+"""``config/consumerOffset.json``: read and write it in the form of the broker's serializer.
 
 Source: RocketMQ ``ConsumerOffsetManager``, ``ConfigManager#persist``.
 """
@@ -21,10 +21,10 @@ _OFFSET_MAX: Final = (1 << 63) - 1
 
 
 def parse_offsets(data: bytes, path: str) -> dict[str, Any]:
-    """The document in the file.
+    """Return the document in the file.
 
     Raises:
-        CorruptFileError: no such document.
+        CorruptFileError: the bytes are not such a document.
     """
     try:
         document = brokerjson.decode(data)
@@ -37,7 +37,7 @@ def parse_offsets(data: bytes, path: str) -> dict[str, Any]:
 
 
 def offset_of(document: Mapping[str, Any], key: str) -> int | None:
-    """Offset of queue 0 that is noted for ``topic@group``; None where there is none."""
+    """Return the offset of queue 0 that is noted for ``topic@group``; None if there is none."""
     queues = document.get(_TABLE, {}).get(key)
     if not isinstance(queues, dict):
         return None
@@ -50,7 +50,7 @@ def offset_of(document: Mapping[str, Any], key: str) -> int | None:
 def with_offsets(
     document: Mapping[str, Any], offsets: Mapping[str, int], now: int
 ) -> dict[str, Any]:
-    """``document`` with other offsets of queue 0, by ``topic@group``; all else as it was."""
+    """Return ``document`` with other offsets of queue 0, by ``topic@group``; all else is kept."""
     changed = dict(document)
     table = dict(changed.get(_TABLE, {}))
     for key, offset in offsets.items():
@@ -68,5 +68,5 @@ def with_offsets(
 
 
 def encode_offsets(document: Mapping[str, Any]) -> bytes:
-    """The file's bytes."""
+    """Return the file's bytes."""
     return brokerjson.encode(document).encode()

@@ -1,7 +1,7 @@
-"""`SystemOffsets`: how far RocketMQ's check-back has come, in the file where it looks for it.
+"""`SystemOffsets`: the progress of RocketMQ's check-back, in the file where RocketMQ keeps it.
 
-The file is the broker's, and holds the offsets of all groups. It is written only when this plugin
-has done something in the store, and never where it cannot be read.
+The file is the broker's, and holds the offsets of all groups. It is written only if this plugin has
+ended transactions in the store, and never if it cannot be read.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class SystemOffsets:
     directory: str
     disk: Disk
     half_offset: int | None = None
-    """H: below it every half message is finished; None where nobody has noted it."""
+    """H: below it every half message is finished; None if the file does not state it."""
     op_offset: int | None = None
-    """O: below it no op message is needed any more."""
+    """O: op messages below it are no longer needed."""
     is_readable: bool = True
-    """False: there is a file that cannot be read, and so must not be written."""
+    """Whether the file may be written. False if it exists and cannot be read."""
     note_problem: Callable[[str], None] = lambda text: None
-    """Told of a file that is there and says nothing."""
+    """Called for a file that exists but says nothing."""
 
     @property
     def path(self) -> str:
-        """The file."""
+        """Path of the file."""
         return os.path.join(self.directory, FILE_NAME)
 
     def load(self) -> None:
-        """Read both; a file that is damaged is left alone, and its backup read."""
+        """Read both offsets; if the file is damaged, leave it alone and read its backup."""
         self.half_offset = self.op_offset = None
         self.is_readable = True
         for path in (self.path, brokerjson.backup_of(self.path)):
@@ -63,7 +63,7 @@ class SystemOffsets:
                 data = self.disk.read_file(path)
                 if not data.strip():
                     self.note_problem(f"{path}: empty, and passed over")
-                    continue  # as if it were missing, as RocketMQ sees it
+                    continue  # an empty file counts as missing, as in RocketMQ
                 document = parse_offsets(data, path)
             except (OSError, CorruptFileError) as error:
                 logger.warning("offsets of transactions not known, nor written: %s", error)
@@ -75,15 +75,15 @@ class SystemOffsets:
             return
 
     def finish_replacing(self) -> None:
-        """Finish, or take back, a save that a crash has interrupted."""
+        """Finish or undo a save that a crash has interrupted."""
         self.disk.finish_replacing(self.directory, FILE_NAME)
 
     def save(self, half_offset: int, op_offset: int, now: int) -> bool:
-        """Note both, when they have changed; whether the file was written.
+        """Save both offsets if they have changed, and return whether the file was written.
 
         Raises:
-            OSError: it cannot be written.
-            CorruptFileError: somebody has damaged it since.
+            OSError: the file cannot be written.
+            CorruptFileError: the file was damaged since it was read.
         """
         if not self.is_readable or (half_offset, op_offset) == (self.half_offset, self.op_offset):
             return False

@@ -1,8 +1,8 @@
-"""`OpTail`: op messages that RocketMQ would still have to read, in little room.
+"""`OpTail`: op messages that RocketMQ would still have to read, in little memory.
 
 RocketMQ keeps two consumer offsets: H in the half queue, O in the op queue. Every op message that
-names a half message at H or behind it must stand at O or behind it. A smaller O costs reading and
-nothing else; so neighbours are put together when there are too many.
+names a half message at or above H must be at or above O. A lower O costs reading and nothing else,
+so neighbouring entries are merged when there are too many.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _ENTRIES_MAX = 4096
 
 @attrs.define
 class OpTail:
-    """Places in the op queue, and the largest half queue offset that is named from there on."""
+    """Op queue offsets, with the largest half queue offset named from each to the next."""
 
     entries: list[tuple[int, int]] = attrs.field(factory=list)
-    """(op queue offset, largest half queue offset that it and its like name), ascending."""
+    """(op queue offset, largest half queue offset named up to the next entry), ascending."""
     next_offset: int = 0
-    """Behind the newest op message seen."""
+    """Op queue offset after the newest op message seen."""
 
     def add(self, op_offset: int, max_half_offset: int) -> None:
         """Note an op message."""
@@ -35,11 +35,11 @@ class OpTail:
             ]
 
     def drop_below(self, half_offset: int) -> None:
-        """Forget the first ones, as far as they name half messages below ``half_offset`` only."""
+        """Forget the first entries that name only half messages below ``half_offset``."""
         self.entries = self.entries[self._done(half_offset) :]
 
     def offset(self, half_offset: int) -> int:
-        """The first op message that names a half message at ``half_offset`` or behind it."""
+        """Return the first op queue offset that names a half at or above ``half_offset``."""
         done = self._done(half_offset)
         return self.entries[done][0] if done < len(self.entries) else self.next_offset
 
