@@ -1,10 +1,10 @@
-"""Compares queues with the log, as far as their units follow from it.
+"""Compare queues with the log, as far as the log determines their units.
 
-Three things do not. Units of messages that the log has lost with its head, or the blank ones that
-stand for them. Deliver times of delayed messages, where nobody says how long the levels delay. Bit
-maps of extend units: which filters were registered when a message came is written nowhere, and
-where an extend unit begins depends on the bit maps in front of it. Everything else is compared, and
-where a unit leads to an extend unit, what that says.
+Three things it does not determine: units of messages that the log lost with its head, or the blank
+units in their place; deliver times of delayed messages, if the delays of the levels are not known;
+and bit maps of extend units, as the filters registered when a message came are recorded nowhere,
+and the position of an extend unit depends on the bit maps before it. Everything else is compared,
+including the contents of extend units.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
         if len(steps) == 4 and len(steps[3]) == 20 and steps[3].isdigit():
             queues.setdefault((steps[1], steps[2]), []).append(each)
         else:
-            counted.append(each)  # no file of a queue
+            counted.append(each)  # not a file of a queue
     skipped: Counter[str] = Counter()
     for (topic, queue_id), own in sorted(queues.items()):
         queue = _Queue(comparison, topic, queue_id, skipped)
         found = list(queue.differences())
         if not queue.leads_to_extend:
-            # Files that no unit leads to; none at all is right for units without addresses.
+            # Extend files to which no unit leads; without addresses there should be none at all.
             strays = (each for each in own if each.path.startswith(f"{EXTEND_DIRECTORY}/"))
             found += [each for each in strays if comparison.disk.exists(_path(comparison, each))]
         counted += found
@@ -83,23 +83,23 @@ def _path(comparison: Comparison, difference: Difference) -> str:
 
 @attrs.define(eq=False)
 class _Queue:
-    """One queue, in the store and as it was built."""
+    """One queue, as it is in the store and as it was built from the log."""
 
     comparison: Comparison
     topic: str
     queue_id: str
     skipped: Counter[str]
-    """What was not compared, by kind; added to."""
+    """Number of things not compared, by kind; added to."""
     leads_to_extend: bool = False
-    """Whether any of its units does, those that are not compared too."""
+    """Whether any of its units does, including units that are not compared."""
     _extend_end: int = 0
-    """Byte behind the extend unit that was looked at last."""
+    """Position after the extend unit that was looked at last."""
     _last_offset: int = -1
-    """Physical offset of the unit that led there: hole units repeat the one behind them."""
+    """Physical offset of the unit that led there: hole units repeat the unit after them."""
     _last_position: int = -1
 
     def differences(self) -> Iterator[Difference]:
-        """Of each file the first difference that counts."""
+        """Yield the first difference of each file that counts."""
         root, built = self.comparison.root, self.comparison.built
         found, wanted = self._files(root), self._files(built)
         first = self._first(wanted)
@@ -123,7 +123,7 @@ class _Queue:
                 yield Difference(self._name(base), skipped * UNIT_SIZE + place, reason)
 
     def _first(self, wanted: dict[int, int]) -> int:
-        """The first unit that follows from the log; the first of all where the log is whole."""
+        """Return the first unit that the log determines; 0 where the log has not lost its head."""
         if self.comparison.log.min_physical_offset <= 0:
             return 0
         end = 0
@@ -134,24 +134,24 @@ class _Queue:
                 return base // UNIT_SIZE + int(there[0])
             used = np.flatnonzero(units["size"])
             end = base // UNIT_SIZE + (int(used[-1]) + 1 if len(used) else 0)
-        # The log has none of its messages any more. Where it goes on is all that is known.
+        # The log has no message of the queue any more; only the queue's next offset is known.
         return end if wanted else np.iinfo(np.int64).max
 
     def _is_there(self, units: Units) -> Rows:
-        """Which units are of messages that the log should have."""
+        """Return which units are of messages that the log should have."""
         rows: Rows = (units["size"] > 0) & (units["size"] != PRE_BLANK_SIZE)
         rows &= units["physical_offset"] >= self.comparison.log.min_physical_offset
         return rows
 
     def _in_gone(self, units: Units) -> int | None:
-        """Look at units below the first that follows from the log: none may say that it does."""
+        """Find a unit before the first determined one that claims a message in the log."""
         self.skipped["gone"] += int(np.count_nonzero(units["size"]))
         self.leads_to_extend |= bool(is_address(units["tags_code"].astype(np.int64)).any())
         wrong = np.flatnonzero(self._is_there(units))
         return int(wrong[0]) * UNIT_SIZE if len(wrong) else None
 
     def _in_units(self, own: Units, other: Units) -> tuple[int, str] | None:
-        """The first byte that differs from what follows from the log, and how."""
+        """Return the first byte that differs from the built units, and the reason."""
         differs = (own["physical_offset"] != other["physical_offset"]) | (
             own["size"] != other["size"]
         )
@@ -166,7 +166,7 @@ class _Queue:
         return _first_byte(own, other, row), _BYTES
 
     def _wrong_tags(self, own: Units, other: Units) -> Rows:
-        """Which tags codes do not say what follows from the log."""
+        """Return which tags codes differ from what the log determines."""
         codes, built = (units["tags_code"].astype(np.int64) for units in (own, other))
         wrong: Rows = np.zeros(len(own), np.bool_)
         rows = np.flatnonzero(is_address(codes) & (own["size"] > 0))
@@ -192,7 +192,7 @@ class _Queue:
         built: npt.NDArray[np.int64],
         built_heads: Units,
     ) -> Rows:
-        """Which units lead to what is no extend unit of theirs."""
+        """Return which units lead to something other than an extend unit of their message."""
         log = self.comparison.log
         wrong: Rows = np.zeros(len(own), np.bool_)
         addressed = is_address(built)
@@ -222,7 +222,7 @@ class _Queue:
         return wrong
 
     def _heads(self, root: str, codes: npt.NDArray[np.int64]) -> Units:
-        """``(n,)`` heads of extend units; zero where a unit leads to none."""
+        """Return ``(n,)`` heads of extend units; zero for a unit that leads to none."""
         heads = np.zeros(len(codes), EXTEND_DTYPE)
         files = self._files(root, EXTEND_DIRECTORY)
         rows = np.flatnonzero(is_address(codes))
@@ -241,13 +241,13 @@ class _Queue:
         return f"{kind}/{self.topic}/{self.queue_id}/{base:020d}"
 
     def _files(self, root: str, kind: str = DIRECTORY) -> dict[int, int]:
-        """Sizes of the queue's files, by the byte at which each begins."""
+        """Return the sizes of the queue's files, by the byte at which each begins."""
         entries = self._disk.list(os.path.join(root, kind, self.topic, self.queue_id))
         sizes = ((entry, unit_file_size(entry)) for entry in entries)
         return {int(entry.name): size for entry, size in sizes if size is not None}
 
     def _units(self, root: str, base: int, size: int) -> Units:
-        """What a file holds; what it has not counts as zero."""
+        """Return the units of a file; missing bytes count as zero."""
         data = self._read(root, base, size).ljust(size, b"\0")
         return np.frombuffer(data, UNIT_DTYPE, size // UNIT_SIZE)
 
@@ -267,7 +267,7 @@ class _Queue:
 
 
 def _first_byte(own: Units, other: Units, row: int) -> int:
-    """The first byte in which two units differ, counted from the first of all."""
+    """Return the first byte in which two units differ, counted from the first unit of all."""
     pair = (np.frombuffer(units[row : row + 1].tobytes(), np.uint8) for units in (own, other))
     left, right = pair
     return row * UNIT_SIZE + int((left != right).argmax())

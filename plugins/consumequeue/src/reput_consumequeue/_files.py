@@ -1,4 +1,4 @@
-"""The files of one queue: which there are, units read from them and written to them."""
+"""The files of one queue: find them, and read and write their units."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class FileSet(FileAccess):
 
     units_per_file: int
     losses: Callable[[int, int], Sequence[Loss]] = lambda start, end: ()
-    """What the log has lost between two physical offsets."""
+    """Returns the log's losses between two physical offsets."""
     floor: Callable[[str, int], int] = lambda topic, queue_id: 0
-    """Queue offset below which every one of a queue was given, as far as the store knows."""
+    """Returns the queue offset below which all of a queue's offsets were given, if known."""
     extend_file_size: int = 0
-    """Bytes of an extend file; 0 as long as there is none."""
+    """Bytes of an extend file; 0 while there is none."""
 
 
 def unit_file_size(entry: Entry) -> int | None:
-    """Size of a directory's entry, bytes; None where that is no file of units, or no more."""
+    """Return the size in bytes of a file of units; None for an entry that is not such a file."""
     if not is_file_name(entry.name):
         return None
     try:
@@ -56,16 +56,16 @@ class QueueFiles(RecordFiles):
         self.shared = shared
         self.lost_last = False
         """Whether a file without bytes was found: units may be missing after those before it."""
-        # The file written last, as nearly every write goes on in it: its units, its path.
+        # The file written last, as nearly every write continues in it: its units, its path.
         self._active_base, self._active_stop, self._active_path = 0, 0, ""
 
     def load(self) -> None:
         """Read the directory.
 
         Raises:
-            CorruptFileError: a file of another size than the rest, or a gap between two.
+            CorruptFileError: a file differs in size from the rest, or there is a gap between two.
         """
-        self.per_file = self.shared.units_per_file  # which a reader may have learnt meanwhile
+        self.per_file = self.shared.units_per_file  # a reader may have learnt it meanwhile
         found: list[tuple[int, int]] = []
         for entry in self.shared.disk.list(self.directory):
             size = unit_file_size(entry)
@@ -73,8 +73,8 @@ class QueueFiles(RecordFiles):
                 found.append((int(entry.name), size))
         sizes = [size for _, size in found]
         if 0 in sizes:
-            # A power cut took a size that was not flushed. What lies behind it was not either, and
-            # is written again: the last file first, so that a crash in between leaves no gap.
+            # A power cut took a size that was not flushed. Later files were not flushed either, and
+            # are written again; remove the last first, so that a crash in between leaves no gap.
             first_lost = sizes.index(0)
             self.lost_last = True
             if self.shared.writable:
@@ -100,12 +100,12 @@ class QueueFiles(RecordFiles):
         self.bases = tuple(base // UNIT_SIZE for base, _ in found)
 
     def _advice(self) -> str:
-        # All of them: what one queue lacks, nobody looks for in a log that was dispatched.
+        # All queues, as the units that one queue lacks are not looked for in a dispatched log.
         every_queue = os.path.dirname(os.path.dirname(self.directory))
         return f"remove {every_queue} to have all queues built again from the log"
 
     def read(self, unit: int, count: int) -> Units:
-        """Units from ``unit`` on, at most ``count`` and up to the end of their file."""
+        """Return units from ``unit`` on, at most ``count`` and up to the end of their file."""
         base = self.base_of(unit)
         if base is None or count <= 0:
             return np.zeros(0, UNIT_DTYPE)
@@ -114,7 +114,7 @@ class QueueFiles(RecordFiles):
         return np.frombuffer(data[: len(data) - len(data) % UNIT_SIZE], UNIT_DTYPE)
 
     def read_place(self, unit: int) -> tuple[int, int] | None:
-        """Physical offset and size that one unit states; None where there is no unit to read."""
+        """Return the physical offset and size that a unit states; None if it cannot be read."""
         base = self.base_of(unit)
         if base is None:
             return None
@@ -125,7 +125,7 @@ class QueueFiles(RecordFiles):
         return physical_offset, size
 
     def write(self, unit: int, data: memoryview) -> None:
-        """Write units from ``unit`` on, over as many files as it takes; made as needed."""
+        """Write units from ``unit`` on, and create files as needed."""
         position, end = 0, len(data)
         while position < end:
             if not self._active_base <= unit < self._active_stop:
@@ -143,14 +143,14 @@ class QueueFiles(RecordFiles):
         self._active_path = self.path(base)
 
     def clear_from(self, unit: int) -> None:
-        """Remove files behind the one that ends before ``unit``, and zero that one's tail.
+        """Remove the files after the one that ends before ``unit``, and zero the tail of that file.
 
-        Different from RocketMQ on purpose: it leaves cut units on disk, where a later opening
+        Different from RocketMQ on purpose: RocketMQ leaves cut units on disk, and a later opening
         takes them for good ones.
         """
         for base in reversed(self.bases):
             if base < unit or (base == unit > 0 and len(self.bases) == 1):
-                break  # a sole file that is empty stays: its name says where the queue goes on
+                break  # a sole empty file stays: its name says where the queue continues
             self.remove(base)
         self.clear_tail(unit)
 

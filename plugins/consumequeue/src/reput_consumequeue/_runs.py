@@ -1,12 +1,13 @@
-"""Cuts a batch into runs: the units of each queue together, in the order of the log.
+"""Cut a batch into runs: the units of each queue together, in the order of the log.
 
-All units of a batch are made at once, in one array sorted by queue; a run is a stretch of it.
+All units of a batch are made at once, in one array sorted by queue; a run is a slice of that array.
 
 Light queues: a message may be listed in further queues, whose names and offsets it carries as
 properties. Source: RocketMQ 5.3 ``ConsumeQueue#checkMultiDispatchQueue``,
-``#multiDispatchLmqQueue``: a light queue's id is 0, another name's is the message's own; Java's
-split drops empty parts at the end; lists of unequal length are ignored, and so is what messages of
-some system topics list. Different on purpose: an offset that is no number skips its name only.
+``#multiDispatchLmqQueue``: the id of a light queue is 0, other names get the message's own id;
+Java's split drops empty parts at the end; lists of unequal length are ignored, and so are the lists
+of messages of some system topics. Different on purpose: an offset that is not a number skips its
+name only.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ class Run(NamedTuple):
     data: memoryview
     """20 bytes a unit."""
     queue_offsets: npt.NDArray[np.int64]
-    """``(n,)`` queue offset that each record states."""
+    """``(n,)`` queue offsets that the records state."""
     ends: npt.NDArray[np.int64]
-    """``(n,)`` physical offset behind each record, ascending."""
+    """``(n,)`` physical offsets after the records, ascending."""
     consecutive: bool
     """Whether each queue offset is the one before it plus 1."""
 
 
 def runs(batch: DispatchBatch) -> Iterator[Run]:
-    """The runs of a batch; prepared and rolled back messages are in none."""
+    """Yield the runs of a batch; prepared and rolled back messages are in none."""
     rows = _visible(batch)
     topic_code, queue_id = batch.topic_code, batch.queue_id
     if rows is not None:
@@ -70,7 +71,7 @@ def runs(batch: DispatchBatch) -> Iterator[Run]:
     queue_offsets = batch.queue_offset[order]
     borders = np.flatnonzero(keys[1:] != keys[:-1]) + 1
     breaks = np.flatnonzero(queue_offsets[1:] != queue_offsets[:-1] + 1) + 1
-    # A break between two queues is none; what is left lies inside of runs.
+    # A break between two queues does not count; the remaining breaks are inside of runs.
     inside = np.setdiff1d(breaks, borders, assume_unique=True)
     broken = set(np.searchsorted(borders, inside, "right").tolist())
     starts = [0, *borders.tolist()]
@@ -80,7 +81,7 @@ def runs(batch: DispatchBatch) -> Iterator[Run]:
         number_of_queue = key % width
         yield Run(
             topics[key // width],
-            # Back from the key: what was negative stands above all that are not.
+            # Undo the key: negative queue ids stand above all others in it.
             number_of_queue - (_QUEUE_ID_SPAN if number_of_queue >= _QUEUE_ID_SPAN // 2 else 0),
             data[start * UNIT_SIZE : stop * UNIT_SIZE],
             queue_offsets[start:stop],
@@ -91,7 +92,7 @@ def runs(batch: DispatchBatch) -> Iterator[Run]:
 
 
 def light_runs(batch: DispatchBatch) -> Iterator[Run]:
-    """The runs of light queues. Two listings of one message in one queue come as two runs."""
+    """Yield the runs of light queues. A message listed twice in one queue gives two runs."""
     listed = batch.text(PROPERTY_LIGHT_QUEUES)
     stated = batch.text(PROPERTY_LIGHT_QUEUE_OFFSETS)
     present = listed.present & stated.present
@@ -101,7 +102,7 @@ def light_runs(batch: DispatchBatch) -> Iterator[Run]:
     rows = np.flatnonzero(present) if visible is None else visible[present[visible]]
     queues: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
     again: list[tuple[tuple[str, int], int, int]] = []
-    # Row by row, as each names queues of its own.
+    # Row by row, as each row names queues of its own.
     for row in rows.tolist():
         topic = batch.topics[int(batch.topic_code[row])]
         if topic == _SCHEDULE_TOPIC or topic.startswith((RETRY_PREFIX, _SYSTEM_PREFIX)):
@@ -136,7 +137,7 @@ def _light_run(
 
 
 def _visible(batch: DispatchBatch) -> npt.NDArray[np.int64] | None:
-    """Rows that are messages of their queue; None when all are."""
+    """Return the rows that are messages of their queue; None when all are."""
     transaction = batch.transaction
     if not transaction.any():
         return None
@@ -146,7 +147,7 @@ def _visible(batch: DispatchBatch) -> npt.NDArray[np.int64] | None:
 def _units(
     batch: DispatchBatch, rows: npt.NDArray[np.int64]
 ) -> tuple[memoryview, npt.NDArray[np.int64]]:
-    """Bytes of the units of ``rows``, and the physical offset behind each record."""
+    """Return the bytes of the units of ``rows``, and the physical offset after each record."""
     offset, size = batch.physical_offset[rows], batch.size[rows]
     units = np.empty(len(rows), UNIT_DTYPE)
     units["physical_offset"] = offset
@@ -158,10 +159,10 @@ def _units(
 def _grouped(
     topic_code: npt.NDArray[np.int32], queue_id: npt.NDArray[np.int32], topic_count: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """Order that brings the rows of a queue together; sorted keys; queue ids per topic in a key."""
+    """Return the order that groups rows by queue, the sorted keys, and queue ids per topic."""
     width = int(queue_id.max()) + 1
     if 0 < width * topic_count <= _KEYS_IN_16_BITS and int(queue_id.min()) >= 0:
-        # Two bytes sort by counting, in a tenth of the time.
+        # Two-byte keys are sorted by counting, in a tenth of the time.
         key = (topic_code * width + queue_id).astype(np.uint16)
     else:
         width = _QUEUE_ID_SPAN

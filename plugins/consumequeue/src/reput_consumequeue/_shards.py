@@ -1,11 +1,11 @@
-"""Builds the queues from splits of the log, side by side.
+"""Build the queues from splits of the log, in parallel.
 
-A unit's place is its queue offset times its size, whatever stands before it: each split writes the
-units of its messages where they belong, in files of full size, and nothing is sorted or sent.
-Two splits may write to one file at once, never to one unit of it.
+The place of a unit is its queue offset times its size, whatever stands before it: each split writes
+the units of its messages where they belong, in files of full size; no unit is sorted or sent. Two
+splits may write to one file at the same time, but never to the same unit.
 
-That is right only where every queue offset follows the one before it. Where one repeats or leaves a
-gap the sequential rules of `ConsumeQueue.append_run` decide, and the log is read in order.
+This is right only if every queue offset follows the one before it. If an offset repeats or leaves a
+gap, the sequential rules of `ConsumeQueue.append_run` decide, and the log is read in order.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Extent:
     """Units of one queue that one split has written."""
 
     first: int
-    """Queue offset of the first."""
+    """Queue offset of the first unit."""
     next: int
-    """Queue offset behind the last."""
+    """Queue offset after the last unit."""
 
 
 @attrs.define(eq=False)
@@ -51,7 +51,7 @@ class QueueScan:
     staging: str
     units_per_file: int
     is_good: Callable[[str], bool]
-    """Whether a topic may name a directory."""
+    """Returns whether a topic may name a directory."""
     disk: Disk = attrs.field(factory=Disk)
     extents: dict[tuple[str, int], Extent] = attrs.field(factory=dict)
     _pool: FilePool = attrs.field(init=False)
@@ -92,7 +92,7 @@ class QueueScan:
         self._made.add(path)
 
     def finish(self) -> Mapping[tuple[str, int], Extent]:
-        """Bring the units to disk; what was written of each queue."""
+        """Flush the units, and return the extent written of each queue."""
         self.disk.side_by_side(self._pool.flush, sorted(self._made))
         self._pool.close()
         return self.extents
@@ -100,18 +100,18 @@ class QueueScan:
 
 @attrs.define(eq=False)
 class QueueBuilder:
-    """Builds all queues; see `reput.plugin.ShardBuilder`."""
+    """Builds all queues from splits; see `reput.plugin.ShardBuilder`."""
 
     units_per_file: int
     is_good: Callable[[str], bool]
     disk: Disk = attrs.field(factory=Disk)
     floors: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
-    """Where queues go on of which the log has no message any more."""
+    """Queue offset at which a queue continues of which the log has no message any more."""
     min_physical_offset: int = 0
 
     @property
     def directories(self) -> Sequence[str]:
-        """Units, and nothing else: queues with extend files are built in order."""
+        """The directory of units only: queues with extend files are built in order."""
         return (DIRECTORY,)
 
     def begin(self, split: Split, staging: str) -> QueueScan:
@@ -119,7 +119,7 @@ class QueueBuilder:
         return QueueScan(staging, self.units_per_file, self.is_good, self.disk)
 
     def plan(self, scanned: Sequence[Mapping[tuple[str, int], Extent]]) -> Sequence[Any]:
-        """Nothing is left to do where every queue goes on from split to split.
+        """Return no tasks, as nothing is left to do if every queue continues from split to split.
 
         Raises:
             NotSplittableError: a queue offset repeats or leaves a gap.
@@ -137,7 +137,7 @@ class QueueBuilder:
         built: Sequence[Any],
         staging: str,
     ) -> None:
-        """Write what stands before the first message of each queue, and bring all names to disk."""
+        """Write the units before the first message of each queue, and flush all names."""
         every = f"{staging}/{DIRECTORY}"
         self.disk.make_directory(every)
         topics = set()
@@ -175,10 +175,10 @@ class QueueBuilder:
 def _whole(
     scanned: Sequence[Mapping[tuple[str, int], Extent]],
 ) -> dict[tuple[str, int], Extent]:
-    """The queues over all splits.
+    """Return the extents of the queues over all splits.
 
     Raises:
-        NotSplittableError: a queue does not go on where the split before ended.
+        NotSplittableError: a queue does not continue where the split before ended.
     """
     queues: dict[tuple[str, int], Extent] = {}
     for extents in scanned:
@@ -198,10 +198,10 @@ def _unlike(key: tuple[str, int]) -> NotSplittableError:
 
 
 def _make_file(disk: Disk, path: str, size: int) -> None:
-    """Make a file of zeros at full size, or leave the one that another process has made."""
+    """Create a file of zeros at full size, or leave the file of another process as it is."""
     disk.make_directory(path.rpartition("/")[0])
     descriptor = disk.open(path, create=True)
     try:
-        disk.truncate(descriptor, size)  # to the one size that it can have: nothing is cut
+        disk.truncate(descriptor, size)  # the only size that the file can have: nothing is cut
     finally:
         disk.close(descriptor)

@@ -7,7 +7,7 @@
 
 Unit ``n`` of a queue stands at byte ``20 n``, counted over all files of the queue; a file is named
 by the byte at which it begins. A queue whose first message is not its message 0 begins with
-pre-blank units, which nobody reads.
+pre-blank units, which are never read.
 
 Source: RocketMQ ``ConsumeQueue.CQ_STORE_UNIT_SIZE`` and ``#fillPreBlank``.
 """
@@ -39,18 +39,18 @@ DIRECTORY: Final = "consumequeue"
 
 
 def pre_blank_units(count: int) -> bytes:
-    """``count`` pre-blank units."""
+    """Return ``count`` pre-blank units."""
     units = np.zeros(count, UNIT_DTYPE)
     units["size"] = PRE_BLANK_SIZE
     return units.tobytes()
 
 
 def gone_units(count: int, min_physical_offset: int) -> bytes:
-    """``count`` units of messages that the log has lost with its head.
+    """Return ``count`` units for messages that the log has lost with its head.
 
-    RocketMQ takes them for what they are where they point below the log's beginning: the queue goes
-    on behind them. (After pre-blank ones alone it takes everything up to physical offset
-    2,147,483,647 for listed already.) A log that begins at 0 has no place that is gone.
+    RocketMQ recognizes them if they point below the log's beginning: the queue continues after
+    them. (After pre-blank units alone it takes everything up to physical offset 2,147,483,647 for
+    listed already.) A log that begins at 0 has nothing below its beginning.
     """
     if min_physical_offset < RECORD_MIN_SIZE:
         return pre_blank_units(count)
@@ -60,6 +60,6 @@ def gone_units(count: int, min_physical_offset: int) -> bytes:
 
 
 def valid_count(units: np.ndarray[tuple[int], np.dtype[np.void]]) -> int:
-    """Number of units in front of the first that is none (no size, or a negative offset)."""
+    """Return the number of units before the first invalid one (no size, or a negative offset)."""
     good = (units["size"] > 0) & (units["physical_offset"] >= 0)
     return len(good) if good.all() else int(good.argmin())

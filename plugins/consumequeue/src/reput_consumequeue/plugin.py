@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["ConsumeQueueConfig", "ConsumeQueuePlugin"]
 
 _QUEUE_ID_MAX = (1 << 31) - 1
-_NAMES_MAX = 1 << 16  # names that are remembered as good, and as refused
+_NAMES_MAX = 1 << 16  # names that are remembered as good, and as many as refused
 
 
 @attrs.frozen(kw_only=True)
@@ -53,19 +53,19 @@ class ConsumeQueueConfig:
     """Options of the ``consumequeue`` plugin."""
 
     units_per_file: int = attrs.field(default=UNITS_PER_FILE, validator=[instance_of(int), ge(2)])
-    """Units in one file; 300,000 units are 6 MB. Files that exist keep their size."""
+    """Units in one file; 300,000 units are 6 MB. Existing files keep their size."""
     max_open_files: int = attrs.field(default=256, validator=[instance_of(int), ge(1)])
-    """Files kept open; more queues than this work, their files are opened again when needed."""
+    """Files kept open; with more queues, files are opened again when needed."""
     multi_dispatch: bool = attrs.field(default=False, validator=instance_of(bool))
     """List messages in the light queues (``%LMQ%…``) that their ``INNER_MULTI_DISPATCH`` names."""
     extend: bool = attrs.field(default=False, validator=instance_of(bool))
-    """Keep tags code, store time and bit map of each message in extend files. Reads by a registered
-    filter then leave out messages without looking at them; for other reads it is a step more.
-    Extend files that are there are read in any case."""
+    """Keep tags code, store time and bit map of each message in extend files. Reads with a
+    registered filter then skip messages without reading them; other reads take one more step.
+    Existing extend files are read in any case."""
     extend_file_size: int = attrs.field(
         default=EXTEND_FILE_SIZE, validator=[instance_of(int), ge(EXTEND_HEAD_SIZE + FILE_END_ROOM)]
     )
-    """Bytes of an extend file. Files that exist keep their size."""
+    """Bytes of an extend file. Existing files keep their size."""
 
 
 @attrs.define(eq=False)
@@ -80,14 +80,14 @@ class ConsumeQueuePlugin(reput.Plugin):
     files: FileSet = attrs.field(init=False)
     queues: dict[tuple[str, int], ConsumeQueue] = attrs.field(init=False, factory=dict)
     refused_topics: dict[str, int] = attrs.field(init=False, factory=dict)
-    """Messages that were not listed, by topics that cannot be the name of a directory."""
+    """Number of messages not listed, by topic; such a topic cannot be the name of a directory."""
     _topic_is_good: dict[str, bool] = attrs.field(init=False, factory=dict)
     _follower: Follower = attrs.field(init=False)
-    """Looks, in a read-only store, for what the writer did."""
+    """Finds out, in a read-only store, what the writer changed."""
     _noted: KnownQueues = attrs.field(init=False)
-    """Remembers which queues there were, for the next opening."""
+    """Remembers for the next opening which queues existed."""
     _is_sized: bool = attrs.field(init=False, default=False)
-    """Whether files have said how large files are."""
+    """Whether existing files have determined the file size."""
 
     # ------------------------------------------------------------------ opening
 
@@ -95,7 +95,7 @@ class ConsumeQueuePlugin(reput.Plugin):
     def reput_open(self, context: StoreContext) -> None:
         """Find the queues that are on disk."""
         self.context = context
-        self.queues = {}  # a plugin that is resumed is opened once more
+        self.queues = {}  # a resumed plugin is opened again
         self.refused_topics = {}
         pool = FilePool(context.disk, self.config.max_open_files, write=context.writable)
         self.files = FileSet(
@@ -115,7 +115,7 @@ class ConsumeQueuePlugin(reput.Plugin):
             self._queue(topic, queue_id).files.load()
 
     def _take_size(self, found: Sequence[tuple[str, int, int]]) -> None:
-        """Have files the size of those that were found, or of the store that they are for."""
+        """Set the file size to that of the files found, or of the store they are built for."""
         context = self.context
         root = context.root
         sized = next((each for each in found if each[2]), None)
@@ -124,7 +124,7 @@ class ConsumeQueuePlugin(reput.Plugin):
             root = context.sizes_from
             sized = next((each for each in self._on_disk(root) if each[2]), None)
         if sized is not None:
-            # The files of a store that exists say how large files are.
+            # The files of an existing store determine the size.
             topic, queue_id, size = sized
             if size % UNIT_SIZE or size < 2 * UNIT_SIZE:
                 path = f"{root}/{DIRECTORY}/{topic}/{queue_id}"
@@ -139,7 +139,7 @@ class ConsumeQueuePlugin(reput.Plugin):
                 )
 
     def _on_disk(self, root: str = "") -> Iterator[tuple[str, int, int]]:
-        """Topic, queue id and size of the first file, of every queue directory."""
+        """Yield topic, queue id and size of the first file, of every queue directory."""
         disk = self.context.disk
         for topic in disk.list(f"{root or self.context.root}/{DIRECTORY}"):
             if not topic.is_dir() or not self._is_good(topic.name):
@@ -171,8 +171,8 @@ class ConsumeQueuePlugin(reput.Plugin):
     def reput_recover(self, max_physical_offset: int, progress: int) -> int:
         """Find each queue's extent, cut what the log does not have, correct the minimum.
 
-        Cut is also what lies beyond ``progress``, for it comes again: after a crash its bytes may
-        be torn, and where the log was put back in an older state they belong to another one.
+        Units above ``progress`` are also cut, as their messages are dispatched again: after a crash
+        these units may be torn, and if an older log was put back they belong to another log.
         """
         if self._writes_extend:
             clear_orphans(self.queues, self.context, self.files)
@@ -182,7 +182,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         for queue in self.queues.values():
             recover(queue, clean=self.context.clean, known_offset=end)
         complete_to = self._mend_short(end)
-        # RocketMQ may have removed the messages, and writes down nowhere what it knew of the queue.
+        # RocketMQ may have removed the messages, and records nowhere what it knew of the queue.
         low = self.context.log.min_physical_offset
         self.context.queue_floors.keep(
             {key: queue.max_offset for key, queue in self.queues.items() if _is_gone(queue, low)}
@@ -192,7 +192,7 @@ class ConsumeQueuePlugin(reput.Plugin):
             note_gone(queue, self.context, max_physical_offset)
             truncate(queue, end)
             if doubtful and self.context.writable and not self.context.clean:
-                # Its writer may have been killed before units or names were on disk.
+                # A killed writer may have left units or names unflushed.
                 queue.files.note_unflushed()
             correct_min_offset(queue, self.context.log.min_physical_offset)
             is_cut = queue.extend is not None and recover_extend(queue, queue.extend)
@@ -203,31 +203,31 @@ class ConsumeQueuePlugin(reput.Plugin):
         return min(progress, complete_to)
 
     def _mend_short(self, known_offset: int) -> int:
-        """Find the extents again of queues that lack units which they had.
+        """Find again the extents of queues that lack units which they once had.
 
         Returns:
-            Physical offset below which no queue lacks any; what is above it has to come again.
+            Physical offset below which no queue lacks units; the log above it is dispatched again.
         """
         complete_to = known_offset
         for key in self._noted.short(self.queues):
             queue = self.queues.get(key)
             if queue is not None:
-                # Somebody has changed its files: not even those of a closed store are as they were.
+                # The files were changed, so they are not trusted, even after a proper close.
                 recover(queue, clean=False, known_offset=known_offset)
             complete_to = min(complete_to, 0 if queue is None else queue.max_physical_offset)
         return max(complete_to, 0)
 
     @reput.hookimpl
     def reput_queue_offsets(self) -> Mapping[tuple[str, int], int]:
-        """Where the next message of each queue goes."""
+        """Return the queue offset of each queue's next message."""
         if self.context.writable:
             self._go_on_at_floors()
         return {key: queue.max_offset for key, queue in self.queues.items() if queue.max_offset}
 
     def _go_on_at_floors(self) -> None:
-        """Make the files of queues none of whose messages the log has any more.
+        """Create the files of queues of which the log has no message any more.
 
-        Without them a queue would begin again at 0 for its readers, and for RocketMQ.
+        Without files a queue would begin at 0 again for its readers and for RocketMQ.
         """
         low = self.context.log.min_physical_offset
         for (topic, queue_id), floor in self.context.queue_floors.known.items():
@@ -238,7 +238,7 @@ class ConsumeQueuePlugin(reput.Plugin):
                 try:
                     queue.go_on_at(floor, low)
                 except OSError as error:
-                    # Its next message makes them; what that gets is not decided here.
+                    # The next message creates them; its queue offset is not decided here.
                     logger.warning("queue without files directory=%s error=%s", queue, error)
 
     @reput.hookimpl
@@ -270,7 +270,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         for run in runs(batch):
             self._append(run, source)
         if self.config.multi_dispatch:
-            # Behind the queues of the messages themselves, as RocketMQ does it.
+            # After the queues of the messages themselves, as in RocketMQ.
             for run in light_runs(batch):
                 self._append(run)
 
@@ -287,13 +287,13 @@ class ConsumeQueuePlugin(reput.Plugin):
         queue.append_run(data, queue_offsets, ends, consecutive=consecutive)
 
     def _refuse(self, topic: str, count: int) -> None:
-        # A log may hold as many hostile names as it has messages; they are not all remembered.
+        # A log may hold as many hostile names as messages; not all of them are remembered.
         if topic not in self.refused_topics and len(self.refused_topics) >= _NAMES_MAX:
             topic = "(others)"
         self.refused_topics[topic] = self.refused_topics.get(topic, 0) + count
 
     def _is_good(self, topic: str) -> bool:
-        """Whether a topic may name a directory; says so once where it may not."""
+        """Return whether a topic may name a directory; log it once if it may not."""
         good = self._topic_is_good.get(topic)
         if good is None:
             try:
@@ -311,7 +311,7 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_flush(self) -> None:
-        """Bring the units that were written so far to disk, and a note of queues that are new."""
+        """Flush the units written so far, and note new queues."""
         self.files.unflushed.flush(then=lambda: self._noted.keep_new(self.queues))
 
     # ------------------------------------------------------------------ reading
@@ -329,7 +329,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         """See `reput.plugin.hookspecs.reput_read`."""
         queue = self._known(topic, queue_id)
         if queue is None and self.context.writable:
-            # As RocketMQ says it, too: there the question itself makes an empty queue.
+            # The answer of RocketMQ, where the question itself creates an empty queue.
             return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
         if queue is None:
             return self._follower.read_none(queue_offset, lambda: self._known(topic, queue_id))
@@ -362,7 +362,7 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_queues(self) -> list[QueueInfo]:
-        """Every queue with its extent."""
+        """Return every queue with its extent."""
         if not self.context.writable:
             for topic, queue_id, _ in list(self._on_disk()):
                 self._refresh(self._followed(topic, queue_id))
@@ -379,7 +379,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         return QueueInfo(queue.topic, queue.queue_id, low, high, timestamp)
 
     def _known(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """The queue of that name, where there is one; looked for on disk in a read-only store."""
+        """Return the queue of that name, if it exists; a read-only store looks for it on disk."""
         queue = self.queues.get((topic, queue_id))
         if queue is not None:
             return queue
@@ -393,14 +393,14 @@ class ConsumeQueuePlugin(reput.Plugin):
         return queue
 
     def _followed(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue of that name, known or made known; thread-safe, for a read-only store."""
+        """Return the queue of that name, created if unknown; thread-safe, for a read-only store."""
         with self._follower.lock:
             return self._queue(topic, queue_id)
 
     def _refresh(self, queue: ConsumeQueue) -> None:
         """Notice what another process did to the queue."""
         if not self._is_sized:
-            # There were no files when the store was opened, perhaps as somebody replaces them.
+            # There were no files at opening, perhaps because a rebuild was replacing them.
             with self._follower.lock:
                 self._take_size(list(self._on_disk()))
         self._follower.refresh(queue)
@@ -409,7 +409,7 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_trim(self, min_physical_offset: int) -> None:
-        """Remove files that point only to what the log has lost, and correct the minimum."""
+        """Remove files that point only to the log's lost head, and correct the minimum."""
         for queue in list(self.queues.values()):
             correct_min_offset(queue, min_physical_offset)
             if self.context.writable:
@@ -419,7 +419,7 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:
-        """Queues, files, refused topics."""
+        """Return queues, files and refused topics."""
         return {
             "queue_count": len(self.queues),
             "file_count": sum(len(queue.files.bases) for queue in list(self.queues.values())),
@@ -429,7 +429,7 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_close(self) -> None:
-        """Note how far queues go; close files."""
+        """Note the ends of all queues, and close files."""
         if hasattr(self, "files"):
             try:
                 if not self.files.unflushed.has_failed:
@@ -439,5 +439,5 @@ class ConsumeQueuePlugin(reput.Plugin):
 
 
 def _is_gone(queue: ConsumeQueue, min_physical_offset: int) -> bool:
-    """Whether a queue has units, and the log has none of their messages."""
+    """Return whether a queue has units, but the log has none of their messages."""
     return queue.max_offset > 0 and queue.max_physical_offset <= min_physical_offset

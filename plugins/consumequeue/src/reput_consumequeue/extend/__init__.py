@@ -1,5 +1,5 @@
-"""Extend files: what the units of a queue have no room for, a bit map of filters above all.
+"""Extend files: data that does not fit into the units of a queue, above all bit maps of filters.
 
-This room writes and reads extend units, and trusts no length of a file. It must not know the queue
-whose units lead there.
+This room writes and reads extend units, and trusts no length in a file. It must not know the queue
+whose units lead to them.
 """

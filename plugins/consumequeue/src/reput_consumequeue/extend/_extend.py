@@ -1,9 +1,10 @@
-"""The extend files of one queue: what its units have no room for, a bit map of filters above all.
+"""The extend files of one queue: data that does not fit into its units, above all bit maps.
 
-Units are written in front of the queue's units that lead to them, and nothing else says where they
-end: behind the unit that the queue's last address leads to. Source: RocketMQ ``ConsumeQueueExt``.
-Different on purpose: a message that comes again gets no second unit; messages of light queues have
-none, as there; what is cut is cleared; and an opening looks at the last unit only, and not at all.
+Extend units are written before the queue's units that lead to them. Their end is recorded only by
+the queue: it is after the extend unit to which the queue's last address leads. Source: RocketMQ
+``ConsumeQueueExt``. Different on purpose: a message that comes again gets no second extend unit;
+messages of light queues have none, as in RocketMQ; what is cut is zeroed; and an opening reads at
+most the last extend unit.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ __all__ = ["ExtendFiles", "ExtendSource", "ExtendUnits"]
 
 
 class ExtendFiles(RecordFiles):
-    """Extend files of one queue. Positions are bytes, as units are of many sizes.
+    """Extend files of one queue. Positions are bytes, as the sizes of extend units vary.
 
     Attributes:
-        end: byte behind the last unit.
-        source: what the messages that are being dispatched say; None to write no units.
+        end: position after the last extend unit.
+        source: data of the messages that are being dispatched; None to write no extend units.
     """
 
     def __init__(self, directory: str, shared: FileSet, file_size: int) -> None:
@@ -53,7 +54,11 @@ class ExtendFiles(RecordFiles):
     # ------------------------------------------------------------------ opening
 
     def load(self) -> None:
-        """Read the directory; files behind a gap, or of another size, are no files of the queue."""
+        """Read the directory; ignore names that are not a multiple of the file size.
+
+        Raises:
+            CorruptFileError: a file of another size.
+        """
         found: list[int] = []
         empty: list[int] = []
         for entry in self._access.disk.list(self.directory):
@@ -69,18 +74,18 @@ class ExtendFiles(RecordFiles):
                     "consumequeue and consumequeue_ext to have both built again from the log",
                 )
             if not size:
-                empty.append(base)  # a power cut took what it held
+                empty.append(base)  # a power cut took its contents
             elif base % self.file_size == 0:
                 found.append(base)
         self.bases = tuple(sorted(found))
         self._empty = tuple(empty)
 
     def first_lost(self, first: int, last: int) -> int | None:
-        """Where the first unit stands that is not there any more; None where nothing is missing.
+        """Return the position of the first missing extend unit; None where none is missing.
 
         Args:
             first: position to which the queue's first address leads.
-            last: position to which its last one leads.
+            last: position to which the queue's last address leads.
         """
         known = set(self.bases)
         for base in range(first - first % self.file_size, last + 1, self.file_size):
@@ -91,7 +96,7 @@ class ExtendFiles(RecordFiles):
         return None
 
     def cut_behind(self, last: int | None) -> None:
-        """Forget what stands behind the unit at position ``last``; everything when it is None."""
+        """Remove everything after the extend unit at ``last``; all extend units if it is None."""
         for base in self._empty:
             self.remove(base)
         self._empty = ()
@@ -114,9 +119,9 @@ class ExtendFiles(RecordFiles):
     # ------------------------------------------------------------------ writing
 
     def addressed(self, data: memoryview) -> memoryview:
-        """Write extend units for units of the queue, and return those with their addresses.
+        """Write extend units for units of the queue, and return these units with addresses.
 
-        The extend files go on from the same place until `keep` says that the units are written.
+        Later calls write from the same position until `keep` confirms that these units are there.
         """
         self._next_end = self.end
         source = self.source
@@ -124,7 +129,7 @@ class ExtendFiles(RecordFiles):
             return data
         units = np.frombuffer(data, UNIT_DTYPE).copy()
         offsets = units["physical_offset"].astype(np.int64)
-        # MissingMessage units repeat the one behind them, the address included.
+        # Hole units repeat the unit after them, including its address.
         is_first = np.ones(len(units), np.bool_)
         is_first[1:] = offsets[1:] != offsets[:-1]
         rows = np.searchsorted(source.physical_offsets, offsets[is_first])
@@ -137,7 +142,7 @@ class ExtendFiles(RecordFiles):
         return units.view(np.uint8).data
 
     def keep(self) -> None:
-        """Note that the units of the queue which lead to what was written are there."""
+        """Confirm that the units of the queue which lead to the new extend units are written."""
         self.end = self._next_end
 
     def _append(
@@ -147,7 +152,7 @@ class ExtendFiles(RecordFiles):
         sizes: npt.NDArray[np.int64],
         tags_codes: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.int64]:
-        """Write units and return ``(n,)`` positions at which they begin."""
+        """Write extend units, and return the ``(n,)`` positions at which they begin."""
         positions = np.zeros(len(rows), np.int64)
         ends = np.cumsum(sizes)
         first, at = 0, self.end
@@ -181,5 +186,5 @@ class ExtendFiles(RecordFiles):
     # ------------------------------------------------------------------ reading
 
     def read(self, tags_codes: npt.NDArray[np.int64]) -> ExtendUnits:
-        """What stands behind ``(n,)`` tags codes of the queue's units; see `read_units`."""
+        """Return what the ``(n,)`` tags codes of the queue's units stand for; see `read_units`."""
         return read_units(tags_codes, self.file_size, self.read_bytes)

@@ -1,4 +1,4 @@
-"""What a batch says for the extend units of its messages, and those units as bytes."""
+"""Take the data for extend units from a batch, and encode the units."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["BIT_MAP", "BIT_MAP_SIZE", "ExtendSource"]
 
 BIT_MAP = "bit_map"
-"""Column of a batch: ``(n,)`` items of some bytes, a bit map each. Any plugin may compute it."""
+"""Column of a batch: ``(n,)`` items of fixed size, each a bit map. Any plugin may compute it."""
 BIT_MAP_SIZE = "bit_map_size"
-"""Column of a batch: ``(n,)`` bytes of it that count, 0 for no bit map; all of them without it."""
+"""Column of a batch: ``(n,)`` bytes of each bit map that count, 0 for none; all if missing."""
 
 
 @attrs.frozen(eq=False)
 class ExtendSource:
-    """What a batch says for the extend units of its messages."""
+    """The data of a batch for extend units."""
 
     physical_offsets: npt.NDArray[np.int64]
     """``(n,)``, ascending."""
@@ -36,7 +36,7 @@ class ExtendSource:
 
     @classmethod
     def of(cls, batch: DispatchBatch) -> ExtendSource:
-        """The columns of a batch, bit maps where somebody computed them."""
+        """Take the columns of a batch, with bit maps if a plugin computed them."""
         count = len(batch)
         try:
             items = np.ascontiguousarray(batch.column(BIT_MAP))
@@ -52,7 +52,7 @@ class ExtendSource:
         return cls(batch.physical_offset, batch.store_timestamp, maps, sizes)
 
     def unit_sizes(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """``(n,)`` bytes of the extend units of some rows."""
+        """Return ``(n,)`` sizes in bytes of the extend units of some rows."""
         return EXTEND_HEAD_SIZE + self.bit_map_sizes[rows]
 
     def encoded(
@@ -61,10 +61,10 @@ class ExtendSource:
         sizes: npt.NDArray[np.int64],
         tags_codes: npt.NDArray[np.int64],
     ) -> bytes:
-        """Extend units of some messages, end to end.
+        """Encode the extend units of some messages, one after the other.
 
         Args:
-            rows: ``(n,)`` of the batch.
+            rows: ``(n,)`` rows of the batch.
             sizes: ``(n,)`` bytes of each unit.
             tags_codes: ``(n,)``.
         """

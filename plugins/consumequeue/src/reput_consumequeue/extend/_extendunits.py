@@ -1,7 +1,7 @@
-"""Extend units of many messages, read at once; no length of a file is trusted.
+"""Read extend units of many messages at once; no length in a file is trusted.
 
-Source: RocketMQ ``ConsumeQueueExt#get``: an address that leads to no unit leaves the tags code
-unknown, and the filter passes.
+Source: RocketMQ ``ConsumeQueueExt#get``: with an address that leads to no extend unit, the tags
+code is unknown, and the filter passes.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
 
 __all__ = ["ExtendUnits", "plain_units", "read_units"]
 
-_NEAR = 1 << 14  # bytes between two units that are sooner read than left out
-_STRETCH = 1 << 20  # bytes read at a time
-_WASTE = 4  # so many times the bytes of the units may be kept with them
+_NEAR = 1 << 14  # bytes between two units that are read rather than skipped
+_STRETCH = 1 << 20  # bytes of one read
+_WASTE = 4  # bytes kept per byte of units, at most
 
 
 @attrs.frozen(eq=False)
 class ExtendUnits:
-    """What was read of ``n`` messages, in the order in which it was asked for."""
+    """The extend data of ``n`` messages, in the order of the request."""
 
     tags_codes: npt.NDArray[np.int64]
-    """``(n,)``; 0 where it is not known."""
+    """``(n,)``; 0 where unknown."""
     store_timestamps: npt.NDArray[np.int64]
     """``(n,)`` ms; -1 where the queue's unit has no extend unit."""
     bit_maps: BitMaps
     is_known: npt.NDArray[np.bool_]
-    """``(n,)``: False where a unit leads to an extend unit that is not there."""
+    """``(n,)``: False where a unit leads to a missing extend unit."""
 
 
 def plain_units(tags_codes: Rows) -> ExtendUnits:
-    """What is known of messages from ``(n,)`` tags codes of the queue's units alone."""
+    """Return what ``(n,)`` tags codes of the queue's units say without extend files."""
     count = len(tags_codes)
     none = np.zeros(count, np.int64)
     return ExtendUnits(
@@ -63,13 +63,13 @@ def plain_units(tags_codes: Rows) -> ExtendUnits:
 def read_units(
     tags_codes: Rows, file_size: int, read: Callable[[int, int, int], bytes]
 ) -> ExtendUnits:
-    """What stands behind ``(n,)`` tags codes of the queue's units; plain ones stay as they are.
+    """Return what ``(n,)`` tags codes stand for; codes that are not addresses stay as they are.
 
     Args:
         tags_codes: of the queue's units.
         file_size: bytes of an extend file.
-        read: bytes of the file that begins at the first argument, from a position on, so many or
-            fewer; none where there is no such file.
+        read: returns bytes of the file that begins at the first argument: from a position, so many
+            or fewer; none if there is no such file.
     """
     found = plain_units(tags_codes)
     rows = np.flatnonzero(is_address(tags_codes))
@@ -94,7 +94,7 @@ def read_units(
 
 
 def _stretches(positions: Rows, file_size: int) -> Iterator[tuple[int, int]]:
-    """Runs of positions that are worth one read each."""
+    """Yield runs of positions that are worth one read each."""
     steps = np.diff(positions)
     is_break = (steps < 0) | (steps > _NEAR) | (np.diff(positions // file_size) != 0)
     is_break |= np.diff(positions // _STRETCH) != 0
@@ -102,7 +102,7 @@ def _stretches(positions: Rows, file_size: int) -> Iterator[tuple[int, int]]:
 
 
 def _note(data: bytes, places: Rows, rows: Rows, window_start: int, found: ExtendUnits) -> bytes:
-    """Take the units that begin at ``places`` of some bytes, and are whole.
+    """Take the complete units that begin at ``places`` of ``data``.
 
     Returns:
         The bytes in which their bit maps lie, which will stand at ``window_start``.
@@ -124,8 +124,8 @@ def _note(data: bytes, places: Rows, rows: Rows, window_start: int, found: Exten
     if len(data) <= _WASTE * int(sizes.sum()):
         found.bit_maps.starts[rows] = window_start + starts
         return data
-    # Addresses far apart, as a few of many units have, or as a hostile queue does: only the bit
-    # maps are kept, or a queue's worth of bytes would be.
+    # Addresses far apart, a few of many units or a hostile queue: keep the bit maps only, or the
+    # bytes of a whole queue would stay in memory.
     found.bit_maps.starts[rows] = window_start + np.cumsum(map_sizes) - map_sizes
     pairs = zip(starts.tolist(), map_sizes.tolist(), strict=True)
     return b"".join(data[start : start + size] for start, size in pairs)

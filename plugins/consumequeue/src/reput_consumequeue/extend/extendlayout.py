@@ -5,9 +5,9 @@
     | size | tags  | stored | bytes  | bit map  |
     +------+-------+--------+--------+----------+
 
-A unit of the queue that has one says where it stands in the place of its own tags code: the byte at
-which the extend unit begins, counted over all files, with the sign bit set. A file that has no room
-for the next unit ends in a size of -1; four bytes behind the units stay free for it.
+A unit of the queue states the position of its extend unit in place of its own tags code: the byte
+at which the extend unit begins, counted over all files, with the sign bit set. A file that has no
+room for the next unit ends in a size of -1; four bytes after the units stay free for it.
 
 Source: RocketMQ ``ConsumeQueueExt``.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EXTEND_DTYPE: Final = np.dtype(
     [
-        ("size", ">i2"),  # bytes, the bit map included; -1 behind the last unit of a file
+        ("size", ">i2"),  # bytes, the bit map included; -1 after the last unit of a file
         ("tags_code", ">i8"),  # hash of the tags; deliver timestamp for some
         ("store_timestamp", ">i8"),  # ms, of the message
         ("bit_map_size", ">i2"),  # bytes; 0 without a bit map
@@ -31,11 +31,11 @@ EXTEND_DTYPE: Final = np.dtype(
 )
 EXTEND_HEAD_SIZE: Final = EXTEND_DTYPE.itemsize
 EXTEND_SIZE_MAX: Final = (1 << 15) - 1
-"""Most bytes of a unit."""
+"""Largest size of an extend unit, bytes."""
 EXTEND_FILE_SIZE: Final = 48 << 20
 FILE_END: Final = (-1).to_bytes(2, "big", signed=True)
 FILE_END_ROOM: Final = 4
-"""Bytes that are left free in a file, for `FILE_END`."""
+"""Bytes that stay free in a file, for `FILE_END`."""
 
 EXTEND_DIRECTORY: Final = "consumequeue_ext"
 
@@ -44,15 +44,15 @@ _SIGN: Final = -(1 << 63)
 
 
 def is_address(tags_codes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """``(n,)``: which tags codes of a queue's units say where an extend unit stands."""
+    """Return ``(n,)``: which tags codes are positions of extend units."""
     return tags_codes <= _ADDRESS_MAX
 
 
 def addresses_of(positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Tags codes that lead to ``positions``."""
+    """Return the tags codes that lead to ``positions``."""
     return positions | _SIGN
 
 
 def positions_of(addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Bytes, counted over all files, at which the extend units begin."""
+    """Return the positions, in bytes over all files, at which the extend units begin."""
     return addresses & ~_SIGN

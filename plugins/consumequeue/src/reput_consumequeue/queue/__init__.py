@@ -1,5 +1,5 @@
-"""One consume queue: how units come to it, its extent, and finding that again after a crash.
+"""One consume queue: adding units, its extent, and recovering the extent after a crash.
 
-This room keeps queues and their extend files in line with the log. It must not know who reads them,
-nor the plugin's hooks.
+This room keeps queues and their extend files in line with the log. It must know neither how queues
+are read nor the plugin's hooks.
 """

@@ -1,4 +1,4 @@
-"""Extend files beside the queues: which queue has them, and what an opening makes of both."""
+"""Extend files of queues: which queue has them, and how an opening recovers both."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 __all__ = ["clear_orphans", "extend_of", "extended", "recover_extend", "trim_extend"]
 
-_CHUNK = 16_384  # units read at a time
+_CHUNK = 16_384  # units of one read
 
 
 def extend_of(queue: ConsumeQueue, context: StoreContext, file_size: int) -> ExtendFiles:
-    """The extend files of a queue, known or made known; those on disk keep their size.
+    """Return the extend files of a queue, created if unknown; files on disk keep their size.
 
     Args:
         queue: the queue.
         context: the store.
-        file_size: bytes of a file where the queue has none yet.
+        file_size: bytes of a file if the queue has none yet.
     """
     if queue.extend is None:
         directory = context.directory(EXTEND_DIRECTORY, queue.topic, str(queue.queue_id))
@@ -49,13 +49,13 @@ def extend_of(queue: ConsumeQueue, context: StoreContext, file_size: int) -> Ext
         files = ExtendFiles(directory, shared, shared.extend_file_size or file_size)
         files.load()
         if not files.bases and not context.writable:
-            return files  # the writer may make them with another size: look again next time
+            return files  # the writer may create them with another size: look again next time
         queue.extend = files
     return queue.extend
 
 
 def _size_on_disk(context: StoreContext) -> int:
-    """Bytes of the first extend file that the store has; 0 without one."""
+    """Return the size in bytes of the first extend file of the store; 0 without one."""
     for _, _, path in _on_disk(context):
         sizes = map(unit_file_size, context.disk.list(path))
         size = next(filter(None, sizes), 0)
@@ -65,7 +65,7 @@ def _size_on_disk(context: StoreContext) -> int:
 
 
 def _on_disk(context: StoreContext) -> Iterator[tuple[str, str, str]]:
-    """Topic, queue id and path of every directory of extend files."""
+    """Yield topic, queue id and path of every directory of extend files."""
     disk = context.disk
     for topic in disk.list(context.directory(EXTEND_DIRECTORY)):
         for queue in disk.list(topic.path) if topic.is_dir() else ():
@@ -76,18 +76,18 @@ def _on_disk(context: StoreContext) -> Iterator[tuple[str, str, str]]:
 def clear_orphans(
     queues: Container[tuple[str, int]], context: StoreContext, shared: FileSet
 ) -> None:
-    """Remove the extend files of queues that are not there, as a crash leaves them."""
+    """Remove extend files, left by a crash, whose queue does not exist."""
     for topic, name, path in list(_on_disk(context)):
         if name.isascii() and name.isdigit() and (topic, int(name)) not in queues:
             for entry in reversed(context.disk.list(path)):
-                if unit_file_size(entry) is not None:  # of whatever size
+                if unit_file_size(entry) is not None:  # of any size
                     shared.remove(entry.path)
 
 
 def extended(
     queue: ConsumeQueue, context: StoreContext, file_size: int, units: npt.NDArray[np.void]
 ) -> ExtendUnits:
-    """What is known of the messages of some units without reading the log.
+    """Return what is known of the messages of some units without reading the log.
 
     Args:
         queue: the queue.
@@ -102,7 +102,11 @@ def extended(
 
 
 def recover_extend(queue: ConsumeQueue, extend: ExtendFiles) -> bool:
-    """Cut what no unit leads to, and units that lead to nothing; whether there were such units."""
+    """Cut extend units without a unit and units without their extend unit.
+
+    Returns:
+        Whether there were units of the second kind.
+    """
     last = _last_position(queue) if extend.bases or _is_addressed(queue) else None
     if last is None:
         extend.cut_behind(None)
@@ -120,7 +124,7 @@ def recover_extend(queue: ConsumeQueue, extend: ExtendFiles) -> bool:
 
 
 def trim_extend(queue: ConsumeQueue, extend: ExtendFiles) -> None:
-    """Remove files that only units below the queue's minimum lead to."""
+    """Remove extend files to which only units below the queue's minimum lead."""
     first = _position_at(queue, queue.min_offset)
     if first is not None:
         extend.trim(first)
@@ -131,7 +135,7 @@ def _is_addressed(queue: ConsumeQueue) -> bool:
 
 
 def _position_at(queue: ConsumeQueue, unit: int) -> int | None:
-    """Where the extend unit of a unit stands; None where it has none."""
+    """Return the position of the extend unit of a unit; None without one."""
     if not queue.min_offset <= unit < queue.max_offset:
         return None
     found = _positions(queue.files.read(unit, 1))
@@ -139,7 +143,7 @@ def _position_at(queue: ConsumeQueue, unit: int) -> int | None:
 
 
 def _last_position(queue: ConsumeQueue) -> int | None:
-    """Where the last extend unit stands to which a unit leads."""
+    """Return the position of the last extend unit to which a unit leads."""
     stop = queue.max_offset
     while stop > queue.min_offset:
         base = queue.files.base_of(stop - 1)
@@ -154,7 +158,7 @@ def _last_position(queue: ConsumeQueue) -> int | None:
 
 
 def _cut_from(queue: ConsumeQueue, position: int) -> None:
-    """Cut the queue from the first unit on that leads to ``position`` or behind it."""
+    """Cut the queue from the first unit on that leads to ``position`` or above."""
     at = queue.min_offset
     while at < queue.max_offset:
         units = queue.files.read(at, min(_CHUNK, queue.max_offset - at))

@@ -1,4 +1,4 @@
-"""Tells of messages that the log has lost and a queue knows: units that lead beyond its end."""
+"""Report messages that the log has lost but a queue knows: units that lead above the log's end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["note_gone"]
 
 
 def note_gone(queue: ConsumeQueue, context: StoreContext, max_physical_offset: int) -> None:
-    """Note in the store's ledger what the queue has beyond the log's end, before it is cut.
+    """Note in the store's ledger what a queue has above the log's end, before the queue is cut.
 
     Args:
         queue: its extent is known.
@@ -25,7 +25,7 @@ def note_gone(queue: ConsumeQueue, context: StoreContext, max_physical_offset: i
     if queue.max_physical_offset <= max_physical_offset:
         return
     if not context.writable:
-        # Where another process writes, the log may have grown before the queue was looked at.
+        # If another process writes, the log may have grown before the queue was looked at.
         max_physical_offset = max(max_physical_offset, context.log.max_physical_offset)
     first = first_beyond(queue, max_physical_offset)
     place = queue.files.read_place(first) if first < queue.max_offset else None

@@ -1,6 +1,6 @@
-"""Notes which queues there are, and finds those that lack units which they had.
+"""Note which queues exist, and find those that lack units which they once had.
 
-A queue is noted before the store's progress says that its units are on disk; how far it goes, when
+A queue is noted before the store's progress says that its units are on disk; its end is noted when
 the plugin is closed. See `reput.log.writing.queuereaches`.
 """
 
@@ -26,29 +26,29 @@ __all__ = ["KnownQueues"]
 
 
 class KnownQueues:
-    """What is noted of one store's queues; in one that is only read nothing is noted or asked.
+    """The notes about one store's queues; a read-only store neither writes nor reads them.
 
-    Belongs to the thread that opens, then flushes, then closes.
+    Used by one thread at a time: to open, later to flush, at last to close.
     """
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
         self._noted = dict(context.queue_reaches.known) if context.writable else {}
-        self._all_noted = -1  # so many queues there were when each of them was noted
+        self._all_noted = -1  # number of queues when each of them was noted
 
     def short(self, queues: Queues) -> list[tuple[str, int]]:
-        """Find queues that are missing or end too early although the log has more of them.
+        """Find queues that are missing or end too early, although the log has more of them.
 
         Args:
-            queues: their extents are those that the files have, before anything is cut.
+            queues: with the extents of their files, before anything is cut.
 
         Returns:
-            Topic and queue id of each; there may be no such queue.
+            Topic and queue id of each; the queue may not exist.
         """
         if not self._context.writable:
             return []
         found = [
-            key  # it has had files since the log lost its head
+            key  # had files since the log lost its head
             for key, floor in self._context.queue_floors.known.items()
             if floor and (key not in queues or not queues[key].files.bases)
         ]
@@ -71,7 +71,7 @@ class KnownQueues:
 
     def keep_new(self, queues: Queues) -> None:
         """Note the queues that are not noted yet; called when their units are on disk."""
-        count = len(queues)  # before they are looked at: more may come meanwhile
+        count = len(queues)  # before they are read: more may come meanwhile
         if not self._context.writable or count == self._all_noted:
             return
         new = {key: each for key, each in list(queues.items()) if key not in self._noted}
@@ -81,7 +81,7 @@ class KnownQueues:
             self._all_noted = count
 
     def keep_all(self, queues: Queues) -> None:
-        """Note how far all queues go."""
+        """Note the ends of all queues."""
         if self._context.writable:
             self._take(queues)
             self._context.queue_reaches.keep(self._noted)
@@ -90,13 +90,13 @@ class KnownQueues:
         for key, queue in list(queues.items()):
             noted, end = self._noted.get(key), queue.max_offset
             if noted is not None and noted.max_offset >= end:
-                continue  # also a queue that is being derived again
+                continue  # also a queue that is being rebuilt
             place = queue.files.read_place(end - 1) if end > queue.min_offset else None
             if place is not None:
                 self._noted[key] = QueueReach(end, place[0])
 
     def _is_in_log(self, key: tuple[str, int], reach: QueueReach) -> bool:
-        """Whether the log has the message that was the queue's last when it was noted."""
+        """Return whether the log has the message that was the queue's last when it was noted."""
         message = self._context.log.read_message(reach.record_offset)
         if message is None:
             return False

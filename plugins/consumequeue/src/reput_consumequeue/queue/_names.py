@@ -1,4 +1,4 @@
-"""Which names of queues may become directories."""
+"""Check which names of queues may become directories."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from reput.record.layout import LIGHT_QUEUE_PREFIX
 
 __all__ = ["check_name"]
 
-_NAME_SIZE_MAX = 255  # bytes that a file system takes for one step of a path
+_NAME_SIZE_MAX = 255  # bytes that a file system allows for one component of a path
 
 
 def check_name(topic: str) -> None:
     """Refuse a topic that cannot be the name of a directory.
 
-    Topics are what the store's own check lets pass. The names of light queues are made by
-    applications, and RocketMQ lists all of them that hold no path separator.
+    The store's own check limits topics. The names of light queues are chosen by applications, and
+    RocketMQ lists all of them that hold no path separator.
 
     Raises:
-        MessageIllegalError: the topic names no queue.
+        MessageIllegalError: the topic cannot name a queue.
     """
     if not str(topic).startswith(LIGHT_QUEUE_PREFIX):
         check_topic(topic)

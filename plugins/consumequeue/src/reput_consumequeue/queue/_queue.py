@@ -1,13 +1,14 @@
-"""One consume queue: its extent, and the rules by which units are added to it.
+"""One consume queue: its extent, and the rules by which units are added.
 
 Source: RocketMQ ``ConsumeQueue#putMessagePositionInfo``: a unit whose record ends at or below the
-newest one's end is there already; one whose queue offset is below the next is a repeat; one above
-it leaves no gap but is written at the next place, with a warning; queue offset 0 is written
-wherever the queue stands. Different on purpose: where the log is known to have lost records in
-between, what follows keeps its place. The units of what was lost are *hole units*, which repeat the
-unit behind them; who reads them without knowing gets that message more than once, and none is out
-of place. The same holds below the queue's floor (`reput.log.writing.queuefloors`): what is missing
-there was given once, and the files were made again from a log that does not have it any more.
+end of the newest one is there already; a queue offset below the next one is a repeat; a queue
+offset above it leaves no gap, but is written at the next place, with a warning; queue offset 0 is
+written wherever the queue stands. Different on purpose: where the log is known to have lost records
+in between, later units keep their place. The units of the lost messages are *hole units*, which
+repeat the unit after them; a reader that does not know hole units gets that message more than once,
+and no message at a wrong place. The same holds below the queue's floor
+(`reput.log.writing.queuefloors`): queue offsets missing there were given once, and the files were
+rebuilt from a log that no longer has the messages.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ __all__ = ["ConsumeQueue"]
 
 
 class ConsumeQueue:
-    """Extent and files of one queue. One thread appends; any may read.
+    """Extent and files of one queue. One thread appends; any thread may read.
 
     Attributes:
         min_offset: first unit that may be read.
-        max_offset: first unit that is not there; grows when the bytes of a unit are written.
+        max_offset: first unit that does not exist; grows when the bytes of a unit are written.
         max_physical_offset: end of the newest record that a unit points to, -1 without one.
         min_physical_offset: beginning of the log for which `min_offset` is known to be right.
-        extend: what its units have no room for; None until somebody needs it.
+        extend: the extend files; None until they are needed.
     """
 
     __slots__ = (
@@ -83,7 +84,7 @@ class ConsumeQueue:
         Args:
             data: the units, 20 bytes each.
             queue_offsets: ``(n,)`` queue offset that each record states.
-            ends: ``(n,)`` physical offset behind each record, ascending.
+            ends: ``(n,)`` physical offset after each record, ascending.
             consecutive: whether each queue offset is the one before it plus 1.
         """
         first = 0
@@ -95,17 +96,17 @@ class ConsumeQueue:
         if self.max_physical_offset < 0 and (
             not self.files.bases or queue_offset != self.max_offset
         ):
-            self._begin(max(queue_offset, 0))  # no honest writer states a negative one
+            self._begin(max(queue_offset, 0))  # no honest writer states a negative offset
         if consecutive and queue_offset == self.max_offset:
             self._write(data[first * UNIT_SIZE :], int(ends[-1]))
         else:
             self._append_unlike(data, queue_offsets, ends, first)
 
     def _begin(self, queue_offset: int) -> None:
-        """Make the first file of an empty queue.
+        """Create the first file of an empty queue.
 
-        One that is there already was left without its units by a crash, or without all of its
-        pre-blank ones; it says nothing about where the queue begins.
+        An existing file was left by a crash without its units, or without all of its pre-blank
+        units; it does not tell where the queue begins.
         """
         units_per_file = self.files.per_file
         base = queue_offset - queue_offset % units_per_file
@@ -127,15 +128,15 @@ class ConsumeQueue:
         ends: npt.NDArray[np.int64],
         first: int,
     ) -> None:
-        """The rules for a run that is not what should come next, stretch by stretch of it.
+        """Apply the rules to a run that is not what should come next, stretch by stretch.
 
-        In a stretch each queue offset is the one before it plus 1: where one unit of it is added,
-        all behind it are.
+        In a stretch each queue offset is the one before it plus 1: if one unit is added, all later
+        units of the stretch are.
         """
         stated = queue_offsets[first:]
         breaks = np.flatnonzero((stated[1:] != stated[:-1] + 1) | (stated[1:] == 0)) + 1
         next_offset, gap = self.max_offset, False
-        last = -1  # row of the last unit that is added
+        last = -1  # row of the last added unit
         parts: list[memoryview] = []
         for start, stop in pairwise([0, *breaks.tolist(), len(stated)]):
             queue_offset = int(stated[start])
@@ -156,7 +157,7 @@ class ConsumeQueue:
                 parts.append(memoryview(bytes(unit) * missing))
                 next_offset = queue_offset
             elif missing and not gap:
-                gap = True  # once: a log may be full of them
+                gap = True  # logged once: a log may be full of gaps
                 logger.warning(
                     "gap in queue topic=%s queue_id=%d expected=%d found=%d",
                     self.topic,
@@ -172,7 +173,7 @@ class ConsumeQueue:
             self._write(whole, int(ends[last]))
 
     def _were_lost(self, count: int, start: int, end: int) -> bool:
-        """Whether so many records may have been lost between the newest record and the next."""
+        """Return whether ``count`` records may have been lost between two physical offsets."""
         if start < 0:
             return False
         lost = sum(
@@ -183,20 +184,20 @@ class ConsumeQueue:
         return count <= lost // RECORD_MIN_SIZE
 
     def _were_given(self, first: int, stop: int, end: int) -> bool:
-        """Whether all queue offsets from ``first`` on up to ``stop`` are known to have been given.
+        """Return whether all queue offsets in ``[first, stop)`` are known to have been given.
 
-        No log holds more messages in front of a place than fit there, whatever a floor says.
+        Whatever a floor says, a log cannot hold more messages before ``end`` than fit there.
         """
         is_given = first < stop <= self.files.shared.floor(self.topic, self.queue_id)
         return is_given and stop - first <= end // RECORD_MIN_SIZE
 
     def go_on_at(self, queue_offset: int, min_physical_offset: int) -> None:
-        """Let the queue, which has no message to read, go on at ``queue_offset``.
+        """Let a queue without messages to read continue at ``queue_offset``.
 
-        Files that are made again from the log must not begin anew at 0 where consumers are ahead.
+        Files that are rebuilt from the log must not begin at 0 again where consumers are ahead.
 
         Args:
-            queue_offset: where the next message goes; not below `max_offset`.
+            queue_offset: of the next message; not below `max_offset`.
             min_physical_offset: where the log begins.
         """
         units_per_file = self.files.per_file
@@ -211,7 +212,7 @@ class ConsumeQueue:
         self.files.write(self.max_offset, data)
         if self.extend is not None:
             self.extend.keep()
-        # Readers look at the extent first: it grows behind the bytes.
+        # Readers look at the extent first, so it must grow after the bytes are written.
         self.max_physical_offset = end
         self.max_offset += len(data) // UNIT_SIZE
 

@@ -1,9 +1,9 @@
-"""Finds a queue's extent again, which no file states, and cuts what the log does not have.
+"""Recover a queue's extent, which no file states, and cut what the log does not have.
 
 Source: RocketMQ ``ConsumeQueue#recover``, ``#truncateDirtyLogicFiles`` and ``#correctMinOffset``
-(5.x). Different on purpose: a queue of a closed store is not read unit by unit, its end is found by
-halving; pre-blank units do not count as units of a record that ends at 2,147,483,647; what is cut
-is cleared.
+(5.x). Different on purpose: after a proper close a queue is not read unit by unit, its end is found
+by halving; pre-blank units do not count as units of a record that ends at 2,147,483,647; cut units
+are zeroed.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 __all__ = ["correct_min_offset", "extend", "first_beyond", "recover", "truncate"]
 
-_CHUNK = 16_384  # units read at a time
-_FIRST_CHUNK = 204  # units read at first: one page, and most queues are short
+_CHUNK = 16_384  # units of one read
+_FIRST_CHUNK = 204  # units of the first read: one page, and most queues are short
 _FILES_LOOKED_AT = 3
 
 
 def recover(queue: ConsumeQueue, *, clean: bool, known_offset: int | None = None) -> None:
-    """Set the extent from the files, and cut what stands behind the first unit that is none.
+    """Set the extent from the files, and cut everything after the first invalid unit.
 
     Args:
-        queue: whose files were loaded.
+        queue: with its files loaded.
         clean: whether the last writer closed it; after a crash the last files are read.
-        known_offset: physical offset below which all units are on disk for certain; files that
-            begin behind it are read, however many they are.
+        known_offset: physical offset below which all units are on disk for certain; all files that
+            begin above it are read.
     """
     files = queue.files
     bases = files.bases
@@ -52,7 +52,7 @@ def recover(queue: ConsumeQueue, *, clean: bool, known_offset: int | None = None
 
 
 def _first_doubtful(queue: ConsumeQueue, known_offset: int | None) -> int:
-    """First unit of the file from which on the files have to be read after a crash."""
+    """Return the first unit of the first file that has to be read after a crash."""
     bases = queue.files.bases
     index = max(len(bases) - _FILES_LOOKED_AT, 0)
     while index > 0 and known_offset is not None:
@@ -81,7 +81,7 @@ def _end_by_halving(queue: ConsumeQueue, base: int) -> int:
     low, high = valid_count(page), queue.files.per_file
     if low < len(page):
         return low
-    while low < high:  # units below low are good, unit high is none
+    while low < high:  # units below low are valid, unit high is not
         middle = (low + high) // 2
         offset, size = queue.files.read_place(base + middle) or (-1, 0)
         if offset >= 0 and size > 0:
@@ -92,7 +92,7 @@ def _end_by_halving(queue: ConsumeQueue, base: int) -> int:
 
 
 def _end_of_record(queue: ConsumeQueue, unit: int) -> int:
-    """Physical offset behind the record that ``unit`` points to; -1 where it points to none."""
+    """Return the physical offset after the record that ``unit`` points to; -1 without one."""
     place = queue.files.read_place(unit) if unit >= queue.min_offset else None
     if place is None or place[1] == PRE_BLANK_SIZE:
         return -1
@@ -100,7 +100,7 @@ def _end_of_record(queue: ConsumeQueue, unit: int) -> int:
 
 
 def truncate(queue: ConsumeQueue, max_physical_offset: int) -> None:
-    """Cut the units whose records end behind ``max_physical_offset``."""
+    """Cut the units whose records end above ``max_physical_offset``."""
     if queue.max_physical_offset <= max_physical_offset:
         return
     low = first_beyond(queue, max_physical_offset)
@@ -111,7 +111,7 @@ def truncate(queue: ConsumeQueue, max_physical_offset: int) -> None:
 
 
 def first_beyond(queue: ConsumeQueue, max_physical_offset: int) -> int:
-    """Queue offset of the first unit whose record ends behind ``max_physical_offset``."""
+    """Return the first queue offset whose record ends above ``max_physical_offset``."""
     low, high = queue.min_offset, queue.max_offset  # units below low stay, unit high goes
     while low < high:
         middle = (low + high) // 2
@@ -130,10 +130,10 @@ def _stays(place: tuple[int, int] | None, max_physical_offset: int) -> bool:
 
 
 def correct_min_offset(queue: ConsumeQueue, min_physical_offset: int) -> None:
-    """Move the queue's minimum to its first unit at ``min_physical_offset`` or behind it.
+    """Move the queue's minimum to its first unit at or above ``min_physical_offset``.
 
-    Not only the first file is searched, as RocketMQ does, which counts on the files in front of
-    that unit having been removed before.
+    All files are searched. RocketMQ searches only the first file, and relies on earlier files
+    having been removed before.
     """
     files = queue.files
     low, high = queue.min_offset, queue.max_offset
@@ -141,7 +141,7 @@ def correct_min_offset(queue: ConsumeQueue, min_physical_offset: int) -> None:
         return
     place = files.read_place(high - 1)
     if place is not None and not _readable(place, min_physical_offset):
-        low = high  # everything that it points to is gone
+        low = high  # all records that its units point to are gone
     else:
         low = max(low, files.bases[0])
         if _readable(files.read_place(low), min_physical_offset):
@@ -153,7 +153,7 @@ def correct_min_offset(queue: ConsumeQueue, min_physical_offset: int) -> None:
             else:
                 low = middle + 1
     queue.min_offset = low
-    # What comes behind the end of a queue points behind the log's beginning in any case.
+    # Later units point above the log's beginning in any case.
     queue.min_physical_offset = min_physical_offset
 
 
@@ -164,16 +164,18 @@ def _readable(place: tuple[int, int] | None, min_physical_offset: int) -> bool:
 
 
 def extend(queue: ConsumeQueue, max_physical_offset: int) -> None:
-    """Notice units that another process wrote behind the known end.
+    """Notice units that another process wrote after the known end.
 
-    Units of records that the log does not show yet stay unnoticed. One call at a time.
+    Units whose records the log does not show yet stay unnoticed. One call at a time.
     """
     files = queue.files
     if queue.max_physical_offset >= 0:
         place = files.read_place(queue.max_offset - 1)
-        is_cut = queue.max_physical_offset > max_physical_offset  # the log, and not the queue yet
+        is_cut = (
+            queue.max_physical_offset > max_physical_offset
+        )  # the log is cut, not the queue yet
         if is_cut or place is None or sum(place) != queue.max_physical_offset:
-            # The writer was opened again, and cut the queue below what was seen of it.
+            # The writer was opened again, and cut the queue below the end that was seen.
             files.load()
             recover(queue, clean=False)
             truncate(queue, max_physical_offset)
@@ -183,11 +185,11 @@ def extend(queue: ConsumeQueue, max_physical_offset: int) -> None:
             if files.base_of(queue.max_offset) is None:
                 if not files.bases or queue.max_offset > files.bases[0]:
                     return
-                # A queue that did not begin with message 0, or lost its head while we looked away.
+                # The queue did not begin with message 0, or lost its head since the last look.
                 queue.min_offset = queue.max_offset = files.bases[0]
                 queue.min_physical_offset = -1
         units = files.read(queue.max_offset, _CHUNK)
-        if len(units) == 0:  # its file is gone
+        if len(units) == 0:  # the file is gone
             files.load()
             if files.base_of(queue.max_offset) is not None:
                 return

@@ -1,4 +1,4 @@
-"""Reading a queue: by queue offset, by time, through a filter, and beside a process that writes.
+"""Reading a queue: by queue offset, by time, through a filter, and while another process writes.
 
 This room turns units into the messages that they point to, up to the limits of a read. It must not
 change a file.

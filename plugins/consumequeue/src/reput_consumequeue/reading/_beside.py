@@ -1,11 +1,11 @@
-"""Reads queues beside a writer, which may be cutting them, or making them again.
+"""Read queues while another process writes, which may be cutting or rebuilding them.
 
-A writer that mends what a crash has left cuts units and writes them again; a backfill from the
-start cuts all of them; a rebuild puts other directories in the place of the old ones. Who reads
-meanwhile, or finds what a killed one of these has left, is told of what it has seen: messages, and
-otherwise that there is nothing *yet*. That a message is lost, or that there is nothing up to some
-place, is said only of files that did not change while they were looked at, and a place behind the
-queue's end is corrected only where the plugin's recorded progress says that the queue is complete.
+A writer that recovers from a crash cuts units and writes them again; a backfill from the start cuts
+all of them; a rebuild replaces the directories. A reader in another process meanwhile, or after one
+of these was killed, gets what it saw: messages, or else that there is nothing *yet*. That a message
+is lost, or that there is nothing up to some queue offset, is answered only from files that did not
+change during the read. A queue offset above the queue's end is corrected only if the plugin's
+recorded progress says that the queue is complete.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _LOST: Final = (ReadStatus.MESSAGE_WAS_REMOVING, ReadStatus.OFFSET_FOUND_NULL)
 
 @attrs.define(eq=False)
 class Follower:
-    """Looks at the queues of a store that another process may be writing. Thread-safe."""
+    """Reads the queues of a store that another process may be writing. Thread-safe."""
 
     context: StoreContext
     lock: threading.Lock = attrs.field(factory=threading.Lock)
-    """Held while the extent of a queue is looked for."""
+    """Held while the extent of a queue is determined."""
 
     def read(
         self, queue: ConsumeQueue, queue_offset: int, ask: Callable[[], ReadResult]
     ) -> ReadResult:
-        """Answer a read; ``ask`` answers it from what is known of the queue."""
+        """Answer a read; ``ask`` answers it from the known state of the queue."""
         answer = ask()
         if not _is_doubtful(answer):
-            return answer  # messages are, whoever is writing
+            return answer  # messages are true, also while a process writes
         recorded, before = self.context.recorded(), None
         for _ in range(_TRIES):
             if not _is_doubtful(answer) or _facts(answer) == before:
@@ -56,10 +56,10 @@ class Follower:
             try:
                 self._look(queue, queue_offset, answer)
             except CorruptFileError:
-                break  # damage, and no writer's work: what can be read is read
+                break  # damage, and not caused by a writer: read what can be read
             answer = ask()
         else:
-            return _nothing_yet(queue_offset, answer)  # it is being changed all the time
+            return _nothing_yet(queue_offset, answer)  # it changes all the time
         if answer.status is ReadStatus.OFFSET_FOUND_NULL:
             return _nothing_yet(queue_offset, answer)
         if answer.status in _UNFINISHED and not self._is_complete(recorded):
@@ -67,7 +67,7 @@ class Follower:
         return answer
 
     def read_none(self, queue_offset: int, find: Callable[[], object]) -> ReadResult:
-        """Answer a read of a queue that was not found; ``find`` looks for it once more."""
+        """Answer a read of an unknown queue; ``find`` looks for the queue again."""
         recorded = self.context.recorded()
         empty = ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
         if find() is not None or not self._is_complete(recorded):
@@ -75,17 +75,17 @@ class Follower:
         return empty
 
     def _look(self, queue: ConsumeQueue, queue_offset: int, answer: ReadResult) -> None:
-        """Look at the files once more, as far as what was not found in them asks for it."""
+        """Read the files again, as far as needed to confirm what ``answer`` did not find."""
         if queue.max_offset == 0 or self._is_cut(queue, queue_offset, answer):
             self.look_again(queue)
         else:
             self.refresh(queue)
 
     def _is_cut(self, queue: ConsumeQueue, queue_offset: int, answer: ReadResult) -> bool:
-        """Whether units that the answer looked at are gone, and are no damage.
+        """Return whether units that the answer is based on were cut, and not damaged.
 
-        Only units behind the recorded progress are ever cut. So in front of one that lies below it
-        nothing was.
+        Only units above the recorded progress are ever cut. So nothing was cut before a unit that
+        lies below the progress.
         """
         if answer.status is ReadStatus.OFFSET_FOUND_NULL:
             return True
@@ -101,7 +101,7 @@ class Follower:
         return int(behind["physical_offset"][0]) >= recorded.physical_offset
 
     def _is_complete(self, recorded: object) -> bool:
-        """Whether queues have had all of the log since progress was read the last time."""
+        """Return whether progress is still as ``recorded``, and covers the whole log."""
         now = self.context.recorded()
         if now != recorded:
             return False
@@ -111,7 +111,7 @@ class Follower:
 
     def refresh(self, queue: ConsumeQueue) -> None:
         """Notice what another process did to the queue."""
-        # The log first: what a unit points to that is seen behind it may not be in the log yet.
+        # The log first: units read later may point to records that were not in it yet.
         max_physical_offset = self.context.log.max_physical_offset
         with self.lock:
             if not queue.files.bases:
@@ -120,7 +120,7 @@ class Follower:
             correct_min_offset(queue, self.context.log.min_physical_offset)
 
     def look_again(self, queue: ConsumeQueue) -> None:
-        """Find the extent of the queue as if nothing had been known of it."""
+        """Determine the extent of the queue without using the known one."""
         max_physical_offset = self.context.log.max_physical_offset
         with self.lock:
             _load(queue)
@@ -130,7 +130,7 @@ class Follower:
 
 
 def _load(queue: ConsumeQueue) -> None:
-    """Read the directory; once more where files came and went while it was read."""
+    """Read the directory; read it again if files came and went meanwhile."""
     for left in reversed(range(_TRIES)):
         try:
             queue.files.load()
@@ -149,7 +149,7 @@ def _facts(answer: ReadResult) -> tuple[object, ...]:
 
 
 def _nothing_yet(queue_offset: int, answer: ReadResult) -> ReadResult:
-    """What a read says at a queue's end: the same place is to be asked for again."""
+    """Return the answer of a read at a queue's end, so that the caller asks again for the place."""
     return ReadResult(
         ReadStatus.OFFSET_OVERFLOW_ONE,
         queue_offset,

@@ -1,4 +1,4 @@
-"""Collects the messages of one read: what their units point to, up to the limits of the read."""
+"""Collect the messages of one read: what units point to, up to the limits of the read."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Collector"]
 
-_STRETCH_SIZE = 1 << 20  # neighbouring records are read in one go, up to this
-_STRETCH_WASTE = 3  # as long as the bytes between them are not this many times their own
+_STRETCH_SIZE = 1 << 20  # bytes of neighbouring records in one read, at most
+_STRETCH_WASTE = 3  # bytes between them per byte of records, at most
 
 
 @attrs.define(eq=False)
 class Collector:
-    """What one read of a queue has found so far."""
+    """Collects the messages of one read of a queue."""
 
     queue: ConsumeQueue
     log: LogView
@@ -39,11 +39,11 @@ class Collector:
     is_full: bool = False
     _total: int = 0
     _removed: bool = False
-    _skip_below: int = -1  # after a record that is gone: units before the next commit-log file
+    _skip_below: int = -1  # after a missing record: skip units before the next commit-log file
 
     @property
     def status(self) -> ReadStatus:
-        """What to call it."""
+        """The status of the read."""
         if self.messages:
             return ReadStatus.FOUND
         if self._removed:
@@ -58,15 +58,18 @@ class Collector:
         following: tuple[int, int],
         rows: list[int] | None = None,
     ) -> int:
-        """Look at consecutive units; how many were looked at.
+        """Read the messages of consecutive units.
 
         Args:
-            queue_offset: place of the first.
-            offsets: physical offset that each states.
-            sizes: size that each states.
-            following: what the unit behind them states; an offset of -1 where it is in another
-                file, or there is none.
-            rows: which of them to look at, as the others are not wanted; all when left out.
+            queue_offset: of the first unit.
+            offsets: physical offset that each unit states.
+            sizes: size that each unit states.
+            following: what the next unit states; with an offset of -1 if that is in another file,
+                or does not exist.
+            rows: the wanted units; None for all.
+
+        Returns:
+            How many units were dealt with.
         """
         messages, log = self.messages, self.log
         left = self.max_count - len(messages)
@@ -93,7 +96,7 @@ class Collector:
             behind = following if is_last else (offsets[row + 1], sizes[row + 1])
             message, is_repeated = self._message_at(place, offset, size, record, behind)
             if message is not None and not is_repeated and _belongs(message, self.queue):
-                # What is wrong with a body that nobody wants is no loss: tags do not look either.
+                # A damaged body that the filter would reject is no loss: tags ignore bodies, too.
                 if self.scout is not None and not self.scout.selects(place, message):
                     continue
                 if message.body_matches():
@@ -102,7 +105,7 @@ class Collector:
                     self._total += size
                     continue
             if count and self._follows:
-                # It may have been in the middle of being written: the next read looks again.
+                # The unit may have been half-written: the next read looks again.
                 self.is_full = True
                 return row
             self._note_gone(place, offset, size, message, is_repeated)
@@ -118,14 +121,14 @@ class Collector:
     def _message_at(
         self, place: int, offset: int, size: int, record: bytes, behind: tuple[int, int]
     ) -> tuple[MessageView | None, bool]:
-        """The message of a unit, None without one; and whether the unit repeats that behind it."""
+        """Return the message of a unit, or None; and whether the unit repeats the next one."""
         message = message_at(record, offset) if len(record) == size else None
         is_repeated = False
-        if message is None or message.queue_offset != place:  # else it is where it belongs
+        if message is None or message.queue_offset != place:  # else it is at its place
             other = self._place_behind(place) if behind[0] < 0 else behind
             is_repeated = (offset, size) == other
         if self._follows and self.messages and offset <= self.messages[-1].physical_offset:
-            message = None  # half a unit may point at another record of the queue
+            message = None  # a half-written unit may point at another record of the queue
         return message, is_repeated
 
     def _note_gone(
@@ -144,7 +147,7 @@ class Collector:
     def _records_of(
         self, rows: list[int], queue_offset: int, offsets: list[int], sizes: list[int], left: int
     ) -> Iterator[bytes]:
-        """Bytes of the record that each of some units points to; the scout may have them."""
+        """Yield the records that some units point to; the scout may have read them."""
         known = {} if self.scout is None else self.scout.selected
         missing = [row for row in rows if queue_offset + row not in known]
         some = [offsets[row] for row in missing], [sizes[row] for row in missing]
@@ -154,7 +157,7 @@ class Collector:
             yield next(read) if record is None else record
 
     def _full_at(self, sizes: list[int], first: int, stop: int) -> int | None:
-        """The first of some rows that has no place any more; it ends the read, wanted or not."""
+        """Return the first row for which there is no room; it ends the read, wanted or not."""
         if not self.messages or first >= stop:
             return None
         if len(self.messages) >= self.max_count:
@@ -167,12 +170,12 @@ class Collector:
     # ------------------------------------------------------------------ holes
 
     def _place_behind(self, place: int) -> tuple[int, int] | None:
-        """What the unit behind the one at ``place``, the last of its file, states."""
+        """Return what the unit after ``place`` states, which is in the next file."""
         is_last = place + 1 >= self.queue.max_offset
         return None if is_last else self.queue.files.read_place(place + 1)
 
     def _add_hole_unit(self, place: int, physical_offset: int) -> None:
-        """A message that is gone; the unit there repeats that of the next one that is not."""
+        """Note a missing message, whose unit repeats that of the next message that exists."""
         log, start = self.log, self.log.min_physical_offset
         before = self.queue.files.read_place(place - 1) if place > self.queue.min_offset else None
         if before is not None and before[0] != physical_offset:
@@ -188,11 +191,11 @@ class Collector:
     def _add_damage(
         self, place: int, physical_offset: int, size: int, message: MessageView | None
     ) -> None:
-        """A unit that points to no sound message of the queue, though the log goes on there."""
+        """Note a unit that points to no sound message of the queue, although the log has bytes."""
         end = physical_offset + size
         if size < RECORD_MIN_SIZE or end > self.log.max_physical_offset:
             if physical_offset >= self.log.max_physical_offset:
-                return  # the log does not reach there, or not yet
+                return  # the log does not reach so far, or not yet
             reason = f"the unit states {size} bytes, of which the log has not all"
         elif message is None:
             reason = "no whole record of that size stands there"
@@ -206,11 +209,11 @@ class Collector:
 def _records(
     log: LogView, offsets: list[int], sizes: list[int], max_count: int, max_bytes: int
 ) -> Iterator[bytes]:
-    """Bytes of the record that each unit points to; neighbours are read together."""
+    """Yield the record that each unit points to; neighbouring records are read together."""
     row, count = 0, len(offsets)
     while row < count:
         if not RECORD_MIN_SIZE <= sizes[row] <= RECORD_SIZE_MAX:
-            yield b""  # no record's size; nothing is read for it
+            yield b""  # impossible size: nothing is read
             row += 1
             continue
         # A stretch ends where its commit-log file does, as a read does.
@@ -229,7 +232,7 @@ def _records(
 def _stretch(
     offsets: list[int], sizes: list[int], row: int, stop: int, max_bytes: int, file_end: int
 ) -> int:
-    """End of the run of units from ``row`` on whose records are worth one read."""
+    """Return the end of the run of units from ``row`` on whose records are worth one read."""
     start, wanted = offsets[row], sizes[row]
     if wanted > _STRETCH_SIZE:
         return row + 1
@@ -248,4 +251,4 @@ def _stretch(
 def _belongs(message: MessageView, queue: ConsumeQueue) -> bool:
     if message.queue_id == queue.queue_id and message.topic_bytes == queue.topic_bytes:
         return True
-    return queue.topic.startswith(LIGHT_QUEUE_PREFIX)  # it lists messages of other topics
+    return queue.topic.startswith(LIGHT_QUEUE_PREFIX)  # a light queue lists other topics

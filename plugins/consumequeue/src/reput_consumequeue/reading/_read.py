@@ -1,12 +1,11 @@
-"""Reading one queue: units, then the records that they point to.
+"""Read one queue: units, then the records that they point to.
 
 Source: RocketMQ ``DefaultMessageStore#getMessage`` (5.3.3): every status and next offset of its
-table, a read never crosses a file's end (it may go on into the next file while it has found
-nothing). Different on purpose: the caller's ``max_count`` and ``max_bytes`` are the limits, there
-are no further ones for records that are or are not in memory; a record is returned only when it is
-one of the queue that was asked for and its body matches its checksum; and a unit that points at no
-such record costs nothing but itself, where RocketMQ goes on with the next commit-log file. What it
-costs is a typed hole of the result.
+table; a read never crosses a file's end (but continues in the next file if it has found nothing).
+Different on purpose: the caller's ``max_count`` and ``max_bytes`` are the limits, with no further
+limits for records in or out of memory; a record is returned only if it belongs to the queue asked
+for and its body matches its checksum; and a unit without such a record loses only its own message,
+where RocketMQ continues with the next commit-log file. The loss is a typed hole of the result.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["read"]
 
 _SCAN_SIZE = 16_000  # bytes of units that one read looks at, at least (maxFilterMessageSize)
-_NEXT_FILES = 1  # further files to look into while nothing was found
+_NEXT_FILES = 1  # further files to read while nothing was found
 _MAX_BYTES_LOWEST, _MAX_BYTES_HIGHEST = 100, 128 * 1024 * 1024
-_FIRST_LOOK = 4  # units for each message wanted that a filtered read looks at, at first
+_FIRST_LOOK = 4  # units per wanted message that a filtered read looks at first
 _FIRST_LOOK_MIN = 128
 
 
@@ -41,10 +40,10 @@ def read(
     max_bytes: int,
     scout: Scout | None = None,
 ) -> ReadResult:
-    """Answer `reput_read` for one queue; ``scout`` knows the filter, if any."""
+    """Answer `reput_read` for one queue; ``scout`` applies the filter, if any."""
     result = _read(queue, log, queue_offset, max_count, max_bytes, scout)
     if result.status is ReadStatus.MESSAGE_WAS_REMOVING and not queue.files.shared.writable:
-        # The unit may have been in the middle of being written when it was read.
+        # The unit may have been half-written when it was read.
         result = _read(queue, log, queue_offset, max_count, max_bytes, scout)
     return result
 
@@ -74,15 +73,15 @@ def _read(
     file_end = _end_of_file(files, at)
     count, next_files = max_count, _NEXT_FILES
     if scout is not None:
-        count = max(_FIRST_LOOK * max_count, _FIRST_LOOK_MIN)  # most are not wanted, mostly
+        count = max(_FIRST_LOOK * max_count, _FIRST_LOOK_MIN)  # usually most are not wanted
     while True:
-        # At first no more units than can be returned, as most reads need no others, and the one
-        # behind them, as a hole unit is known by that.
+        # At first no more units than can be returned, as most reads need no others, and the next
+        # one, which tells whether the last is a hole unit.
         wanted = min(count, stop - at)
         units = files.read(at, min(wanted + 1, high - at))
         if len(units) == 0:
             if found.messages:
-                break  # trimmed while we read; the next read says so
+                break  # trimmed during the read; the next read says so
             return ReadResult(ReadStatus.OFFSET_FOUND_NULL, _end_of_file(files, at), low, high)
         offsets, sizes = units["physical_offset"].tolist(), units["size"].tolist()
         following = -1, 0
@@ -104,5 +103,5 @@ def _read(
 
 
 def _end_of_file(files: QueueFiles, unit: int) -> int:
-    """First unit behind the file to which ``unit`` belongs, whether it is there or not."""
+    """Return the first unit after the file to which ``unit`` belongs, existing or not."""
     return unit + files.per_file - unit % files.per_file

@@ -1,9 +1,9 @@
-"""Goes ahead of a filtered read: which units are worth a look at their records, and which are not.
+"""Run ahead of a filtered read: find the units whose records have to be read.
 
-Three looks, each cheaper than the next: what the units state (tags code, bit map); then the records
-of many units at once, as columns; and in the end single records, which `selects` is asked for. What
-is left out is a message of the queue, at its place, that is not wanted. Everything else is looked
-at by the read, and becomes the hole that it is without a filter.
+Three steps, the cheapest first: what the units state (tags code, bit map); then the records of many
+units at once, as columns; at last single records, for which the read calls `selects`. A message is
+skipped if it belongs to the queue, is at its place and is not wanted. The read looks at all others,
+and missing messages become holes as without a filter.
 
 Source: RocketMQ ``MessageFilter#isMatchedByConsumeQueue``, ``#isMatchedByCommitLog``.
 """
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Scout"]
 
-_FEW = 24  # records that are sooner read one by one
-_GAP_SIZE = 1 << 14  # bytes between two records that are sooner read than left out
-_STRETCH_SIZE = 1 << 20  # bytes of the log that are read at a time
-_SIZE_MAX = 1 << 23  # bytes of records that are looked at before the read has returned any
-_TRIES = 4  # damaged records of a stretch behind which columns go on
+_FEW = 24  # records that are faster read one by one
+_GAP_SIZE = 1 << 14  # bytes between two records that are read rather than skipped
+_STRETCH_SIZE = 1 << 20  # bytes of the log in one read
+_SIZE_MAX = 1 << 23  # bytes of records that are read before the read has returned any
+_TRIES = 4  # damaged records of a stretch after which columns are still used
 _STATED: Final = HEADER_DTYPE.fields
 assert _STATED is not None
 _OFFSET_FIELD: Final = _STATED["physical_offset"]
@@ -43,29 +43,29 @@ _OFFSET_FIELD: Final = _STATED["physical_offset"]
 
 @attrs.define(eq=False)
 class Scout:
-    """The filter of one read."""
+    """Applies the filter of one read."""
 
     queue: ConsumeQueue
     context: StoreContext
     extend_file_size: int
     filter: MessageFilter
     selected: dict[int, bytes] = attrs.field(init=False, factory=dict)
-    """Records that were found to be wanted, by their queue offsets."""
+    """Records found to be wanted, by queue offset."""
 
     def selects(self, place: int, message: MessageView) -> bool:
-        """Whether the filter selects the message that was read at a place."""
+        """Return whether the filter selects the message at queue offset ``place``."""
         return place in self.selected or self.filter.matches(message)
 
     def rows(
         self, queue_offset: int, units: npt.NDArray[np.void], following: tuple[int, int]
     ) -> list[int]:
-        """Which of consecutive units the read has to look at, ascending.
+        """Return which of consecutive units the read has to look at, ascending.
 
         Args:
-            queue_offset: place of the first.
+            queue_offset: of the first unit.
             units: ``(n,)`` of `UNIT_DTYPE`.
-            following: physical offset and size that the unit behind them states; -1 and anything
-                where it is not known.
+            following: physical offset and size that the next unit states; -1 and any size if that
+                is not known.
         """
         self.selected.clear()
         offsets = units["physical_offset"].astype(np.int64)
@@ -73,8 +73,8 @@ class Scout:
         found = extended(self.queue, self.context, self.extend_file_size, units)
         look = ~found.is_known
         look |= self.filter.may_match(found.tags_codes, found.bit_maps, found.store_timestamps)
-        # The unit of a message that is gone repeats the one behind it, and no filter is asked; nor
-        # of the last one, where it is not known what stands behind it.
+        # The unit of a missing message repeats the next unit, so the filter does not apply; nor
+        # does it to the last unit if the next one is not known.
         is_gone = np.zeros(len(units), np.bool_)
         is_gone[:-1] = (offsets[1:] == offsets[:-1]) & (sizes[1:] == sizes[:-1])
         if len(units):
@@ -88,14 +88,14 @@ class Scout:
     # ------------------------------------------------------------------ columns
 
     def _unwanted(self, queue_offset: int, rows: Rows, offsets: Rows, sizes: Rows) -> Rows:
-        """Those of ``rows`` whose messages were looked at as columns, and are not wanted."""
-        # Behind so many bytes one by one: the read may be full after a few large records.
+        """Return the elements of ``rows`` whose messages, read as columns, are not wanted."""
+        # Above this many bytes one by one: a few large records may fill the read.
         good = (sizes >= RECORD_MIN_SIZE) & (sizes <= RECORD_SIZE_MAX) & (offsets >= 0)
         rows, offsets, sizes = rows[good], offsets[good], sizes[good]
         count = int(np.searchsorted(np.cumsum(sizes), _SIZE_MAX, "right"))
         rows, offsets, sizes = rows[:count], offsets[:count], sizes[:count]
         is_unwanted = np.zeros(len(rows), np.bool_)
-        decoder = Decoder(check_offset=False)  # they are moved together
+        decoder = Decoder(check_offset=False)  # the records are moved together
         for first, stop in self._stretches(offsets, sizes):
             part = slice(first, stop)
             is_unwanted[part] = self._look_at(
@@ -104,7 +104,7 @@ class Scout:
         return rows[is_unwanted]
 
     def _stretches(self, offsets: Rows, sizes: Rows) -> list[tuple[int, int]]:
-        """Runs of records that are worth one read; it ends where its commit-log file does."""
+        """Return runs of records that are worth one read; a run ends with its commit-log file."""
         if len(offsets) == 0:
             return []
         gaps = offsets[1:] - (offsets[:-1] + sizes[:-1])
@@ -117,7 +117,7 @@ class Scout:
     def _look_at(
         self, decoder: Decoder, places: Rows, offsets: Rows, sizes: Rows
     ) -> npt.NDArray[np.bool_]:
-        """``(n,)``: which of neighbouring records are messages that are not wanted."""
+        """Return ``(n,)``: which of neighbouring records are messages that are not wanted."""
         data, begins = self._together(offsets, sizes)
         window = np.frombuffer(data, np.uint8)
         unwanted = np.zeros(len(places), np.bool_)
@@ -138,16 +138,16 @@ class Scout:
             unwanted[part] = is_one & ~is_wanted
             for row in np.flatnonzero(is_one & is_wanted).tolist():
                 self.selected[int(places[first + row])] = batch.record(row)
-            first += len(batch) + 1  # behind a record that is none
+            first += len(batch) + 1  # continue after an invalid record
         return unwanted
 
     def _together(self, offsets: Rows, sizes: Rows) -> tuple[bytes, Rows]:
-        """Neighbouring records without what stands between them, and where each begins."""
+        """Return neighbouring records without the gaps between, and where each begins."""
         start = int(offsets[0])
         data = self.context.log.read(start, int(offsets[-1] + sizes[-1]) - start)
         begins = np.cumsum(sizes) - sizes
         if int(begins[-1]) == int(offsets[-1]) - start:
-            return data, begins  # nothing does
+            return data, begins  # there are no gaps
         starts = (offsets - start).tolist()
         ends = (offsets - start + sizes).tolist()
         parts = [data[start:end] for start, end in zip(starts, ends, strict=True)]
@@ -156,7 +156,7 @@ class Scout:
     def _are_messages(
         self, batch: DispatchBatch, starts: Rows, sizes: Rows, places: Rows, offsets: Rows
     ) -> npt.NDArray[np.bool_]:
-        """``(n,)``: which rows are messages of this queue, each whole and at its place."""
+        """Return ``(n,)``: which rows are whole messages of this queue at their place."""
         dtype, position = _OFFSET_FIELD[:2]
         stated = words_at(batch.window, batch.start + position, dtype)
         is_one = (batch.start == starts) & (batch.size == sizes) & (stated == offsets)

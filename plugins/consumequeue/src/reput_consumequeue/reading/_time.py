@@ -1,4 +1,4 @@
-"""Queue offset by store time.
+"""Find a queue offset by store time.
 
 Source: RocketMQ 5 ``ConsumeQueue#getOffsetInQueueByTime`` and
 ``MappedFileQueue#getConsumeQueueMappedFileByTime``: the lower boundary is the first message stored
@@ -45,7 +45,7 @@ def offset_by_time(queue: ConsumeQueue, log: LogView, timestamp: int, boundary: 
 def _halve(
     queue: ConsumeQueue, log: LogView, timestamp: int, boundary: str, first: int, last: int
 ) -> int:
-    """First unit at ``timestamp`` or later (lower), or last one until then (upper)."""
+    """Return the first unit at ``timestamp`` or later (lower), or the last until then (upper)."""
     below, above = first - 1, last + 1  # unit below is too early, unit above is not
     while above - below > 1:
         middle = (below + above) // 2
@@ -59,11 +59,11 @@ def _halve(
 
 
 def _file_by_time(queue: ConsumeQueue, log: LogView, timestamp: int, boundary: str) -> int | None:
-    """First unit of the file to look into; None when there is none."""
+    """Return the first unit of the file to search; None when there is none."""
     bases = queue.files.bases
     if not bases:
         return None
-    # By halving, as times ascend; a message that is gone has no time, which counts as early.
+    # By halving, as times ascend; a missing message has no time, which counts as early.
     last_of = queue.files.per_file - 1
     if boundary == LOWER:
         closed = bases[:-1]
@@ -80,7 +80,7 @@ def _file_by_time(queue: ConsumeQueue, log: LogView, timestamp: int, boundary: s
 
 
 def _time_of(queue: ConsumeQueue, log: LogView, unit: int) -> int:
-    """Store time of the message that ``unit`` points to, ms; -1 where there is none."""
+    """Return the store time of the message that ``unit`` points to, ms; -1 without a message."""
     place = queue.files.read_place(unit)
     if place is None or place[1] == PRE_BLANK_SIZE or place[0] < log.min_physical_offset:
         return -1
