@@ -1,9 +1,9 @@
-"""Compares index files with a log that has lost its head.
+"""Compare index files with a log that has lost its head.
 
-The number of an item, and so its slot's chain, depends on all items before it, those of messages
-that are gone too. So the files cannot be the bytes of an index that begins with the log. What they
-say of messages that the log has must be what follows from it all the same: item by item, with the
-chains, slots and headers that lead there.
+The number of an item, and so the chain of its slot, depends on all items before it, including those
+of messages that the log has lost. So the files cannot have the bytes of an index that begins with
+the log. Yet what they say of messages in the log is determined by the log: the items, and the
+chains, slots and headers that lead to them.
 """
 
 from __future__ import annotations
@@ -46,15 +46,16 @@ _FILES_OPEN = 16
 def weigh(
     comparison: Comparison, differences: Sequence[Difference], geometry: Geometry
 ) -> Compared | None:
-    """Compare items of messages that the log has; see `reput.Plugin.weigh`.
+    """Compare the items of messages that the log has; see `reput.Plugin.weigh`.
 
     Args:
-        comparison: what was compared.
-        differences: between bytes.
-        geometry: of files where there are none that say it.
+        comparison: the comparison.
+        differences: between the bytes of the files.
+        geometry: assumed if no file determines it.
 
     Returns:
-        What differs; None where the log has its head, or there is no file: bytes count.
+        The differences that count; None, so that bytes are compared, if the log has its head or
+        there is no file.
     """
     if comparison.log.min_physical_offset <= 0:
         return None
@@ -76,7 +77,7 @@ def weigh(
 
 
 class _KeyStream:
-    """The keys of a log in its order, taken by the piece."""
+    """The keys of a log in its order, a part at a time."""
 
     def __init__(self, log: LogView) -> None:
         self._batches = log.scan(log.min_physical_offset, log.max_physical_offset)
@@ -84,7 +85,7 @@ class _KeyStream:
         self._rest = _joined([])
 
     def take(self, count: int) -> Keys:
-        """The next keys, as many or fewer."""
+        """Return the next ``count`` keys, or fewer at the end."""
         parts = [self._rest]
         have = len(self._rest.hashes)
         while have < count:
@@ -92,7 +93,7 @@ class _KeyStream:
             if batch is None:
                 break
             if len(batch):
-                # Copied: a batch is valid until the next one is taken.
+                # Copied, as a batch is valid only until the next one is taken.
                 hashes, offsets, timestamps = self._keys_of(batch)
                 keys = Keys(hashes.copy(), offsets.copy(), timestamps.copy())
                 parts.append(keys)
@@ -119,7 +120,7 @@ class _Comparer:
     _keys: _KeyStream = attrs.field(init=False)
 
     def run(self) -> Compared:
-        """Compare file by file, until one differs: behind it no item is where it belongs."""
+        """Compare file by file, up to the first that differs: no later item has its right place."""
         self._keys = _KeyStream(self.log)
         front: IndexFile | None = None
         files = sorted(self.index.files, key=lambda file: file.name)
@@ -141,14 +142,14 @@ class _Comparer:
         return (f"{text}: it has lost its head",)
 
     def _differences(self, file: IndexFile, front: IndexFile | None) -> Iterator[Difference]:
-        """What differs in one file, the first of each kind."""
+        """Yield the first difference of each kind in one file."""
         slots = np.zeros(file.geometry.slot_count, np.int32)
-        first = 0  # number of the first item that follows from the log
+        first = 0  # number of the first item that the log determines
         used = 0
         last = begin = None
         for number, items in file.chunks(file.header.next_item):
             numbers = np.arange(number, number + len(items), dtype=np.int32)
-            # Negative only where an item is damaged: it differs, wherever it is looked for.
+            # Negative only in a damaged item, which differs wherever it is looked for.
             hashes = items["key_hash"].astype(np.int32) & np.int32(0x7FFFFFFF)
             _, previous = chain(slots, slots_of(hashes, len(slots)), numbers)
             used += int(np.count_nonzero(previous == 0))
@@ -167,7 +168,7 @@ class _Comparer:
             wanted = _items(keys, previous[skipped:], file)
             if number + skipped == 1:
                 wanted["seconds"][0] = (
-                    items["seconds"][0]  # counted from the end of a file that is gone
+                    items["seconds"][0]  # counted from the end of a removed file
                     if front is None
                     else seconds_between(front.header.end_timestamp, int(keys.timestamps[0]))
                 )
@@ -184,7 +185,7 @@ class _Comparer:
         yield from self._behind(file)
 
     def _gone_of(self, items: npt.NDArray[np.void]) -> int:
-        """Items at the beginning whose messages the log has lost."""
+        """Return the number of items at the beginning whose messages the log has lost."""
         is_there = items["physical_offset"] >= self.log.min_physical_offset
         return int(is_there.argmax()) if is_there.any() else len(items)
 
@@ -212,7 +213,7 @@ class _Comparer:
         found = np.frombuffer(
             file.pool.read(file.path, len(wanted) * SLOT_SIZE, HEADER_SIZE), ">i4"
         )
-        # A slot whose newest item is of a message that is gone is that message's.
+        # The slot of a lost message's item, if that is its newest, is not determined.
         is_gone = (wanted > 0) & (wanted < first) & (found < first)
         differs = np.flatnonzero((found != wanted) & ~is_gone)
         if len(differs):
@@ -220,7 +221,7 @@ class _Comparer:
             yield _at(file, position, "the slot leads to another item than its newest")
 
     def _behind(self, file: IndexFile) -> Iterator[Difference]:
-        """What stands behind the last item, where nothing should."""
+        """Yield the bytes after the last item that are not zero."""
         for number in range(file.header.next_item, file.geometry.item_count, CHUNK):
             count = min(CHUNK, file.geometry.item_count - number)
             data = file.read_items(number, count).view(np.uint8)
@@ -231,7 +232,7 @@ class _Comparer:
 
 
 def _items(keys: Keys, previous: npt.NDArray[np.int32], file: IndexFile) -> npt.NDArray[np.void]:
-    """Items of some keys, as they stand in ``file``."""
+    """Return the items of ``keys`` as they stand in ``file``."""
     items = np.empty(len(keys.hashes), ITEM_DTYPE)
     items["key_hash"] = keys.hashes
     items["physical_offset"] = keys.physical_offsets
@@ -241,7 +242,7 @@ def _items(keys: Keys, previous: npt.NDArray[np.int32], file: IndexFile) -> npt.
 
 
 def _first_difference(left: npt.NDArray[np.void], right: npt.NDArray[np.void]) -> int | None:
-    """The first byte in which items differ."""
+    """Return the first byte in which items differ."""
     differs = np.frombuffer(left.tobytes(), np.uint8) != np.frombuffer(right.tobytes(), np.uint8)
     return int(differs.argmax()) if differs.any() else None
 

@@ -1,7 +1,7 @@
-"""Makes the keys of a batch: which texts are indexed, and their hashes, all messages at once.
+"""Make the keys of a batch: select texts and hash them, for all messages at once.
 
 Source: RocketMQ ``IndexService#buildIndex``: ``topic#key`` for ``UNIQ_KEY``, then for each word of
-``KEYS``; messages that were rolled back have none.
+``KEYS``; messages that were rolled back have no keys.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 __all__ = ["Keys", "KeysOfBatch", "hash_of", "keys_of_message"]
 
 _SEPARATOR: Final = ord(KEY_SEPARATOR)
-_SEEDS_MAX = 1 << 16  # topics whose hash is remembered
+_SEEDS_MAX = 1 << 16  # topics whose hashes are remembered
 
 
 class Keys(NamedTuple):
-    """Keys in the order in which they become items, ``m`` of them."""
+    """Keys in the order of their items, ``m`` of them."""
 
     hashes: npt.NDArray[np.int32]
-    """``(m,)`` as items state them."""
+    """``(m,)`` hashes as items state them."""
     physical_offsets: npt.NDArray[np.int64]
     """``(m,)`` of each key's message, ascending."""
     timestamps: npt.NDArray[np.int64]
     """``(m,)`` store time of each key's message, ms."""
 
     def behind(self, count: int) -> Keys:
-        """The keys but for the first ``count``."""
+        """Return the keys without the first ``count``."""
         if count == 0:
             return self
         return Keys(self.hashes[count:], self.physical_offsets[count:], self.timestamps[count:])
 
 
 class KeysOfBatch:
-    """Finds the keys of batches; remembers the topics' hashes."""
+    """Finds the keys of batches, and remembers the hashes of topics."""
 
     def __init__(self) -> None:
         self._seeds: dict[str, int] = {}
 
     def __call__(self, batch: DispatchBatch) -> Keys:
-        """The keys of a batch."""
+        """Return the keys of a batch."""
         unique, words = batch.text(PROPERTY_UNIQ_KEY), batch.text(PROPERTY_KEYS)
         rolled_back = batch.transaction == TRANSACTION_ROLLBACK
         has_unique = unique.sizes > 0
@@ -63,7 +63,7 @@ class KeysOfBatch:
         unique_hashes = java_string_hash_column(
             unique.window, unique.starts, np.where(has_unique, unique.sizes, 0), seeds
         )
-        if word_rows is None:  # one word in every message
+        if word_rows is None:  # exactly one word in every message
             word_hashes = java_string_hash_column(words.window, word_starts, word_sizes, seeds)
             if has_unique.all():
                 both = np.empty((len(batch), 2), np.int32)
@@ -77,14 +77,14 @@ class KeysOfBatch:
         counts = np.bincount(word_rows, minlength=len(batch)) + has_unique
         firsts = np.cumsum(counts) - counts
         hashes = np.empty(int(counts.sum()), np.int32)
-        # The words of a message stand behind its unique key, in their order.
+        # The words of a message come after its unique key, in their order.
         number_of_word = np.arange(len(word_rows)) - np.searchsorted(word_rows, word_rows)
         hashes[firsts[word_rows] + has_unique[word_rows] + number_of_word] = word_hashes
         hashes[firsts[has_unique]] = unique_hashes[has_unique]
         return _keys(hashes, batch, counts)
 
     def _topic_seeds(self, batch: DispatchBatch) -> npt.NDArray[np.int32]:
-        """``(n,)`` hash of the text in front of each message's keys."""
+        """Return the ``(n,)`` hash of the text before each message's keys."""
         if len(self._seeds) > _SEEDS_MAX:
             self._seeds.clear()
         seeds = self._seeds
@@ -107,7 +107,7 @@ def _keys(
     counts: int | npt.NDArray[np.int64],
 ) -> Keys:
     hashes = np.abs(java_hashes)
-    hashes[hashes < 0] = 0  # the smallest number has no positive twin
+    hashes[hashes < 0] = 0  # the smallest integer has no positive counterpart
     return Keys(
         hashes,
         np.repeat(batch.physical_offset, counts),
@@ -118,14 +118,14 @@ def _keys(
 def _words(
     column: TextColumn, sizes: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Row, start and size of every word; rows ascending, None where each row has just one."""
+    """Return row, start and size of every word, ordered by row; None for rows if each has one."""
     parts: list[tuple[npt.NDArray[np.int64], ...]] = []
     is_plain = True
     for rows, matrix in rows_by_width(column.window, column.starts, sizes):
         row_sizes = sizes[rows]
-        # A separator behind a row's own text counts here and is found out below.
+        # A separator after the end of a row's text counts here, and is excluded below.
         is_separator = matrix == _SEPARATOR
-        if not is_separator.any():  # most often; to ask for each row takes twenty times as long
+        if not is_separator.any():  # the usual case; testing each row takes twenty times as long
             parts.append((rows, column.starts[rows], row_sizes))
             continue
         suspicious = is_separator.any(axis=1)
@@ -151,9 +151,9 @@ def _split(
     matrix: npt.NDArray[np.uint8],
     sizes: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], ...]:
-    """Row, start and size of the words of rows that hold separators."""
-    # A column of "no letter" on either side: each word then has a place where it begins and one
-    # behind its end.
+    """Return row, start and size of the words of rows that hold separators."""
+    # A column of "no letter" on either side: then every word has a start and a position after its
+    # end.
     is_letter = np.zeros((len(rows), matrix.shape[1] + 2), np.int8)
     within = np.arange(matrix.shape[1]) < sizes[:, None]
     is_letter[:, 1:-1] = (matrix != _SEPARATOR) & within
@@ -165,12 +165,12 @@ def _split(
 
 
 def hash_of(topic: str, key: str) -> int:
-    """The hash under which a key of a topic is found."""
+    """Return the hash under which a key of a topic is found."""
     return key_hash(java_string_hash(topic + TOPIC_END + key))
 
 
 def keys_of_message(message: MessageView) -> list[str]:
-    """The keys of one message, in the order of its items."""
+    """Return the keys of one message, in the order of its items."""
     if message.transaction == TRANSACTION_ROLLBACK:
         return []
     properties = message.properties

@@ -1,15 +1,15 @@
-"""Brings the files in line with the log: cuts what lies behind an offset, and mends after a crash.
+"""Recover the index files: cut what lies above an offset, and repair what a crash left.
 
-Items are appended in the order of the log, and each holds the item that stood in its slot before
-it. So cutting is undoing: the newest item first, its slot gets back what was there.
+Items are appended in the order of the log, and each states the item that was in its slot before.
+So cutting is undoing: from the newest item on, each slot gets its earlier item back.
 
 After a crash that is not enough. Items below the plugin's progress are on disk, but slots are
-written in place: one that was written behind the last flush may be there or not. So the slots of
-the last file are made again, from its items, which takes one pass over them. Files in front of it
-were full and on disk before the progress came so far; of these, ends and borders are looked at.
+written in place: a slot written after the last flush may be on disk or not. So the slots of the
+last file are rebuilt in one pass over its items. Earlier files were full and on disk before
+progress came so far; only their ends and borders are checked.
 
-Source: RocketMQ ``IndexService#load``, which removes the file that was written when the store
-crashed, together with all keys in it that are not dispatched again.
+Source: RocketMQ ``IndexService#load``, which removes the file that was being written at the crash,
+with all keys in it that are not dispatched again.
 """
 
 from __future__ import annotations
@@ -36,28 +36,31 @@ logger = logging.getLogger(__name__)
 
 
 class RecoveryReport:
-    """Mends the files of one store that is about to be written."""
+    """Repairs the files of one store before they are written."""
 
     def __init__(self, index: IndexFiles, log: LogView) -> None:
         self._index = index
         self._log = log
 
     def run(self, progress: int, *, clean: bool) -> int:
-        """Cut and mend; the physical offset from which on messages are needed.
+        """Cut and repair.
 
         Args:
             progress: physical offset below which the files are complete and on disk.
             clean: whether the last writer closed the store.
+
+        Returns:
+            The physical offset from which on messages are needed.
         """
         index, log = self._index, self._log
         self._give_size()
-        # Damage first: a header that is not true must not have its file removed as an old one.
+        # Damage first: a file must not be removed as an old one because its header is wrong.
         is_doubtful = self._drop_behind_damage(clean=clean) or not clean
         index.trim(log.min_physical_offset)
         if is_doubtful:
             progress = self._mend_last(progress)
             for file in index.files:
-                # Its writer may have been killed before bytes or names were on disk.
+                # A killed writer may have left bytes or names unflushed.
                 index.note_unflushed(file)
         else:
             self.cut(progress)
@@ -66,7 +69,7 @@ class RecoveryReport:
     # ------------------------------------------------------------------ damage
 
     def _give_size(self) -> None:
-        """Give files that were cut short or have grown the size that they should have."""
+        """Restore the size of files that were cut short or have grown."""
         index = self._index
         for file in index.files:
             with index.pool.descriptor(file.path) as descriptor:
@@ -82,14 +85,17 @@ class RecoveryReport:
                     index.note_unflushed(file)
 
     def _drop_behind_damage(self, *, clean: bool) -> bool:
-        """Remove the files behind the first that is not as it was written; whether there is one.
+        """Remove the files after the first damaged one.
 
-        What is sound of that one is found out later. After a crash it may as well be the file
-        that was written at the last flush, without the bytes that came to it afterwards.
+        How much of the damaged file is sound is found out later. After a crash it may just be the
+        file of the last flush, without the bytes written since.
+
+        Returns:
+            Whether there was a damaged file.
         """
         files = self._index.files
         for number, file in enumerate(files):
-            # After a crash nobody knows whether files are missing altogether.
+            # After a crash, whole files may be missing.
             if not clean and self._misses_keys(files[number - 1] if number else None, file):
                 reason, keep = "the keys in front of it are missing", number
             else:
@@ -136,7 +142,7 @@ class RecoveryReport:
         return None if is_sound else "the chain of its last item is broken"
 
     def _misses_keys(self, before: IndexFile | None, file: IndexFile) -> bool:
-        """Whether the log has keys between the file in front and this one."""
+        """Return whether the log has keys between the previous file and this one."""
         if file.header.next_item <= 1:
             return False
         start, stop = self._log.min_physical_offset, file.read_item(1)[1]
@@ -145,13 +151,13 @@ class RecoveryReport:
         return self._first_key(start, min(stop, self._log.max_physical_offset)) is not None
 
     def _first_key(self, start: int, stop: int) -> int | None:
-        """Physical offset of the first message with a key in a stretch of the log."""
+        """Return the physical offset of the first message with a key in ``[start, stop)``."""
         log = self._log
         if start >= stop:
             return None
         begin = log.min_physical_offset
         if start > begin:
-            begin = start - 1  # the record that begins there was seen
+            begin = start - 1  # the record that begins there is known
         keys_of = KeysOfBatch()
         for batch in log.scan(begin, stop):
             fresh = batch.after(start)
@@ -164,7 +170,7 @@ class RecoveryReport:
     # ------------------------------------------------------------------ cutting
 
     def cut(self, physical_offset: int) -> None:
-        """Take back all items of records at ``physical_offset`` or behind it."""
+        """Undo all items of records at ``physical_offset`` or above."""
         index = self._index
         while index.files:
             file = index.files[-1]
@@ -191,7 +197,7 @@ class RecoveryReport:
         return timestamp if timestamp >= 0 else file.header.begin_timestamp + seconds * 1_000
 
     def _stays_empty(self, file: IndexFile, physical_offset: int) -> bool:
-        """Whether a log that ends here has this file too, made for a message without keys."""
+        """Return whether a log that ends here has this empty file, made for a keyless message."""
         first = self._log.min_physical_offset
         if physical_offset <= first:
             return False
@@ -200,7 +206,7 @@ class RecoveryReport:
     # ------------------------------------------------------------------ after a crash
 
     def _mend_last(self, progress: int) -> int:
-        """Make the last file's slots again; the physical offset up to which it is good."""
+        """Rebuild the last file's slots, and return the physical offset up to which it is right."""
         index = self._index
         while index.files:
             file = index.files[-1]
@@ -212,19 +218,19 @@ class RecoveryReport:
                     if count != found:
                         _, slots = _sound_items(file, progress, count)
                     self._restore(file, count, slots)
-                    # Once more from its last message: nobody says that no key is missing behind.
+                    # Its last message again: keys of it may be missing.
                     self.cut(physical_offset)
                     return min(physical_offset, progress) if index.files else 0
                 count = file.stop_below_among(physical_offset, count) - 1
-            # Nothing in it is sound, or it is empty: neither says whether keys are missing.
+            # The file has no sound item, or is empty: it cannot tell whether keys are missing.
             index.remove(file)
         return self._log.min_physical_offset
 
     def _is_last_of_its_record(self, file: IndexFile, count: int, physical_offset: int) -> bool:
-        """Whether the items of the last record are the last ones of the record's keys."""
+        """Return whether the items of the last record include its last keys."""
         log = self._log
         if physical_offset < log.min_physical_offset:
-            return True  # nobody can know
+            return True  # the log cannot tell
         message = log.read_message(physical_offset)
         if message is None:
             return False
@@ -254,7 +260,7 @@ class RecoveryReport:
 
 
 def _has_slot(file: IndexFile, slot: int, stop: int) -> bool:
-    """Whether an item below ``stop`` is of that slot."""
+    """Return whether an item below ``stop`` belongs to the slot."""
     slot_count = np.int32(file.geometry.slot_count)
     for _, items in file.chunks(stop):
         if (items["key_hash"].astype(np.int32) % slot_count == slot).any():
@@ -265,7 +271,7 @@ def _has_slot(file: IndexFile, slot: int, stop: int) -> bool:
 def _sound_items(
     file: IndexFile, physical_offset: int, limit: int | None = None
 ) -> tuple[int, npt.NDArray[np.int32]]:
-    """Items in front of the first that cannot be right or lies behind; slots as they leave them."""
+    """Return the number of sound items below ``physical_offset``, and the slots after them."""
     geometry = file.geometry
     slots = np.zeros(geometry.slot_count, np.int32)
     stop = geometry.item_count if limit is None else limit + 1
@@ -281,7 +287,7 @@ def _sound_items(
         _, previous = chain(slots, slot, numbers[:count])
         same = previous == items["previous"][:count]
         if not same.all():
-            # Its number stands in the slots already; take them again without it.
+            # The wrong item is in the slots already: start again and stop before it.
             return _sound_items(file, physical_offset, first - 1 + int(same.argmin()))
         if count < len(items):
             return first - 1 + count, slots

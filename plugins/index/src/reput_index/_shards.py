@@ -1,9 +1,9 @@
-"""Builds the index from splits of the log, side by side.
+"""Build the index from splits of the log, in parallel.
 
-Which file a key belongs to, and where in it, follows from how many keys stand before it in the log.
-Each split's keys are written aside, as hashes with what an item says beside them; their numbers say
-which keys each file gets. Then each file is built by itself, from its keys, as `IndexFile` does it
-while messages arrive. Of the file before it a file needs only the last key.
+The file of a key, and its place there, follow from the number of keys before it in the log. Each
+split writes its keys aside, as hashes with the data of an item; the numbers of keys determine which
+keys each file gets. Then each file is built by itself from its keys, in the way of `IndexFile`. Of
+the previous file it needs only the last key.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["FileTask", "IndexBuilder", "IndexScan", "SplitKeys"]
 
 _KEYS: Final = "keys"
-"""Directory, beside the index that is built, of the splits' keys; gone when the rebuild ends."""
+"""Directory of the splits' keys, next to the new index; removed when the rebuild ends."""
 KEY_DTYPE: Final = np.dtype(
     [
         ("key_hash", "<i4"),  # as an item states it
@@ -51,18 +51,18 @@ class SplitKeys:
     """File of `KEY_DTYPE`, in the order of the log."""
     count: int
     first_timestamp: int | None
-    """Store time of the first message, with keys or without; None where there is no message."""
+    """Store time of the first message, with or without keys; None if there is no message."""
 
 
 @attrs.frozen
 class FileTask:
-    """One index file to be built."""
+    """An index file that is to be built."""
 
     name: int
     header: Header
-    """What it begins with: where the file before it ended."""
+    """The file's first header, which depends on the end of the previous file."""
     parts: tuple[tuple[str, int, int], ...]
-    """File of keys, number of the first one there, and how many."""
+    """File of keys, number of the first key in it, and how many."""
 
 
 @attrs.define(eq=False)
@@ -94,7 +94,7 @@ class IndexScan:
         self.count += len(rows)
 
     def finish(self) -> SplitKeys:
-        """What the plan needs. Nothing is flushed: a crash ends the rebuild."""
+        """Return what the plan needs. Nothing is flushed: a crash ends the rebuild."""
         if self._descriptor >= 0:
             self.disk.close(self._descriptor)
         return SplitKeys(self.path, self.count, self.first_timestamp)
@@ -109,7 +109,7 @@ class IndexBuilder:
 
     @property
     def directories(self) -> Sequence[str]:
-        """The index."""
+        """The directory of the index."""
         return (DIRECTORY,)
 
     def begin(self, split: Split, staging: str) -> IndexScan:
@@ -117,14 +117,14 @@ class IndexBuilder:
         return IndexScan(f"{staging}/{_KEYS}/{split.start_offset:020d}", self.disk)
 
     def plan(self, scanned: Sequence[SplitKeys]) -> Sequence[FileTask]:
-        """One task for each file that the reput loop would have made."""
+        """Return one task for each file that the reput loop would have made."""
         timestamps = (each.first_timestamp for each in scanned)
         timestamp = next((each for each in timestamps if each is not None), None)
         if timestamp is None:
             return []
         borders = np.cumsum([0, *(each.count for each in scanned)])
         total, room = int(borders[-1]), self.geometry.item_count - 1
-        # Made for the first message, with keys or without; each further one for its first key.
+        # The first file is made for the first message, even without keys; others for a first key.
         header, name = Header(), name_of_time(timestamp)
         tasks = []
         for first in range(0, max(total, 1), room):
@@ -141,14 +141,14 @@ class IndexBuilder:
         return tasks
 
     def build(self, task: FileTask, staging: str) -> None:
-        """Build one file, under a name that no other attempt knows, and give it its own at once."""
+        """Build one file under a name of this attempt, then rename it at once."""
         directory = f"{staging}/{DIRECTORY}"
         path = f"{staging}/{uuid.uuid4().hex}"
         self.disk.make_directory(directory)
         make_file(self.disk, path, self.geometry.file_size)
         pool = FilePool(self.disk, 1, write=True)
         file = IndexFile(path, task.name, self.geometry, self.disk, pool, task.header)
-        # The keeper of all files, here of this one: what brings slots and header to disk is its.
+        # Used here for one file, because it writes slots and header back.
         index = IndexFiles(staging, path, self.disk, pool, self.geometry, True, (file,))
         index.note_unflushed(file)
         for keys in self._chunks(task.parts):
@@ -158,14 +158,14 @@ class IndexBuilder:
         self.disk.rename(path, f"{directory}/{file_name(task.name)}")
 
     def finish(self, scanned: Sequence[SplitKeys], built: Sequence[Any], staging: str) -> None:
-        """Bring the names to disk."""
+        """Flush the names of the files."""
         if built:
             self.disk.flush_directory(f"{staging}/{DIRECTORY}")
 
     # ------------------------------------------------------------------ keys
 
     def _read(self, parts: tuple[tuple[str, int, int], ...]) -> Keys:
-        """All keys of some parts, which are few."""
+        """Return all keys of ``parts``, which are few."""
         (keys,) = self._chunks(parts)
         return keys
 
@@ -194,7 +194,7 @@ def _keys(rows: npt.NDArray[np.void]) -> Keys:
 def _parts(
     scanned: Sequence[SplitKeys], borders: npt.NDArray[np.int64], first: int, count: int
 ) -> tuple[tuple[str, int, int], ...]:
-    """Where the keys ``[first, first + count)`` of the log stand."""
+    """Return where the keys ``[first, first + count)`` of the log are."""
     parts = []
     split = int(np.searchsorted(borders, first, "right")) - 1
     while count > 0:

@@ -6,7 +6,7 @@
     | time    | time    | offset  | offset  | slots  | item   | (4 each)| (20 each)       |
     +---------+---------+---------+---------+--------+--------+---------+-----------------+
 
-An item, the number of which is its place among the items, counted from 1; item 0 is never used:
+An item; its number is its place among the items, counted from 1, and item 0 is never used:
 
     0        4                 12       16         20
     +--------+-----------------+--------+----------+
@@ -14,8 +14,8 @@ An item, the number of which is its place among the items, counted from 1; item 
     | hash   |                 |        | item     |
     +--------+-----------------+--------+----------+
 
-The text that is hashed is ``topic#key``. A slot is ``key hash mod H``; it holds the number of its
-newest item, and each item that of the one before it in the same slot: 0 ends the chain.
+The hashed text is ``topic#key``. A slot is ``key hash mod H``; it holds the number of its newest
+item, and each item holds the number of the item before it in the same slot; 0 ends the chain.
 
 Source: RocketMQ ``IndexFile``, ``IndexHeader``, ``IndexService``.
 """
@@ -30,9 +30,9 @@ import numpy as np
 HEADER_DTYPE: Final = np.dtype(
     [
         ("begin_timestamp", ">i8"),  # store time of the first item's message, ms
-        ("end_timestamp", ">i8"),  # of the last item's
+        ("end_timestamp", ">i8"),  # store time of the last item's message, ms
         ("begin_physical_offset", ">i8"),  # bytes, of the first item's record
-        ("end_physical_offset", ">i8"),  # of the last item's
+        ("end_physical_offset", ">i8"),  # bytes, of the last item's record
         ("used_slot_count", ">i4"),  # slots that hold an item
         ("next_item", ">i4"),  # number that the next item gets; 0 or less stands for 1
     ]
@@ -42,7 +42,7 @@ ITEM_DTYPE: Final = np.dtype(
     [
         ("key_hash", ">i4"),  # absolute value of the Java string hash, 0 for the smallest one
         ("physical_offset", ">i8"),  # bytes, of the record in the commit log
-        ("seconds", ">i4"),  # between the file's begin time and the message's, whole ones, >= 0
+        ("seconds", ">i4"),  # whole seconds from the file's begin time to the message's, >= 0
         ("previous", ">i4"),  # number of the item before it in its slot; 0: none
     ]
 )
@@ -54,7 +54,7 @@ HEADER_SIZE: Final = HEADER_DTYPE.itemsize
 SLOT_SIZE: Final = SLOT_DTYPE.itemsize
 ITEM_SIZE: Final = ITEM_DTYPE.itemsize
 NEXT_ITEM_POSITION: Final = HEADER_SIZE - 4
-"""Byte of a file at which `next_item` stands, for error texts."""
+"""File position of `next_item`, for error texts."""
 
 SLOTS_PER_FILE: Final = 5_000_000
 ITEMS_PER_FILE: Final = 20_000_000
@@ -69,10 +69,10 @@ _INT32_MIN: Final = -(1 << 31)
 
 
 def file_size(slot_count: int, item_count: int) -> int:
-    """Bytes of a file of so many slots and items."""
+    """Return the bytes of a file with so many slots and items."""
     return HEADER_SIZE + slot_count * SLOT_SIZE + item_count * ITEM_SIZE
 
 
 def key_hash(java_hash: int) -> int:
-    """The hash that an item states: never negative."""
+    """Return the hash that an item states, which is never negative."""
     return 0 if java_hash == _INT32_MIN else abs(java_hash)

@@ -36,7 +36,7 @@ __all__ = ["IndexConfig", "IndexPlugin"]
 _INT32_MAX = (1 << 31) - 1
 _LATEST = (1 << 63) - 1
 _FILES_OPEN = 16
-_TRIES = 8  # looks at files that a writer is cutting meanwhile
+_TRIES = 8  # attempts to read files that a writer is cutting meanwhile
 
 
 @attrs.frozen(kw_only=True)
@@ -46,29 +46,29 @@ class IndexConfig:
     slots_per_file: int = attrs.field(
         default=SLOTS_PER_FILE, validator=[instance_of(int), ge(1), le(_INT32_MAX)]
     )
-    """Hash slots in one file; 5,000,000 are 20 MB. Files that exist keep theirs."""
+    """Hash slots in one file; 5,000,000 are 20 MB. Existing files keep their number."""
     items_per_file: int = attrs.field(
         default=ITEMS_PER_FILE, validator=[instance_of(int), ge(2), le(_INT32_MAX)]
     )
-    """Items in one file, one of which is never used; 20,000,000 are 400 MB."""
+    """Items in one file, including one that is never used; 20,000,000 are 400 MB."""
 
 
 @attrs.define(eq=False)
 class IndexPlugin(reput.Plugin):
-    """Keeps a hash index over the messages' keys, and finds messages through it."""
+    """Keeps a hash index of the messages' keys, and finds messages by key."""
 
     name: ClassVar[str] = "index"
     config_type: ClassVar[type] = IndexConfig
-    # RocketMQ names a file by the time of its making. The header says which messages it covers.
+    # RocketMQ names a new file by the clock. The header tells which messages it covers.
     named_by_clock: ClassVar[frozenset[str]] = frozenset({DIRECTORY})
 
     config: IndexConfig = attrs.field(factory=IndexConfig)
     context: StoreContext = attrs.field(init=False)
     index: IndexFiles = attrs.field(init=False)
     dispatched_to: int = attrs.field(init=False, default=0)
-    """Physical offset of the first message of which not all keys are in the files."""
+    """Physical offset of the first message whose keys are not all in the files."""
     _keys_added: int = attrs.field(init=False, default=0)
-    """Keys of that message that are in the files, as the disk failed at the next."""
+    """Number of that message's keys that are in the files, as the disk failed at the next one."""
     _keys_of: KeysOfBatch = attrs.field(init=False, factory=KeysOfBatch)
 
     # ------------------------------------------------------------------ opening
@@ -89,7 +89,7 @@ class IndexPlugin(reput.Plugin):
             context.directory(DIRECTORY),
             context.directory(OWN_DIRECTORY, "index-file"),
             context.disk,
-            # A reader opens a file each time: the writer may have put another one in its place.
+            # A reader opens a file for each answer: the writer may have replaced it meanwhile.
             FilePool(context.disk, _FILES_OPEN if context.writable else 0, write=context.writable),
             Geometry(self.config.slots_per_file, self.config.items_per_file),
             context.writable,
@@ -97,7 +97,7 @@ class IndexPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_recover(self, progress: int) -> int:
-        """Cut what was added behind ``progress``, and mend what a crash has left half-written."""
+        """Cut what was added above ``progress``, and repair what a crash left half-written."""
         if self.context.writable:
             recovery = RecoveryReport(self.index, self.context.log)
             progress = recovery.run(progress, clean=self.context.clean)
@@ -126,8 +126,8 @@ class IndexPlugin(reput.Plugin):
         fresh = batch.after(self.dispatched_to)
         if len(fresh):
             if not self.index.files:
-                # Made for the first message, with keys or without, as RocketMQ does it: a directory
-                # without a file says that nothing was looked at.
+                # Made for the first message, even without keys, as in RocketMQ: a directory without
+                # a file means that no message was seen.
                 self.index.make(int(fresh.store_timestamp[0]))
             self._add(self._keys_of(fresh))
         self.dispatched_to = max(self.dispatched_to, batch.end_offset)
@@ -139,14 +139,14 @@ class IndexPlugin(reput.Plugin):
             done = self._keys_added
         while done < len(keys.hashes):
             done += self.index.append(keys.behind(done))
-            if done < len(keys.hashes):  # the next file may not be made
+            if done < len(keys.hashes):  # creating the next file may fail
                 at = keys.physical_offsets[done]
                 self.dispatched_to = int(at)
                 self._keys_added = done - int(np.searchsorted(keys.physical_offsets, at))
 
     @reput.hookimpl
     def reput_flush(self) -> Mapping[str, int]:
-        """Bring everything to disk; vouch for the files that are full."""
+        """Flush everything, and vouch for the files that are full."""
         self.index.flush()
         return {"index_timestamp": self.index.flushed_timestamp}
 
@@ -169,14 +169,14 @@ class IndexPlugin(reput.Plugin):
     def query_as_rocketmq(
         self, topic: str, key: str, begin: int = 0, end: int = _LATEST, limit: int | None = None
     ) -> QueryResult:
-        """What RocketMQ answers: at most 64 messages, by a hash of the key, in its own order.
+        """Answer as RocketMQ: at most 64 messages, by a hash of the key, in RocketMQ's order.
 
         Args:
             topic: the topic's name.
-            key: the whole key; messages of another one with the same hash are found, too.
-            begin: store time of the oldest message wanted, ms; looked at in whole seconds.
+            key: the whole key; messages with another key of the same hash are found, too.
+            begin: store time of the oldest message wanted, ms; compared in whole seconds.
             end: store time of the newest message wanted, ms; likewise.
-            limit: most messages to return, 64 at most; that many when left out.
+            limit: most messages to return, 64 at most, which is also the default.
         """
         return self._ask(find_as_rocketmq, Question(topic, key, begin, end, limit))
 
@@ -186,17 +186,17 @@ class IndexPlugin(reput.Plugin):
         return self._beside_writer(answer, question)
 
     def _beside_writer(self, answer: Callable[..., QueryResult], question: Question) -> QueryResult:
-        """Answer a question in a read-only store, whose writer may be cutting what we look at.
+        """Answer a question in a read-only store, whose files a writer may be cutting.
 
-        A writer that mends what a crash has left counts fewer items before it clears any. So what
-        was looked at is right if it is still counted afterwards, and looked at again if not.
+        A writer that recovers from a crash lowers an item count before it zeroes items. So an
+        answer is right if its items still count afterwards; if they do not, it is repeated.
 
         Raises:
-            CorruptFileError: files that contradict themselves, and that nobody is changing.
+            CorruptFileError: the files contradict themselves, although no writer changes them.
         """
         log, result = self.context.log, None
         for _ in range(_TRIES):
-            # Files stay open for one answer: the writer may give their names to others.
+            # Files stay open for one answer only: the writer may give their names to others.
             pool = FilePool(self.context.disk, _FILES_OPEN)
             index = attrs.evolve(self.index, files=(), pool=pool)
             try:
@@ -213,20 +213,20 @@ class IndexPlugin(reput.Plugin):
                 return result
         if result is None:
             return QueryResult((), False, question.after, 0)
-        # Nobody vouches for there being no others: come again.
+        # There may be more messages: the caller has to ask again.
         return attrs.evolve(result, is_complete=False, indexed_to=0)
 
     # ------------------------------------------------------------------ maintaining
 
     @reput.hookimpl
     def reput_trim(self, min_physical_offset: int) -> None:
-        """Remove files that point only to what the log has lost."""
+        """Remove files that point only to the log's lost head."""
         if self.context.writable:
             self.index.trim(min_physical_offset)
 
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:
-        """Files, items, geometry."""
+        """Return files, items and geometry."""
         if not self.context.writable:
             self.index.load()
         files = self.index.files

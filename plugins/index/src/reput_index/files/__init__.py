@@ -1,5 +1,5 @@
-"""Index files: their parts, their chains of items, and the run of them that a store has.
+"""Index files: their parts, their chains of items, and the sequence of files of a store.
 
-This room writes and reads items, and knows when they are on disk. It must not know what a query
-asks, nor the log.
+This room writes and reads items, and knows when they are on disk. It must know neither queries nor
+the log.
 """

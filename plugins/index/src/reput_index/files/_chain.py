@@ -1,6 +1,6 @@
-"""Makes items out of keys, many at once: slots, chains, seconds. Knows arrays, and no files.
+"""Make items of keys, many at once: slots, chains, seconds. Works on arrays only.
 
-Source: RocketMQ ``IndexFile#putKey``, which does it key by key.
+Source: RocketMQ ``IndexFile#putKey``, which works key by key.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ _INT32_MAX: Final = (1 << 31) - 1
 
 
 def slots_of(hashes: npt.NDArray[np.int32], slot_count: int) -> npt.NDArray[np.intp]:
-    """``(n,)`` slot of each hash; hashes are not negative."""
-    # A third of the time of a remainder: numpy divides by one number for all by multiplying.
+    """Return the ``(n,)`` slot of each hash; hashes are not negative."""
+    # A third of the time of ``%``: numpy divides by a constant by multiplying.
     return (hashes - hashes // np.int32(slot_count) * np.int32(slot_count)).astype(np.intp)
 
 
 def chain(
     slots: npt.NDArray[np.int32], slot: npt.NDArray[np.intp], numbers: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Enter items ``numbers`` in their slots; what was there, and the item before each in its slot.
+    """Enter items ``numbers`` in their slots.
 
-    No sort: of items that share a slot one number stays, so the others find another than their own
-    there. Only these few are looked at again.
+    No sort is needed: of items that share a slot one number remains in it, so the others read back
+    a number that is not theirs. Only these few are processed again.
+
+    Returns:
+        The previous contents of the slots, and the item before each item in its slot.
     """
     before = slots.take(slot)
     slots[slot] = numbers
@@ -45,7 +48,7 @@ def chain(
     is_shared = slot[rows[1:]] == slot[rows[:-1]]
     shares = np.flatnonzero(is_shared)
     previous[rows[shares + 1]] = numbers[rows[shares]]
-    # Which of several numbers stays in a slot, numpy does not promise.
+    # numpy does not promise which of several numbers remains in a slot.
     last = rows[np.append(~is_shared, True)]
     slots[slot[last]] = numbers[last]
     return before, previous
@@ -54,18 +57,18 @@ def chain(
 def unchain(
     slots: npt.NDArray[np.int32], slot: npt.NDArray[np.intp], previous: npt.NDArray[np.int32]
 ) -> None:
-    """Take items out of their slots: each gets back what stood there before the oldest of them."""
+    """Take items out of their slots, which get back what was there before the oldest of them."""
     _, oldest = np.unique(slot, return_index=True)
     slots[slot[oldest]] = previous[oldest]
 
 
 def seconds_of(timestamps: npt.NDArray[np.int64], header: Header) -> npt.NDArray[np.int64]:
-    """Whole seconds between the file's begin and each message, between 0 and the largest int."""
+    """Return whole seconds from the file's begin to each message, from 0 to the largest int."""
     begin = header.begin_timestamp
     if header.next_item > 1:
         return _since(begin, timestamps)
-    # The first item counts from the end of the file in front, where there is one; the others from
-    # the first.
+    # The first item counts from the end of the previous file, if there is one; the others count
+    # from the first.
     seconds = _since(int(timestamps[0]), timestamps)
     seconds[:1] = _since(begin, timestamps[:1])
     return seconds
@@ -74,17 +77,17 @@ def seconds_of(timestamps: npt.NDArray[np.int64], header: Header) -> npt.NDArray
 def _since(begin: int, timestamps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     if begin <= 0:
         return np.zeros(len(timestamps), np.int64)
-    # Wraps around as Java's difference does.
+    # Wraps around like the difference in Java.
     passed = timestamps - np.int64(begin)
     first, last = (
         min(max(int(each) // 1_000, 0), _INT32_MAX) for each in (passed.min(), passed.max())
     )
-    if first == last:  # most often, as batches are small
+    if first == last:  # usual, as batches are small
         return np.full(len(timestamps), first)
     seconds: npt.NDArray[np.int64] = np.clip(passed // 1_000, 0, _INT32_MAX)
     return seconds
 
 
 def seconds_between(begin: int, timestamp: int) -> int:
-    """The seconds that an item states, of a file and a message of these times, ms."""
+    """Return the seconds that an item states, for a file and a message of these times, ms."""
     return int(_since(begin, np.array([timestamp], np.int64))[0])

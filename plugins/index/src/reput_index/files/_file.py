@@ -1,10 +1,10 @@
 """One index file: its header, its slots, its items; appended to, cut, read.
 
-The slots of the file that is written are kept in memory, as every key goes to another one of them;
-those that changed are written when the file is flushed. Items are written at once.
+The slots of the file that is written are kept in memory, as nearly every key changes another slot;
+changed slots are written when the file is flushed. Items are written at once.
 
-Source: RocketMQ ``IndexFile#putKey``. Different on purpose: header and slots reach the file with
-the next flush, and behind the items, so that whoever reads them finds what they point to.
+Source: RocketMQ ``IndexFile#putKey``. Different on purpose: header and slots are written at the
+next flush, after the items, so that every reader of them finds the items.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ __all__ = ["CHUNK", "IndexFile"]
 
 _PAGE_SHIFT: Final = 10  # slots in a page, as a power of two: 4 KiB
 _PAGE: Final = 1 << _PAGE_SHIFT
-_GAP: Final = 4  # clean pages that are written again rather than made a write of their own
-_RUN: Final = 256  # pages copied at once: for so long a dispatch waits for a flush
+_GAP: Final = 4  # clean pages that are rewritten to save a separate write
+_RUN: Final = 256  # pages copied at once, while a dispatch has to wait for the flush
 CHUNK: Final = 1 << 18
-"""Items read at a time, where many are."""
+"""Items of one read, where many are read."""
 
 
 @attrs.define(eq=False)
 class IndexFile:
-    """One file. Its owner holds a lock around what changes it."""
+    """One file. Its owner holds a lock for every change of it."""
 
     path: str
     name: int
@@ -46,10 +46,10 @@ class IndexFile:
     pool: FilePool
     header: Header = attrs.field(factory=Header)
     slots: npt.NDArray[np.int32] | None = None
-    """``(slot_count,)``, while the file is written; `load_slots` reads them."""
+    """``(slot_count,)`` while the file is written; read by `load_slots`."""
     is_header_dirty: bool = False
     _dirty: npt.NDArray[np.bool_] | None = None
-    """Pages of slots that the file does not have yet."""
+    """Pages of slots that are not in the file yet."""
 
     @property
     def item_count(self) -> int:
@@ -58,41 +58,41 @@ class IndexFile:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further item goes into the file."""
+        """Whether the file has no room for another item."""
         return self.header.next_item >= self.geometry.item_count
 
     # ------------------------------------------------------------------ reading
 
     def read_header(self) -> Header:
-        """The header that is in the file."""
+        """Return the header that is in the file."""
         return Header.decode(self.pool.read(self.path, HEADER_SIZE, 0))
 
     def read_slot(self, slot: int) -> int:
-        """Number of the newest item of a slot; 0 or nonsense where there is none."""
-        slots = self.slots  # another thread may be putting them away
+        """Return the number of a slot's newest item; 0 or nonsense if there is none."""
+        slots = self.slots  # another thread may be dropping them
         if slots is not None:
             return int(slots[slot])
         data = self.pool.read(self.path, SLOT_SIZE, HEADER_SIZE + slot * SLOT_SIZE)
         return int.from_bytes(data, "big", signed=True)
 
     def read_items(self, first: int, count: int) -> npt.NDArray[np.void]:
-        """``(count,)`` of `ITEM_DTYPE`, read-only; what the file has not counts as zero."""
+        """Return ``(count,)`` of `ITEM_DTYPE`, read-only; bytes missing in the file are zero."""
         size = count * ITEM_SIZE
         data = self.pool.read(self.path, size, self.geometry.position_of_item(first))
         return np.frombuffer(data.ljust(size, b"\0"), ITEM_DTYPE)
 
     def read_item(self, number: int) -> tuple[int, int, int, int]:
-        """Key hash, physical offset, seconds and previous item of one item."""
+        """Return key hash, physical offset, seconds and previous item of one item."""
         data = self.pool.read(self.path, ITEM_SIZE, self.geometry.position_of_item(number))
         return ITEM.unpack(data.ljust(ITEM_SIZE, b"\0"))
 
     def chunks(self, stop: int) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
-        """Items 1 to ``stop`` in pieces, each with the number of its first."""
+        """Yield items 1 to ``stop`` in chunks, each with the number of its first item."""
         for first in range(1, stop, CHUNK):
             yield first, self.read_items(first, min(CHUNK, stop - first))
 
     def load_slots(self) -> npt.NDArray[np.int32]:
-        """Read the slots, to write the file on."""
+        """Read the slots into memory, so that the file can be appended to."""
         if self.slots is not None:
             return self.slots
         slots = np.zeros(self.geometry.slot_count, SLOT_DTYPE)
@@ -108,14 +108,14 @@ class IndexFile:
         return native
 
     def set_slots(self, slots: npt.NDArray[np.int32]) -> None:
-        """Replace all slots; those of the file are not known to be the same."""
+        """Replace all slots, and write all of them at the next flush."""
         self._dirty = np.ones(-(-self.geometry.slot_count // _PAGE), np.bool_)
         self.slots = slots
 
     # ------------------------------------------------------------------ appending
 
     def append(self, keys: Keys) -> int:
-        """Add the first of ``keys``, as many as fit; their number."""
+        """Append the first of ``keys``, as many as fit, and return how many."""
         header, geometry = self.header, self.geometry
         first = header.next_item
         count = min(len(keys.hashes), geometry.item_count - first)
@@ -135,10 +135,10 @@ class IndexFile:
         try:
             self.pool.write(self.path, items.view(np.uint8).data, geometry.position_of_item(first))
         except BaseException:
-            slots[slot] = before  # as if nothing had been asked
+            slots[slot] = before  # as if nothing had been appended
             raise
         assert self._dirty is not None
-        if count > len(self._dirty):  # nearly all of them: to find out which takes longer
+        if count > len(self._dirty):  # nearly all pages: finding out which takes longer
             self._dirty[:] = True
         else:
             self._dirty[slot >> _PAGE_SHIFT] = True
@@ -159,12 +159,12 @@ class IndexFile:
     # ------------------------------------------------------------------ cutting
 
     def stop_below(self, physical_offset: int) -> int:
-        """Number of the first item of a record at ``physical_offset`` or behind it."""
+        """Return the number of the first item of a record at ``physical_offset`` or above."""
         return self.stop_below_among(physical_offset, self.item_count)
 
     def stop_below_among(self, physical_offset: int, count: int) -> int:
-        """Like `stop_below`, of the first ``count`` items only, whatever the header says."""
-        low, high = 1, count + 1  # items below low stay, item high goes
+        """Do as `stop_below`, but in the first ``count`` items, whatever the header says."""
+        low, high = 1, count + 1  # items below low stay, item high is cut
         while low < high:
             middle = (low + high) // 2
             if self.read_item(middle)[1] < physical_offset:
@@ -174,10 +174,10 @@ class IndexFile:
         return low
 
     def undo(self, stop: int, end_timestamp: int) -> None:
-        """Take the items from ``stop`` on back, the newest first; the slots are as before them.
+        """Undo the items from ``stop`` on, the newest first, and restore their slots.
 
         Args:
-            stop: number of the first item to go.
+            stop: number of the first item to cut.
             end_timestamp: store time of the message of the last item that stays.
         """
         slots = self.load_slots()
@@ -193,7 +193,7 @@ class IndexFile:
         self.end_at(stop, end_timestamp, used)
 
     def end_at(self, stop: int, end_timestamp: int, used_slot_count: int) -> None:
-        """Let the header say that item ``stop`` is the next, and clear what stands there."""
+        """Make item ``stop`` the next in the header, and zero the file from it on."""
         header = self.header
         if stop <= 1:
             self.header = Header()
@@ -212,17 +212,17 @@ class IndexFile:
         self.clear_items(stop)
 
     def _count_no_more_than(self, stop: int) -> None:
-        """Have the file's own header count no item that is about to be cleared.
+        """Make the file's own header count no item that is about to be zeroed.
 
-        On disk before the first one is: whoever reads beside us, or finds the file as a second
-        crash has left it, would take cleared items that are counted for damage.
+        The header is flushed before an item is zeroed: a reader in another process, or an opening
+        after a second crash, would take zeroed items that are counted for damage.
         """
         if self.read_header().next_item <= stop:
             return
         self.pool.write(self.path, self.header.encode(), 0)
         self.pool.flush(self.path)
-        # Slots in front of the items, too: header and items agree from here on, so that nobody who
-        # opens the file after an orderly close would look whether slots lead beyond them.
+        # Slots before the items, too: from here on header and items agree, so that an opening after
+        # a proper close would not check whether slots lead beyond the items.
         for run in self.dirty_runs():
             position, part = self.take_slots(*run)
             self.pool.write(self.path, part, position)
@@ -241,14 +241,14 @@ class IndexFile:
     # ------------------------------------------------------------------ writing back
 
     def take_header(self) -> bytes | None:
-        """The header, where the file does not have it yet."""
+        """Return the header and mark it as written; None if the file has it already."""
         if not self.is_header_dirty:
             return None
         self.is_header_dirty = False
         return self.header.encode()
 
     def dirty_runs(self) -> list[tuple[int, int]]:
-        """Slots ``[start, stop)`` that the file does not have yet, a few pages in each run."""
+        """Return slots ``[start, stop)`` that are not in the file yet, a few pages in each run."""
         if self.slots is None or self._dirty is None:
             return []
         pages = np.flatnonzero(self._dirty)
@@ -262,7 +262,7 @@ class IndexFile:
         ]
 
     def take_slots(self, start: int, stop: int) -> tuple[int, memoryview]:
-        """Position and bytes of a run of `dirty_runs`, as it is now; clean from here on."""
+        """Return position and bytes of a run of `dirty_runs`, and mark it as clean."""
         assert self.slots is not None
         assert self._dirty is not None
         self._dirty[start >> _PAGE_SHIFT : stop >> _PAGE_SHIFT] = False
@@ -270,7 +270,7 @@ class IndexFile:
         return HEADER_SIZE + start * SLOT_SIZE, data.view(np.uint8).data
 
     def note_dirty(self) -> None:
-        """Note that the file may have nothing of what is in memory."""
+        """Mark everything in memory as not written."""
         self.is_header_dirty = True
         if self._dirty is not None:
             self._dirty[:] = True

@@ -1,8 +1,8 @@
-"""The index files of a store: which there are, how a new one comes, when they are on disk.
+"""The index files of a store: list them, make the next one, flush them.
 
 Source: RocketMQ ``IndexService``. Different on purpose: a file is named by the store time of the
-message for which it was made, and not by the clock, so that files which are made again have the
-same names; and a file that follows another one is made for the first key that it gets.
+message for which it was made, not by the clock, so that rebuilt files have the same names; and a
+file that follows another one is made for the first key that goes into it.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ class IndexFiles:
 
     directory: str
     scratch: str
-    """Where a file is made before it gets its name."""
+    """Directory in which a file is made before it gets its name."""
     disk: Disk
     pool: FilePool
     geometry: Geometry
     writable: bool
     files: tuple[IndexFile, ...] = ()
-    """Replaced whole, so that readers need no lock."""
+    """The tuple is replaced whole, so that readers need no lock."""
     lock: threading.Lock = attrs.field(factory=threading.Lock)
-    """Held for moments, by whoever changes a file's slots or header or looks at both."""
+    """Held briefly: to change a file's slots or header, or to read both."""
     flushed_timestamp: int = 0
     """End time of the newest file that is full and on disk, ms."""
-    # Held while slots go to disk: what one thread copied must not overwrite what another one wrote
-    # later. Taken before `lock`.
+    # Held while slots are written to files: an older copy of one thread must not overwrite a newer
+    # one of another. Taken before `lock`.
     _writing: threading.Lock = attrs.field(factory=threading.Lock)
     _unflushed: Unflushed[IndexFile] = attrs.field(init=False)
     _full_timestamps: list[int] = attrs.field(factory=list)
-    """End times of full files that were flushed since `flushed_timestamp` was set."""
+    """End times of full files flushed since `flushed_timestamp` was set."""
 
     def __attrs_post_init__(self) -> None:
         self._unflushed = Unflushed(self.disk, self._flush_file)
@@ -64,8 +64,8 @@ class IndexFiles:
         """Read the directory, and every header.
 
         Raises:
-            CorruptFileError: in a read-only store: files that are shorter than they should be, or
-                not full though others follow.
+            CorruptFileError: in a read-only store: a file is too short, or is not full although
+                another follows.
         """
         sizes = {}
         for entry in self.disk.list(self.directory):
@@ -73,7 +73,7 @@ class IndexFiles:
                 try:
                     if entry.is_file():
                         sizes[entry.name] = entry.stat().st_size
-                except FileNotFoundError:  # trimmed in the meantime
+                except FileNotFoundError:  # trimmed meanwhile
                     continue
         if sizes and self.geometry.file_size not in sizes.values():
             self._follow(sizes, self.directory)
@@ -97,9 +97,9 @@ class IndexFiles:
         self.flushed_timestamp = max(full, default=0)
 
     def stands(self) -> bool:
-        """Whether all that was loaded is still counted; a reader's files may be cut meanwhile.
+        """Return whether all items that were loaded still count; a writer may cut them meanwhile.
 
-        Items that came since do not matter: who asked before them did not ask for them.
+        Items added since make no difference: the question was asked before them.
         """
         names = {entry.name for entry in self.disk.list(self.directory) if is_file_name(entry.name)}
         try:
@@ -113,7 +113,7 @@ class IndexFiles:
         return True
 
     def follow(self, directory: str) -> None:
-        """Take over the geometry of the files in another directory, where there are any."""
+        """Take over the geometry of the files in another directory, if there are any."""
         sizes = {
             entry.name: entry.stat().st_size
             for entry in self.disk.list(directory)
@@ -123,10 +123,10 @@ class IndexFiles:
             self._follow(sizes, directory)
 
     def _follow(self, sizes: dict[str, int], directory: str) -> None:
-        """Take over the geometry of files that another configuration made."""
+        """Take over the geometry of files made with another configuration."""
         for name in sizes:
             found = guess_geometry(self.disk, f"{directory}/{name}")
-            # A file of as many slots is one of ours that was cut or has grown; that is mended.
+            # A file with the same number of slots is ours, cut or grown; recovery repairs it.
             if found is not None and (
                 not self.writable or found.slot_count != self.geometry.slot_count
             ):
@@ -138,11 +138,11 @@ class IndexFiles:
                 return
 
     def _check(self, sizes: dict[str, int]) -> None:
-        """Refuse what only a writer can mend."""
+        """Refuse damage that only a writer can repair."""
         expected = self.geometry.file_size
         for file in self.files:
             size = sizes[os.path.basename(file.path)]
-            # A file without items may be of any size: nothing in it says what its owner chose.
+            # A file without items may have any size: nothing in it tells the right one.
             if size < (expected if file.item_count else HEADER_SIZE):
                 raise CorruptFileError(
                     file.path,
@@ -160,7 +160,7 @@ class IndexFiles:
 
     @property
     def advice(self) -> str:
-        """What to do about damage, for the end of an error's text."""
+        """What to do about damage, as the end of an error's text."""
         return (
             f"open the store for writing to have it mended, or remove {self.directory} to have the "
             "index built again from the log"
@@ -169,7 +169,7 @@ class IndexFiles:
     # ------------------------------------------------------------------ appending
 
     def append(self, keys: Keys) -> int:
-        """Add the first of ``keys``, as many as fit into one file; their number."""
+        """Append the first of ``keys``, as many as fit into one file, and return how many."""
         file = self.files[-1]
         if file.is_full:
             file = self.make(int(keys.timestamps[0]))
@@ -179,12 +179,12 @@ class IndexFiles:
         return count
 
     def make(self, timestamp: int) -> IndexFile:
-        """Make the next file, at full size and zero, for a message stored at ``timestamp``."""
+        """Create the next file, full size and zero, for a message stored at ``timestamp``."""
         header, name = Header(), name_of_time(timestamp)
         if self.files:
             full = self.files[-1]
             self._write_back(full)
-            full.slots = None  # from here on they are read from the file
+            full.slots = None  # from here on slots are read from the file
             header, name = follow_up(full.header, full.name, timestamp)
         path = f"{self.directory}/{file_name(name)}"
         self.disk.make_directory(self.directory)
@@ -199,7 +199,7 @@ class IndexFiles:
     # ------------------------------------------------------------------ to disk
 
     def flush(self) -> None:
-        """Bring everything to disk that was added before this call.
+        """Flush everything that was added before this call.
 
         Raises:
             OSError: this or an earlier flush failed; see `reput.files.Unflushed`.
@@ -209,20 +209,20 @@ class IndexFiles:
     def _flush_file(self, file: IndexFile) -> None:
         header = self._write_back(file)
         self.pool.flush(file.path)
-        # Not what the file says by now: that may have come after the flush.
+        # Not the file's current header, which may count items added after the flush.
         if header.next_item >= file.geometry.item_count:
             self._full_timestamps.append(header.end_timestamp)
 
     def _count_full(self) -> None:
-        # Not before all are on disk: files are flushed in any order.
+        # Only when all are on disk: files are flushed in any order.
         self.flushed_timestamp = max(self.flushed_timestamp, *self._full_timestamps, 0)
         self._full_timestamps.clear()
 
     def _write_back(self, file: IndexFile) -> Header:
-        """Write slots and header; the header that the file then has."""
+        """Write slots and header, and return that header."""
         with self._writing:
             # The header is taken first and written last: slots may lead to items that it does not
-            # count yet, which whoever reads it passes over, but never to fewer than it counts.
+            # count yet, which readers skip, but they never miss items that it counts.
             with self.lock:
                 header, data, runs = file.header, file.take_header(), file.dirty_runs()
             try:
@@ -234,19 +234,19 @@ class IndexFiles:
                     self.pool.write(file.path, data, 0)
             except BaseException:
                 with self.lock:
-                    file.note_dirty()  # a dispatch that comes again writes them
+                    file.note_dirty()  # so that the next flush writes them again
                 raise
         return header
 
     def note_unflushed(self, file: IndexFile) -> None:
-        """Have the next flush bring a file to disk, and its name."""
+        """Have the next flush cover a file and its name."""
         self._unflushed.written(file)
         self._unflushed.named(self.directory, os.path.dirname(self.directory))
 
     # ------------------------------------------------------------------ removing
 
     def trim(self, min_physical_offset: int) -> None:
-        """Remove the oldest files that point only to what the log has lost, never the last."""
+        """Remove the oldest files that point only to the log's lost head, never the last file."""
         while len(self.files) > 1:
             if self.files[0].header.end_physical_offset >= min_physical_offset:
                 break
@@ -260,18 +260,18 @@ class IndexFiles:
         self._unflushed.named(self.directory, os.path.dirname(self.directory))
         self.pool.forget(file.path)
         self.disk.remove(file.path)
-        # One after the other also on disk: a power cut must not leave a gap.
+        # Flushed one by one: a power cut must not leave a gap.
         self.disk.flush_directory(self.directory)
         logger.info("removed file=%s", file.path)
 
 
 def follow_up(full: Header, name: int, timestamp: int) -> tuple[Header, int]:
-    """With what header the file behind a full one begins, and its name.
+    """Return the first header of the file after a full one, and its name.
 
     Args:
-        full: header of the file that is full.
-        name: its name, as a number.
-        timestamp: store time of the message for which the next one is made, ms.
+        full: header of the full file.
+        name: name of the full file, as a number.
+        timestamp: store time of the message for which the next file is made, ms.
     """
     header = Header(
         max(full.end_timestamp, 0),

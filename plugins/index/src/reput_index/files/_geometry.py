@@ -1,7 +1,7 @@
-"""Finds out how many slots and items a file was made for, which it does not say itself.
+"""Find out how many slots and items a file was made for, which the file does not state.
 
-Its header says where the record of its last item stands, and the number of that item: where those
-eight bytes are found among the items, the slots must end so and so far in front of them.
+Its header states the physical offset of its last item, and the number of that item: where these
+eight bytes are found among the items, the slots must end a known distance before them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["guess_geometry"]
 
-_CHUNK: Final = 1 << 22  # bytes looked through at a time
+_CHUNK: Final = 1 << 22  # bytes searched at a time
 _TRIES: Final = 1_000
 _ITEMS_LOOKED_AT: Final = 1_000
 
 
 def guess_geometry(disk: Disk, path: str) -> Geometry | None:
-    """The geometry that all of a file agrees with; None where there is none, or no item."""
+    """Return the geometry that fits everything in a file; None if none fits, or without items."""
     descriptor = disk.open(path)
     try:
         size = disk.size(descriptor)
@@ -52,7 +52,7 @@ def guess_geometry(disk: Disk, path: str) -> Geometry | None:
 
 
 def _places_of(disk: Disk, descriptor: int, header: Header, size: int) -> Iterator[int]:
-    """File positions of the eight bytes that the header states as the end offset."""
+    """Yield the file positions of the eight bytes that the header states as the end offset."""
     wanted = header.end_physical_offset
     high, low = wanted >> 32, wanted & 0xFFFFFFFF
     for first in range(HEADER_SIZE - 4, size, _CHUNK):
@@ -60,12 +60,12 @@ def _places_of(disk: Disk, descriptor: int, header: Header, size: int) -> Iterat
         words = np.frombuffer(data[: len(data) // 4 * 4], ">u4")
         matches = (words[1:-1] == high) & (words[2:] == low)
         if wanted == 0:
-            matches &= words[:-2] != 0  # zeros are everywhere, but an item has a hash in front
+            matches &= words[:-2] != 0  # zeros are everywhere, but an item has a hash before it
         yield from ((np.flatnonzero(matches) + 1) * 4 + first).tolist()
 
 
 def _agrees(disk: Disk, descriptor: int, header: Header, geometry: Geometry) -> bool:
-    """Whether items stand where that geometry has them, and the chains of the first ones fit."""
+    """Return whether items are where the geometry puts them, and the first chains fit."""
     last = header.next_item - 1
     if last >= geometry.item_count:
         return False
@@ -73,7 +73,7 @@ def _agrees(disk: Disk, descriptor: int, header: Header, geometry: Geometry) -> 
     first = _items(disk, descriptor, geometry, 0, count + 1)
     end = _items(disk, descriptor, geometry, last, 2)
     if first[0].tobytes().strip(b"\0") or end[1].tobytes().strip(b"\0"):
-        return False  # item 0 and the next one are not written
+        return False  # item 0 and the next item must be unwritten
     slot = int(end[0]["key_hash"]) % geometry.slot_count
     newest = disk.read(descriptor, SLOT_SIZE, HEADER_SIZE + slot * SLOT_SIZE)
     hashes = first["key_hash"].astype(np.int32)[1:]
@@ -94,7 +94,7 @@ def _agrees(disk: Disk, descriptor: int, header: Header, geometry: Geometry) -> 
 def _items(
     disk: Disk, descriptor: int, geometry: Geometry, first: int, count: int
 ) -> npt.NDArray[np.void]:
-    """Items, and zeros behind the last one that there is room for."""
+    """Return items, with zeros for those outside of the file."""
     size = min(count, geometry.item_count - first) * ITEM_SIZE
     data = disk.read(descriptor, size, geometry.position_of_item(first))
     return np.frombuffer(data.ljust(count * ITEM_SIZE, b"\0"), ITEM_DTYPE)

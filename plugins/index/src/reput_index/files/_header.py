@@ -1,4 +1,4 @@
-"""What a file is like as a whole: the sizes of its parts, and what its header says."""
+"""The sizes of a file's parts, and the contents of its header."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["Geometry", "Header"]
 
 
 class Geometry(NamedTuple):
-    """How large the parts of a file are."""
+    """The sizes of a file's parts."""
 
     slot_count: int
     item_count: int
-    """Room for items, item 0 included, which is never used."""
+    """Room for items, including item 0, which is never used."""
 
     @property
     def file_size(self) -> int:
@@ -27,7 +27,7 @@ class Geometry(NamedTuple):
         return HEADER_SIZE + self.slot_count * SLOT_SIZE
 
     def position_of_item(self, number: int) -> int:
-        """Byte at which an item stands."""
+        """Return the byte at which item ``number`` stands."""
         return self.items_position + number * ITEM_SIZE
 
 
@@ -43,10 +43,10 @@ class Header(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Header:
-        """Read a header; bytes that are missing count as zero."""
+        """Decode a header; missing bytes count as zero."""
         header = cls(*HEADER.unpack(data[:HEADER_SIZE].ljust(HEADER_SIZE, b"\0")))
         return header._replace(next_item=max(header.next_item, 1))
 
     def encode(self) -> bytes:
-        """Bytes of the header; that of a file without items is all zero."""
+        """Return the bytes of the header; all zero for a file without items."""
         return bytes(HEADER_SIZE) if self.next_item <= 1 else HEADER.pack(*self)

@@ -1,4 +1,4 @@
-"""Finding messages by key: items of like hash select them, the records themselves decide.
+"""Find messages by key: items with the same hash select them, the records themselves decide.
 
-This room answers queries, RocketMQ's way as well. It must not change a file.
+This room answers queries, also in RocketMQ's way. It must not change a file.
 """

@@ -1,7 +1,7 @@
-"""Answers as RocketMQ does: hashes decide, within 64 offsets, in the order that it returns.
+"""Answer as RocketMQ does: hashes decide, at most 64 offsets, in RocketMQ's order.
 
 Source: RocketMQ ``DefaultMessageStore#queryMessage``, ``IndexService#queryOffset``,
-``IndexFile#selectPhyOffset``. Different on purpose: a chain that goes round in a circle ends.
+``IndexFile#selectPhyOffset``. Different on purpose: a circular chain ends.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def find_as_rocketmq(
             found.append(message)
         if found or end < question.begin:
             break
-    # Where the list was full, RocketMQ does not say whether there is more, nor how to go on.
+    # If the list was full, RocketMQ tells neither whether there is more nor how to go on.
     return QueryResult(tuple(found), len(offsets) < count, None, indexed_to)
 
 
@@ -67,7 +67,7 @@ def _offsets(index: IndexFiles, key_hash: int, count: int, begin: int, end: int)
             if (begin < first and end > last) or first <= begin <= last or first <= end <= last:
                 _select(look, offsets, count, begin, end)
         except FileNotFoundError:
-            continue  # trimmed in the meantime
+            continue  # trimmed meanwhile
         if first < begin or len(offsets) >= count:
             break
     return offsets

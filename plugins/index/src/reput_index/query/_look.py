@@ -1,7 +1,7 @@
-"""Looks into one file for the items of one hash: by its chain, or by reading all items.
+"""Search one file for the items of one hash: by its chain, or by reading all items.
 
-A chain that leaves the file, loops, or contradicts its own items is not followed, which is a
-`BrokenChainError`. Reading all items needs no slot and no chain.
+A chain that leaves the file, loops, or contradicts its own items raises `BrokenChainError`. Reading
+all items needs no slot and no chain.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokenChainError", "Found", "Look"]
 
-_BLOCK: Final = 204  # items read at once, one page: those of a frequent key stand close together
+_BLOCK: Final = 204  # items of one read, a page: items of a frequent key stand close together
 _FIRST_CHUNK: Final = 1 << 12
 _SECONDS_MAX: Final = (1 << 31) - 1
 
 
 class BrokenChainError(Exception):
-    """A chain of items that cannot be; its file is to be read through."""
+    """A chain of items is broken, so that all items of its file have to be read."""
 
 
 class Found(NamedTuple):
-    """One item of the hash that is looked for."""
+    """One item with the hash that is searched for."""
 
     number: int
     physical_offset: int
@@ -41,27 +41,27 @@ class Found(NamedTuple):
 
 
 class Look(NamedTuple):
-    """One file as it was at one moment."""
+    """The state of one file at one moment."""
 
     file: IndexFile
     header: Header
     newest: int
-    """Item that the slot of the hash states."""
+    """Number of the item that the slot of the hash states."""
     key_hash: int
 
     @classmethod
     def at(cls, index: IndexFiles, file: IndexFile, key_hash: int) -> Look:
-        """Look at a file now.
+        """Read the state of a file now.
 
         Raises:
-            CorruptFileError: a header that the file's items contradict.
-            FileNotFoundError: the file was trimmed in the meantime.
+            CorruptFileError: the file's items contradict its header.
+            FileNotFoundError: the file was trimmed meanwhile.
         """
         slot = key_hash % file.geometry.slot_count
         if index.writable:
             with index.lock:  # slots and header of one moment
                 return cls(file, file.header, file.read_slot(slot), key_hash)
-        # The header first: what it counts is in the slots that are read behind it.
+        # The header first: the slots, read after it, lead to all items that it counts.
         header = file.read_header()
         _check(index, file, header)
         return cls(file, header, file.read_slot(slot), key_hash)
@@ -69,14 +69,14 @@ class Look(NamedTuple):
     # ------------------------------------------------------------------ by the chain
 
     def chain(self, before: int | None = None) -> Iterator[Found]:
-        """Items of the hash, the newest first.
+        """Yield items of the hash, the newest first.
 
         Args:
-            before: physical offset of a message found earlier: go on behind its items, without a
-                look at the newer ones. Where it has none here, the chain begins at its newest.
+            before: physical offset of a message found earlier: start after its items, without
+                reading newer ones. If it has no item here, the chain starts at its newest.
 
         Raises:
-            BrokenChainError: items that are not where, what or in what order they should be.
+            BrokenChainError: an item has a wrong place, content or order.
         """
         header, slot_count = self.header, self.file.geometry.slot_count
         slot = self.key_hash % slot_count
@@ -99,7 +99,7 @@ class Look(NamedTuple):
             )
             if key_hash < 0 or key_hash % slot_count != slot:
                 raise BrokenChainError(f"item {number} is of another slot")
-            # What came behind the header is left for the next question.
+            # Items added after the header was read are left for the next question.
             is_counted = number < header.next_item
             low = header.begin_physical_offset if is_counted else header.end_physical_offset
             high = min(offset_above, header.end_physical_offset) if is_counted else offset_above
@@ -112,7 +112,7 @@ class Look(NamedTuple):
             above, offset_above, number = number, offset, previous
 
     def _oldest_item_of(self, physical_offset: int) -> tuple[int, int, int] | None:
-        """Number, physical offset and previous item of the first item of that message."""
+        """Return number, physical offset and previous item of the first item of that message."""
         first = self.first_behind(physical_offset - 1)
         items = self.file.read_items(first, min(_BLOCK, self.header.next_item - first))
         same = items["physical_offset"] == physical_offset
@@ -125,15 +125,15 @@ class Look(NamedTuple):
     # ------------------------------------------------------------------ by all items
 
     def first_behind(self, physical_offset: int) -> int:
-        """Number of the first item of a message behind that one."""
+        """Return the number of the first item of a message above ``physical_offset``."""
         count = min(self.header.next_item, self.file.geometry.item_count) - 1
         return self.file.stop_below_among(physical_offset + 1, count)
 
     def forward(self, first: int) -> Iterator[Found]:
-        """Items of the hash from item ``first`` on, the oldest first, read with all the others.
+        """Yield items of the hash from item ``first`` on, the oldest first; reads all items.
 
         Raises:
-            BrokenChainError: items that are not in the order of their messages.
+            BrokenChainError: the items are not in the order of their messages.
         """
         newest = self.header.begin_physical_offset
         for number, items in self._chunks(first):
@@ -144,7 +144,7 @@ class Look(NamedTuple):
             yield from self._of_hash(number, items)
 
     def read_through(self) -> list[Found]:
-        """Items of the hash by their messages, the oldest first: for a file that is damaged."""
+        """Return items of the hash by message, the oldest first; for a damaged file."""
         header = self.header
         every = [found for each in self._chunks(1) for found in self._of_hash(*each)]
         low, high = header.begin_physical_offset, header.end_physical_offset
@@ -155,7 +155,7 @@ class Look(NamedTuple):
 
     def _chunks(self, first: int) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
         stop = min(self.header.next_item, self.file.geometry.item_count)
-        size = _FIRST_CHUNK  # what is looked for may be near
+        size = _FIRST_CHUNK  # the wanted items may be near
         while first < stop:
             size = min(size, stop - first)
             yield first, self.file.read_items(first, size)
@@ -169,10 +169,10 @@ class Look(NamedTuple):
     # ------------------------------------------------------------------ times
 
     def may_be_between(self, found: Found, begin: int, end: int) -> bool:
-        """Whether an item's message may have been stored in ``[begin, end]``, ms.
+        """Return whether an item's message may have been stored in ``[begin, end]``, ms.
 
-        False only where it is certain: a clock that goes back leaves items at second 0, and the
-        first item may count from the end of another file.
+        False only if that is certain: items have second 0 if the clock went back, and the first
+        item may count from the end of another file.
         """
         base, seconds = self.header.begin_timestamp, found.seconds
         if found.number <= 1 or base <= 0 or seconds >= _SECONDS_MAX:

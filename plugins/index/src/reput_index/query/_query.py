@@ -1,7 +1,7 @@
-"""Finds messages by key: items of like hash select them, the records themselves decide.
+"""Find messages by key: items with the same hash select them, the records themselves decide.
 
-Whatever a file holds, a search ends, and what it returns is right: a file whose chain is broken is
-read through instead.
+Whatever a file holds, a search ends and returns only right messages: if a chain is broken, all
+items of its file are read instead.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ __all__ = ["Question", "find"]
 logger = logging.getLogger(__name__)
 
 _CHAIN_MAX: Final = 1 << 13
-"""Items of a key behind which the oldest ones are looked for from the front: a chain leads only
-back, and would be walked again for each page. So many reads of single pages, when nothing is
-cached, take about as long as reading all items of a large file."""
+"""Items of a key above which its oldest items are searched from the front: a chain only leads
+backwards, and would be followed again for each page of answers. So many uncached reads of single
+pages take about as long as reading all items of a large file."""
 
 
 class Question(NamedTuple):
-    """What is looked for."""
+    """What to search for."""
 
     topic: str
     key: str
     begin: int
-    """Store time of the oldest message, ms."""
+    """Store time of the oldest message wanted, ms."""
     end: int
-    """Store time of the newest one, ms."""
+    """Store time of the newest message wanted, ms."""
     limit: int | None
     oldest_first: bool = False
     after: int | None = None
-    """Physical offset of the last message of the answer before."""
+    """Physical offset of the last message of the previous answer."""
 
 
 def find(index: IndexFiles, log: LogView, question: Question, indexed_to: int) -> QueryResult:
-    """Answer a question with messages whose key is the one asked for."""
+    """Answer a question with messages that have exactly the wanted key."""
     search = _Search(log, question)
     key_hash = hash_of(question.topic, question.key)
     for file in index.files if question.oldest_first else index.files[::-1]:
         try:
             search.look_at(Look.at(index, file, key_hash))
         except FileNotFoundError:
-            continue  # trimmed in the meantime
+            continue  # trimmed meanwhile
         if search.is_full:
             break
     found = search.found
@@ -62,14 +62,14 @@ def find(index: IndexFiles, log: LogView, question: Question, indexed_to: int) -
 
 
 class _Search:
-    """What was found so far, file by file."""
+    """The messages found so far, file by file."""
 
     def __init__(self, log: LogView, question: Question) -> None:
         self._log = log
         self._question = question
         self.found: list[MessageView] = []
         self.is_full = False
-        """Whether there is one more message than was asked for."""
+        """Whether there is at least one message more than asked for."""
 
     def look_at(self, look: Look) -> None:
         """Add the messages of one file."""
@@ -84,7 +84,7 @@ class _Search:
                 look.file.path,
                 error,
             )
-            # What the chain gave may be in the wrong order, with others missing in between.
+            # Items from the broken chain may be in the wrong order, with others missing between.
             del self.found[count:]
             items = look.read_through()
             self._take(look, items if self._question.oldest_first else reversed(items))
@@ -100,10 +100,10 @@ class _Search:
         return header.begin_physical_offset < after
 
     def _in_order(self, look: Look) -> Iterable[Found]:
-        """Items of a file in the order that is asked for."""
+        """Return the items of a file in the wanted order."""
         after = self._question.after
         if not self._question.oldest_first:
-            # One more question to a chain that was walked up to there does not walk it again.
+            # The chain is entered at `after`, not followed again from its newest item.
             is_inside = after is not None and after <= look.header.end_physical_offset
             return look.chain(after if is_inside else None)
         chained: list[Found] = []
@@ -112,7 +112,7 @@ class _Search:
             if is_behind:
                 break
             if after is not None and found.physical_offset <= after:
-                # Not the end yet: the next one says whether this one was in its place.
+                # Not the end yet: the next item tells whether this one was in its place.
                 is_behind = True
                 continue
             if len(chained) == _CHAIN_MAX:
@@ -121,12 +121,12 @@ class _Search:
         return reversed(chained)
 
     def _take(self, look: Look, items: Iterable[Found]) -> None:
-        """Add the messages of these items, until there is one too many."""
+        """Add the messages of these items, up to one more than wanted."""
         question, found = self._question, self.found
         last = -1
         for offset in self._offsets(look, items):
             if offset == last or (found and offset == found[-1].physical_offset):
-                continue  # its keys name the word twice
+                continue  # the message names the key twice
             last = offset
             message = self._matching(offset)
             if message is None:
@@ -137,7 +137,7 @@ class _Search:
             found.append(message)
 
     def _offsets(self, look: Look, items: Iterable[Found]) -> Iterator[int]:
-        """Physical offsets of the items that may be wanted."""
+        """Yield the physical offsets of the items that may be wanted."""
         begin, end, after = self._question.begin, self._question.end, self._question.after
         oldest_first = self._question.oldest_first
         for item in items:
@@ -157,4 +157,4 @@ class _Search:
                 return None
             return message if question.key in keys_of_message(message) else None
         except CorruptFileError:
-            return None  # the item points to something that is no record
+            return None  # the item points to something that is not a record
