@@ -1,4 +1,4 @@
-"""`compile`: makes filters of both kinds."""
+"""`compile`: make a filter from an SQL92 condition or from tags."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ __all__ = ["compile"]
 def compile(  # noqa: A001 - the word for it, as in `re`
     expression: str | None, kind: str | None = SQL92, *, strict: bool = False
 ) -> Expression | TagSubscription:
-    """Make a filter; a plain object, which pickles and which knows no store.
+    """Make a filter: a plain object, which can be pickled and is independent of any store.
 
     Args:
         expression: an SQL92 condition, or tags: ``"A || B"``, ``"*"``.
         kind: ``"SQL92"`` or ``"TAG"``; None and ``""`` mean tags, as for RocketMQ.
-        strict: refuse what RocketMQ takes and nobody means (`reput_filter.sql._traps` lists it).
+        strict: refuse conditions that RocketMQ takes but that do not mean what they seem to
+            (`reput_filter.sql._traps` lists them).
 
     Raises:
-        ExpressionError: no expression of that kind.
-        ValueError: no such kind.
+        ExpressionError: ``expression`` is not of that kind.
+        ValueError: there is no such kind.
     """
     if kind in (None, "", TAG):
         return TagSubscription.parse(expression)

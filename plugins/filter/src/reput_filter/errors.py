@@ -8,12 +8,12 @@ from reput.errors import ReputError
 
 __all__ = ["ExpressionError"]
 
-_SHOWN = 60  # characters of an expression on either side of the place
+_SHOWN = 60  # characters of an expression shown on either side of the error
 
 
 @attrs.define(eq=False, slots=False)
 class ExpressionError(ReputError, ValueError):
-    """An expression that cannot be compiled; the text points at the place."""
+    """An expression that cannot be compiled; the text points at the wrong place."""
 
     expression: str
     column: int  # from 0
@@ -22,7 +22,7 @@ class ExpressionError(ReputError, ValueError):
     def __str__(self) -> str:
         start = max(self.column - _SHOWN, 0)
         part = self.expression[start : self.column + _SHOWN]
-        # One line, whatever stands in it, so that the arrow is below the place.
+        # On one line, whatever characters it has, so that the arrow is below the place.
         line = "".join(each if each.isprintable() else " " for each in part)
         return (
             f"column {self.column + 1}: {self.reason}\n    {line}\n"

@@ -27,14 +27,14 @@ SQL92 = "SQL92"
 TAG = "TAG"
 
 
-@functools.lru_cache(maxsize=256)  # a program has few, and asks for them with every read
+@functools.lru_cache(maxsize=256)  # a program has few conditions, and uses them for every read
 def compiled(text: str, strict: bool) -> Expression:
-    """The condition ``text``; that of an earlier call, where that is remembered."""
+    """Return the condition ``text``, from the cache if possible."""
     return Expression(text, strict=strict)
 
 
 class Undecided:
-    """A filter of whose messages a queue's units say nothing."""
+    """A filter that cannot be decided by the units of a queue."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class Undecided:
         bit_maps: Sequence[bytes | None],
         store_timestamps: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.bool_]:
-        """``(n,)``: everything may match."""
+        """Return ``(n,)``: True for every message."""
         return np.ones(len(tags_codes), np.bool_)
 
 
@@ -56,7 +56,7 @@ class Expression(Undecided):
         strict: see `reput_filter.compile`.
 
     Raises:
-        ExpressionError: ``text`` is no condition.
+        ExpressionError: ``text`` is not a condition.
     """
 
     __slots__ = ("_root", "strict", "text")
@@ -88,7 +88,7 @@ class Expression(Undecided):
 
     @property
     def properties(self) -> frozenset[str]:
-        """Names of the properties that it looks at."""
+        """Names of the properties that the condition uses."""
         return frozenset(node.name for node in self._nodes() if isinstance(node, Property))
 
     def _nodes(self) -> Sequence[Node]:
@@ -102,27 +102,27 @@ class Expression(Undecided):
     # ------------------------------------------------------------------ one message
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
-        """What the condition is for a message with these properties.
+        """Return the value of the condition for a message with these properties.
 
         Raises:
-            EvaluationError: as RocketMQ throws an exception; such a message is not selected.
+            EvaluationError: RocketMQ throws an exception here; such a message is not selected.
         """
         found: Value = self._root.value(properties)
         assert not isinstance(found, str | Number)  # the root is a condition
         return found
 
     def matches(self, message: MessageView | Mapping[str, str]) -> bool:
-        """Whether it selects a message, or whichever message has these properties."""
+        """Return whether the condition selects a message, or one with these properties."""
         return truth(self._root, properties_of(message))
 
     # ------------------------------------------------------------------ many messages
 
     def matches_batch(self, batch: DispatchBatch) -> npt.NDArray[np.bool_]:
-        """``(n,)``: which messages of a batch it selects; the answers of `matches`, at once."""
+        """Return ``(n,)``: which messages of a batch it selects; the answers of `matches`."""
         return np.equal(self.codes(Columns(len(batch), batch.text)), TRUE)
 
     def codes(self, columns: Columns) -> npt.NDArray[np.uint8]:
-        """``(n,)``: what the condition is: 0 false, 1 true, 2 null, 3 an exception."""
+        """Return ``(n,)`` values of the condition: 0 false, 1 true, 2 null, 3 an exception."""
         found = self._root.codes(columns)
         if isinstance(found, np.ndarray):
             return found
@@ -131,5 +131,5 @@ class Expression(Undecided):
 
 
 def properties_of(message: MessageView | Mapping[str, str]) -> Mapping[str, str]:
-    """The properties of a message, or the mapping that was given in its place."""
+    """Return the properties of a message; a mapping is returned as it is."""
     return message if isinstance(message, Mapping) else message.properties

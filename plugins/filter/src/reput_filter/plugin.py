@@ -1,4 +1,4 @@
-"""The plugin ``filter``: compiles filters for reads, and computes bit maps where asked to."""
+"""The plugin ``filter``: compiles filters for reads, and computes bit maps if its option is set."""
 
 from __future__ import annotations
 
@@ -37,30 +37,31 @@ class FilterConfig:
     """Options of the ``filter`` plugin."""
 
     strict: bool = attrs.field(default=True, validator=instance_of(bool))
-    """Refuse filters of reads that RocketMQ takes and that do not do what they say, as
-    ``a LIKE 'x%'``. What consumers register is never refused for that."""
+    """Refuse read filters that RocketMQ takes but that do not do what they say, such as
+    ``a LIKE 'x%'``. Filters that consumers register are not refused for that."""
     bit_maps: bool = attrs.field(default=False, validator=instance_of(bool))
-    """Compute a bit map for each message: which registered filters select it. It is kept where the
-    consume queues have extend files (their option ``extend``)."""
+    """Compute a bit map for each message: which registered filters select it. Bit maps are kept if
+    the consume queues have extend files (their option ``extend``)."""
     max_error_rate: int = attrs.field(default=20, validator=[instance_of(int), ge(1), le(99)])
-    """How many of a hundred messages a bit map may let pass though they are not wanted."""
+    """Unwanted messages that a bit map may let pass, of a hundred."""
     expected_consumers: int = attrs.field(
         default=32, validator=[instance_of(int), ge(1), le(100_000)]
     )
-    """Consumers for which that rate holds; a bit map has 3.5 bits for each."""
+    """Number of consumers for which that rate holds; a bit map has 3.5 bits for each."""
     retry_topics: bool = attrs.field(default=False, validator=instance_of(bool))
-    """Filter the messages of a retry topic (``%RETRY%group``) by what that group has registered for
-    the topics from which they came, whatever condition the read gives."""
+    """Filter the messages of a retry topic (``%RETRY%group``) by the group's registered filters of
+    the topics from which the messages came, whatever condition the read gives."""
     forget_after_ms: int = attrs.field(default=86_400_000, validator=[instance_of(int), ge(0)])
-    """Bits of a consumer that has left are computed for so long."""
+    """How long the bits of a consumer that has left are still computed."""
 
 
 @attrs.define(eq=False)
 class FilterPlugin(reput.Plugin):
-    """Compiles filters; knows the consumers that registered theirs.
+    """Compiles filters, and keeps the filters that consumers register.
 
-    Not used by a new store unless it is named. Nothing is lost by that: a compiled filter needs no
-    plugin, as reads take it as it is; and a store that named this one could not be opened without.
+    A new store uses it only if named. Nothing is lost without it: a compiled filter needs no
+    plugin, as reads accept it directly; and a store that uses this plugin cannot be opened without
+    it.
     """
 
     name: ClassVar[str] = "filter"
@@ -137,20 +138,23 @@ class FilterPlugin(reput.Plugin):
         kind: str | None = SQL92,
         version: int = 0,
     ) -> bool:
-        """Take a consumer group's filter of a topic, for bit maps; whether that changed anything.
+        """Register a consumer group's filter of a topic, for bit maps; durable on return.
 
-        See `Consumers.register`. It is on disk when this returns.
+        See `Consumers.register`.
+
+        Returns:
+            Whether that changed anything.
         """
         return self.consumers.register(group, topic, expression, kind=kind, version=version)
 
     def register_group(
         self, group: str, subscriptions: Mapping[str, str], *, version: int = 0
     ) -> None:
-        """Take all filters of a group, by topic; its filters of other topics are dead then."""
+        """Register all filters of a group, by topic; its filters of other topics become dead."""
         self.consumers.register_group(group, subscriptions, version=version)
 
     def unregister(self, group: str) -> None:
-        """Note that a consumer group has left."""
+        """Make all filters of a consumer group dead, as the group has left."""
         self.consumers.unregister(group)
 
     def _write(self, consumers: Sequence[Consumer]) -> None:
@@ -172,7 +176,7 @@ class FilterPlugin(reput.Plugin):
             return None
 
     def _follow(self) -> None:
-        """In a read-only store another process registers filters."""
+        """Load the filters again if another process has changed them; in a read-only store."""
         context = self._context
         if context is None or context.writable:
             return
@@ -189,18 +193,18 @@ class FilterPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_enrich(self, batch: DispatchBatch) -> Mapping[str, npt.NDArray[np.generic]] | None:
-        """Which registered filters select each message of ``batch``."""
+        """Return which registered filters select each message of ``batch``."""
         return self.consumers.bit_maps(batch) if self.config.bit_maps else None
 
     @reput.hookimpl
     def reput_flush(self) -> None:
-        """Save what has changed; filters that are dead for long go."""
+        """Save changes, and remove filters that have been dead for long."""
         if self._context is not None:
             self.consumers.save(forget_before=self._context.clock() - self.config.forget_after_ms)
 
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:
-        """Registered filters, and how their bits are made."""
+        """Return the registered filters, and how their bits are made."""
         bloom = self.consumers.bloom
         return {
             "registered": len(self.consumers.everyone()),

@@ -1,10 +1,10 @@
 """`TagSubscription`: the tags that a consumer wants, ``A || B`` or ``*``.
 
-A queue's units hold a hash of a message's tags, and different tags may have the same hash; so what
-the units let pass is looked at again in the message itself.
+The units of a queue hold a hash of a message's tags, and different tags may have the same hash; so
+messages that pass by their units are checked again by the message itself.
 
 Source: RocketMQ ``FilterAPI#buildSubscriptionData``, ``SubscriptionData``. Different on purpose: a
-broker leaves the second look to its clients; here nobody comes behind.
+broker leaves the second check to its clients; here it is done by the read.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _LOW_BITS: Final = np.int64(0xFFFFFFFF)
 
 
 def tags(*wanted: str) -> TagSubscription:
-    """Subscribe to these tags; without any, to all messages."""
+    """Return a subscription to these tags; without any, to all messages."""
     return TagSubscription.of(wanted) if wanted else TagSubscription.parse(_ALL)
 
 
 @attrs.frozen
 class TagSubscription:
-    """Tags that are wanted; immutable, thread-safe, picklable."""
+    """The tags that a consumer wants; immutable, thread-safe, picklable."""
 
     text: str
-    """As it was given."""
+    """The subscription as it was given."""
     tags: frozenset[str]
-    """Empty where all messages are wanted, or none: see `everything`."""
+    """The wanted tags; empty if all messages are wanted, or none: see `everything`."""
     everything: bool
     codes: frozenset[int] = attrs.field(
         init=False,
@@ -53,7 +53,7 @@ class TagSubscription:
             lambda self: frozenset(map(java_string_hash, self.tags)), takes_self=True
         ),
     )
-    """Hashes of the tags, 32 bits, signed."""
+    """Hashes of the tags, signed 32-bit."""
 
     kind = TAG
 
@@ -62,10 +62,10 @@ class TagSubscription:
 
     @classmethod
     def parse(cls, text: str | None) -> TagSubscription:
-        """Read ``A || B``; None, ``""`` and ``*`` mean everything, and blank text means nothing.
+        """Parse ``A || B``; None, ``""`` and ``*`` mean everything, and blank text means nothing.
 
         Raises:
-            ExpressionError: separators, and nothing between them.
+            ExpressionError: there are separators without a tag between them.
         """
         if not text or text == _ALL:
             return cls(_ALL, frozenset(), True)
@@ -77,16 +77,16 @@ class TagSubscription:
 
     @classmethod
     def of(cls, wanted: Iterable[str]) -> TagSubscription:
-        """Subscribe to a list of tags, whatever characters they are made of."""
+        """Return a subscription to a list of tags, which may hold any characters."""
         found = frozenset(wanted)
         return cls(f" {_SEPARATOR} ".join(sorted(found)), found, False)
 
     def matches(self, message: MessageView | Mapping[str, str]) -> bool:
-        """Whether a message has one of the tags."""
+        """Return whether a message has one of the tags."""
         return self.everything or properties_of(message).get(_TAGS) in self.tags
 
     def matches_batch(self, batch: DispatchBatch) -> npt.NDArray[np.bool_]:
-        """``(n,)``: which messages of a batch have one of the tags."""
+        """Return ``(n,)``: which messages of a batch have one of the tags."""
         if self.everything:
             return np.ones(len(batch), np.bool_)
         return Texts(batch.text(_TAGS)).is_one_of(self.tags)
@@ -97,12 +97,12 @@ class TagSubscription:
         bit_maps: Sequence[bytes | None],
         store_timestamps: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.bool_]:
-        """``(n,)``: which messages may have one of the tags, by the hashes in a queue's units.
+        """Return ``(n,)``: which messages may have one of the tags, by the hashes in the units.
 
         Args:
             tags_codes: ``(n,)`` hashes, of which the low 32 bits count.
-            bit_maps: not looked at.
-            store_timestamps: not looked at.
+            bit_maps: not used.
+            store_timestamps: not used.
         """
         if self.everything:
             return np.ones(len(tags_codes), np.bool_)

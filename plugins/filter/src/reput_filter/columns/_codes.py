@@ -1,4 +1,4 @@
-"""What a condition is for each row of a column, as one byte: *codes*.
+"""*Codes*: the value of a condition for each row of a column, one byte a row.
 
 FALSE and TRUE are 0 and 1, so that a mask becomes codes by its dtype alone.
 """
@@ -23,9 +23,9 @@ FALSE: Final = 0
 TRUE: Final = 1
 NULL: Final = 2
 ERROR: Final = 3
-"""Java throws."""
+"""Evaluation throws an exception in Java."""
 
 NEGATED: Final = np.array([TRUE, FALSE, NULL, ERROR], np.uint8)
-"""Codes of NOT, by code."""
+"""Code of NOT, by the code of its operand."""
 NULLNESS: Final = np.array([FALSE, FALSE, TRUE, ERROR], np.uint8)
-"""Codes of IS NULL, by code."""
+"""Code of IS NULL, by the code of its operand."""

@@ -1,4 +1,4 @@
-"""Compares columns of properties, for all rows at once, with the answers that one row would get."""
+"""Compare columns of properties: all rows at once, with the answer that a single row would get."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TURNED: Final = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
 @attrs.define(eq=False)
 class Columns:
-    """The properties of ``count`` messages, each found when it is asked for first."""
+    """The properties of ``count`` messages; each is located at its first use."""
 
     count: int
     find: Callable[[str], TextColumn]
@@ -44,7 +44,7 @@ class Columns:
         return self.count
 
     def texts(self, name: str) -> Texts:
-        """Values of the property ``name``."""
+        """Return the values of the property ``name``."""
         found = self._texts.get(name)
         if found is None:
             if self._whole is not None and self._rows is not None:
@@ -55,13 +55,13 @@ class Columns:
         return found
 
     def take(self, rows: npt.NDArray[np.int64]) -> Columns:
-        """Some rows."""
+        """Return the columns of ``rows`` only."""
         taken = Columns(len(rows), self.find)
         taken._whole, taken._rows = self, rows
         return taken
 
     def equal(self, left: Codes | Texts | Value, right: Codes | Texts | Value) -> Codes:
-        """Codes of ``left = right``."""
+        """Return the codes of ``left = right``."""
         missing, other_missing = self._missing(left), self._missing(right)
         result = self._equal_present(left, right)
         result = np.where(other_missing, FALSE, result)
@@ -71,13 +71,13 @@ class Columns:
     def ordered(
         self, operator: str, left: Codes | Texts | Value, right: Codes | Texts | Value
     ) -> Codes:
-        """Codes of ``left > right`` and the like."""
+        """Return the codes of ``left > right`` and the other orders."""
         result = self._ordered_present(operator, left, right)
         result = np.where(self._missing(left) | self._missing(right), NULL, result)
         return self._with_errors(result.astype(np.uint8), left, right)
 
     def _equal_present(self, left: Codes | Texts | Value, right: Codes | Texts | Value) -> Codes:
-        """Codes where both are there; anything elsewhere."""
+        """Return the codes of rows in which both sides are present; any code elsewhere."""
         if isinstance(left, Texts):
             if isinstance(right, Texts):
                 return left.equals_texts(right).astype(np.uint8)

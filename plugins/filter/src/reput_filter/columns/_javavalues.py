@@ -1,4 +1,4 @@
-"""Numbers as Java reads and orders them: the values that an expression compares.
+"""Numbers as Java reads and orders them: the values that expressions compare.
 
 Source: ``Integer.valueOf``, ``Long.valueOf``, ``Double.valueOf``, ``Double.compareTo`` and the
 filter module's ``ComparisonExpression#__compare``.
@@ -35,7 +35,7 @@ LONG_MAX: Final = (1 << 63) - 1
 
 
 class Kind(enum.IntEnum):
-    """Java's type of a number; the wider one is the larger."""
+    """Java's type of a number; the wider type is the larger."""
 
     INT = 32
     LONG = 64
@@ -51,14 +51,14 @@ class Number:
 
 
 Value = str | bool | Number | None
-"""What an operand is for one message; None where the property is missing."""
+"""Value of an operand for one message; None if the property is missing."""
 
 
 class EvaluationError(Exception):
-    """An evaluation that Java ends with an exception; the message is not selected.
+    """An evaluation that ends in an exception in Java; the message is not selected.
 
     Attributes:
-        java_name: the exception's class there.
+        java_name: class of that exception.
     """
 
     def __init__(self, reason: str, java_name: str = "RuntimeException") -> None:
@@ -66,8 +66,8 @@ class EvaluationError(Exception):
         self.java_name = java_name
 
 
-# Java trims what is not above a space; digits are ASCII, and D or F may follow.
-# Each character can be read in one way only, so that a long text takes no longer than it is.
+# Java trims characters up to the space; digits are ASCII, and D or F may follow. Each character can
+# be matched in one way only, so that the time for a long text is proportional to its length.
 _DOUBLE = re.compile(
     r"[+-]?(?:NaN|Infinity|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)"
 )
@@ -78,15 +78,15 @@ _BLANKS: Final = "".join(map(chr, range(33)))
 
 
 def parse_integer(text: str, kind: Kind) -> int:
-    """``Integer.valueOf`` or ``Long.valueOf``: a sign, digits of any script, nothing else.
+    """Read as ``Integer.valueOf`` or ``Long.valueOf``: a sign and digits of any script only.
 
     Raises:
-        EvaluationError: no such number.
+        EvaluationError: ``text`` is not such a number.
     """
     limit = INT_MAX if kind is Kind.INT else LONG_MAX
     digits = text[1:] if text[:1] in ("+", "-") else text
     if digits and len(digits) < 4096 and not (digits.isascii() and digits.isdigit()):
-        # Characters outside of the basic plane are two to Java, and none of them a digit.
+        # Characters outside of the basic plane are two chars in Java, none of which is a digit.
         digits = "".join(
             str(unicodedata.decimal(each, "x")) if each <= "\uffff" else "x" for each in digits
         )
@@ -100,10 +100,10 @@ def parse_integer(text: str, kind: Kind) -> int:
 
 
 def parse_double(text: str) -> float:
-    """``Double.valueOf``.
+    """Read as ``Double.valueOf``.
 
     Raises:
-        EvaluationError: no such number.
+        EvaluationError: ``text`` is not such a number.
     """
     trimmed = text.strip(_BLANKS)
     if _DOUBLE.fullmatch(trimmed):
@@ -121,19 +121,19 @@ def parse_double(text: str) -> float:
 
 
 def parse_number(text: str, kind: Kind) -> int | float:
-    """A property's text as a number of that type.
+    """Return a property's text as a number of type ``kind``.
 
     Raises:
-        EvaluationError: no such number.
+        EvaluationError: ``text`` is not such a number.
     """
     return parse_double(text) if kind is Kind.DOUBLE else parse_integer(text, kind)
 
 
 def compare(left: str | bool | Number, right: str | bool | Number) -> int:
-    """Order of two values, below, equal to or above 0; -1 for those that have none.
+    """Return the order of two values: below, equal to or above 0; -1 for values without an order.
 
     Raises:
-        EvaluationError: a text that is no number of the type that it is compared with.
+        EvaluationError: a text is not a number of the type that it is compared with.
     """
     if isinstance(left, Number):
         if isinstance(right, Number):
@@ -157,7 +157,7 @@ def compare(left: str | bool | Number, right: str | bool | Number) -> int:
 
 
 def equal(left: Value, right: Value) -> bool | None:
-    """``left = right``; null where only the left is missing, and true where both are."""
+    """Return ``left = right``: null if only the left is missing, and true if both are."""
     if left is None:
         return True if right is None else None
     if right is None:
@@ -174,7 +174,7 @@ _ORDERS: Final[dict[str, Callable[[int], bool]]] = {
 
 
 def in_order(operator: str, left: Value, right: Value) -> bool | None:
-    """``left`` and ``right`` compared; two texts are compared as doubles."""
+    """Compare ``left`` with ``right``; two texts are compared as doubles."""
     if left is None or right is None:
         return None
     if isinstance(left, str) and isinstance(right, str):
@@ -188,7 +188,7 @@ def _compare_numbers(left: float, right: float, kind: Kind) -> int:
 
 
 def _compare_doubles(left: float, right: float) -> int:
-    """``Double.compareTo``: -0.0 is below 0.0; NaN is equal to itself and above all others."""
+    """Order as ``Double.compareTo``: -0.0 is below 0.0; NaN equals itself and is above all."""
     if left != left or right != right:
         return (left != left) - (right != right)
     if left == right == 0.0:

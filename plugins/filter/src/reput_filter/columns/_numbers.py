@@ -1,8 +1,8 @@
-"""Reads a column of texts as numbers, as Java would read each of them.
+"""Read a column of texts as numbers, as Java would read each of them.
 
-Nearly all numbers are a sign and a few digits: those are read for all rows at once, a place of the
-text at a time. The rest (exponents, many digits, other scripts' digits, and whatever is no number)
-is read one by one, each different text once.
+Nearly all numbers are a sign and a few digits: these are read for all rows at once, one character
+position at a time. The rest (exponents, many digits, digits of other scripts, and texts that are
+not numbers) is read one by one, each different text once.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["key_of", "parse"]
 
-_DIGITS_MAX: Final = {Kind.INT: 18, Kind.LONG: 18, Kind.DOUBLE: 15}  # that are exact
-_SIZE_MAX: Final = 24  # bytes of a text that is read with the others
-_TENS: Final = 10.0 ** np.arange(_SIZE_MAX)  # exact up to 10**22; 15 digits need no more than that
+_DIGITS_MAX: Final = {Kind.INT: 18, Kind.LONG: 18, Kind.DOUBLE: 15}  # exact up to so many
+_SIZE_MAX: Final = 24  # bytes of the longest text that is read with the others
+_TENS: Final = 10.0 ** np.arange(_SIZE_MAX)  # exact up to 10**22; 15 digits need no more
 _REMEMBERED: Final = 1 << 16
 _NAN_BITS: Final = 0x7FF8 << 48
 _ALL_BUT_SIGN: Final = (1 << 63) - 1
@@ -42,9 +42,10 @@ def parse(
     sizes: npt.NDArray[np.int64],
     kind: Kind,
 ) -> tuple[npt.NDArray[np.int64], Mask]:
-    """Keys of ``(n,)`` texts, and which of them are numbers of that type.
+    """Return keys of ``(n,)`` texts, and which of them are numbers of that type.
 
-    Keys are ordered as the numbers are: integers are their own, doubles' are in the order of Java.
+    Keys have the order of the numbers: integers are their own keys, doubles' keys are in the order
+    of Java.
     """
     keys = np.zeros(len(starts), np.int64)
     is_number = np.zeros(len(starts), np.bool_)
@@ -61,7 +62,7 @@ def parse(
 
 
 def key_of(number: Number) -> int:
-    """The key of a literal."""
+    """Return the key of a literal."""
     if number.kind is Kind.DOUBLE:
         return int(_double_keys(np.array([number.value], np.float64))[0])
     return int(number.value)
@@ -70,7 +71,7 @@ def key_of(number: Number) -> int:
 def _simple(
     matrix: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64], kind: Kind
 ) -> tuple[npt.NDArray[np.int64], Mask]:
-    """Keys of those rows that are a sign, digits and perhaps a point; and which rows are that."""
+    """Return keys of rows that are a sign, digits and at most a point; and which rows are."""
     count, longest, shortest = len(matrix), int(sizes.max()), int(sizes.min())
     columns = np.ascontiguousarray(matrix[:, :longest].T)
     is_negative = columns[0] == ord("-")
@@ -113,7 +114,7 @@ def _simple(
 
 
 def _double_keys(doubles: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Integers in the order of ``Double.compareTo``: -0.0 below 0.0, NaN above all."""
+    """Return integers in the order of ``Double.compareTo``: -0.0 below 0.0, NaN above all."""
     bits = doubles.view(np.int64)
     keys = np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
     is_nan = np.isnan(doubles)

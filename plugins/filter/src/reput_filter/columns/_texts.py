@@ -1,4 +1,4 @@
-"""A property of every row of a batch: compared, searched and read as numbers, all rows at once."""
+"""A property of every row of a batch: compare, search and read as numbers, all rows at once."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ if TYPE_CHECKING:
 __all__ = ["Texts"]
 
 _REPLACEMENT: Final = "\ufffd"
-_SEPARATOR: Final = 2  # no value of a property holds it
-_SHORT: Final = 32  # bytes of a text in which every place is looked at, of all rows at once
-_FEW_TEXTS: Final = 16  # of a list, above which a row is looked up in it, and not it in the rows
+_SEPARATOR: Final = 2  # a character that no value of a property holds
+_SHORT: Final = 32  # bytes of a text up to which every position is tried, in all rows at once
+_FEW_TEXTS: Final = 16  # texts of a list above which rows are looked up in it one by one
 _WORDS: Final = tuple(np.dtype(f"<u{size}") for size in (8, 4, 2, 1))
 
 
 class Texts:
     """A property of every row.
 
-    Two texts are compared by their bytes. That is exact but for bytes that are not UTF-8: those are
-    read as U+FFFD, so that different bytes may be equal texts; such rows are looked at one by one.
+    Two texts are compared by their bytes. That is exact except for bytes that are not UTF-8: these
+    are read as U+FFFD, so that different bytes may be equal texts; such rows are read one by one.
     """
 
     def __init__(self, column: TextColumn) -> None:
         self._column = column
         self._window, self._starts, self._sizes = column.window, column.starts, column.sizes
         self.missing: Mask = column.sizes < 0
-        """``(n,)``: rows that have no such property."""
+        """``(n,)``: rows without the property."""
         self._numbers: dict[Kind, tuple[npt.NDArray[np.int64], Mask]] = {}
 
     def __len__(self) -> int:
         return len(self._starts)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Texts:
-        """Some rows."""
+        """Return the texts of ``rows`` only."""
         taken = Texts(TextColumn(self._window, self._starts[rows], self._sizes[rows]))
         for kind, (keys, is_number) in self._numbers.items():
             taken._numbers[kind] = keys[rows], is_number[rows]
         return taken
 
     def numbers(self, kind: Kind) -> tuple[npt.NDArray[np.int64], Mask]:
-        """Keys that are ordered as the rows' numbers are, and which rows are numbers at all."""
+        """Return keys in the order of the rows' numbers, and which rows are numbers at all."""
         found = self._numbers.get(kind)
         if found is None:
             found = _numbers.parse(self._window, self._starts, self._sizes, kind)
@@ -60,7 +60,7 @@ class Texts:
     # ------------------------------------------------------------------ equality
 
     def equals(self, text: str) -> Mask:
-        """Rows whose value is ``text``."""
+        """Return the rows whose value is ``text``."""
         data = _bytes_of(text)
         if data is None:
             return np.zeros(len(self), np.bool_)
@@ -72,7 +72,7 @@ class Texts:
         return result
 
     def equals_texts(self, other: Texts) -> Mask:
-        """Rows that are the same text in both columns; those missing on one side are not."""
+        """Return the rows with the same text in both columns; not rows missing on one side."""
         result = np.zeros(len(self), np.bool_)
         rows = np.flatnonzero((self._sizes == other._sizes) & ~self.missing)
         sizes = self._sizes[rows]
@@ -89,7 +89,7 @@ class Texts:
         return result
 
     def is_one_of(self, texts: Collection[str]) -> Mask:
-        """Rows whose value is one of ``texts``."""
+        """Return the rows whose value is one of ``texts``."""
         result = np.zeros(len(self), np.bool_)
         if len(texts) <= _FEW_TEXTS:
             for text in texts:
@@ -109,7 +109,7 @@ class Texts:
         return result
 
     def is_true(self) -> Mask:
-        """Rows whose value is ``true``, in any case."""
+        """Return the rows whose value is ``true``, in any case."""
         result = np.zeros(len(self), np.bool_)
         rows = np.flatnonzero(self._sizes == len(b"true"))
         words = words_at(self._window, self._starts[rows], _WORDS[1])
@@ -119,7 +119,7 @@ class Texts:
     # ------------------------------------------------------------------ searching
 
     def search(self, word: str, text: str) -> Mask:
-        """Rows whose value contains ``text``, begins or ends with it."""
+        """Return the rows whose value contains ``text``, begins or ends with it."""
         result = np.zeros(len(self), np.bool_)
         data = _bytes_of(text)
         if data is None:
@@ -142,7 +142,7 @@ class Texts:
     def _with_bytes(
         self, rows: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], data: bytes
     ) -> npt.NDArray[np.int64]:
-        """Those of ``rows`` that have ``data`` at their ``starts``."""
+        """Return the elements of ``rows`` that have ``data`` at their ``starts``."""
         at = 0
         while at < len(data) and len(rows):
             dtype = next(each for each in _WORDS if each.itemsize <= len(data) - at)
@@ -154,7 +154,7 @@ class Texts:
         return rows
 
     def _containing(self, rows: npt.NDArray[np.int64], data: bytes) -> npt.NDArray[np.int64]:
-        """Those of ``rows`` that have ``data`` anywhere; a row costs no more than its bytes."""
+        """Return the elements of ``rows`` that contain ``data``, in time linear in their bytes."""
         if len(rows) == 0 or bytes([_SEPARATOR]) in data:
             return rows[:0]
         longest = int(self._sizes[rows].max())
@@ -172,7 +172,7 @@ class Texts:
     def _containing_at(
         self, rows: npt.NDArray[np.int64], data: bytes, last: int
     ) -> npt.NDArray[np.int64]:
-        """Those of ``rows`` that have ``data`` at one of the places up to ``last``."""
+        """Return the elements of ``rows`` that have ``data`` at a position up to ``last``."""
         found = []
         for place in range(last + 1):
             if place:
@@ -211,7 +211,7 @@ class Texts:
 
 
 def _bytes_of(text: str) -> bytes | None:
-    """A literal's bytes; None where no property can be that text."""
+    """Return the bytes of a literal; None if no property can have that text."""
     try:
         return text.encode()
     except UnicodeEncodeError:  # half of a surrogate pair
@@ -221,7 +221,7 @@ def _bytes_of(text: str) -> bytes | None:
 def _joined(
     window: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
 ) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """All texts end to end, a separator behind each; and where each ends, separator included."""
+    """Return all texts with a separator after each; and where each ends, separator included."""
     ends = np.cumsum(sizes + 1)
     places = np.arange(int(ends[-1]) if len(ends) else 0)
     row = np.repeat(np.arange(len(sizes)), sizes + 1)

@@ -1,7 +1,7 @@
 """``config/consumerFilter.json``: the registered filters, as a broker keeps them.
 
-What is alive in the file is dead when it is loaded, since half a minute or since it was born, until
-its consumer comes back.
+A filter that is alive in the file is dead after loading, since half a minute ago or since it was
+born, until its consumer comes back.
 
 Source: RocketMQ ``ConsumerFilterManager#encode``, ``#decode``.
 """
@@ -31,11 +31,11 @@ _DAMAGE: Final = (
     AttributeError,
     ArithmeticError,
     RecursionError,
-)  # what reading somebody else's JSON ends in
+)  # raised by JSON of any other content
 
 
 def encode(consumers: Iterable[Consumer]) -> bytes:
-    """The file's text; tabs and no blanks, as RocketMQ writes it."""
+    """Return the file's text; with tabs and without blanks, as RocketMQ writes it."""
     by_topic: dict[str, Any] = {}
     for each in sorted(consumers, key=lambda each: (each.topic, each.group)):
         entry = by_topic.setdefault(each.topic, {"groupFilterData": {}, "topic": each.topic})
@@ -62,14 +62,14 @@ def decode(
     alive: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[Consumer]:
-    """The filters of a file; none where it cannot be read, or its bits are of other maps.
+    """Return the filters of a file; none if it cannot be read, or its bits are of other maps.
 
     Args:
         data: the file.
         bloom: of the bit maps that are computed now.
         now: ms.
-        alive: leave alive what is; for readers beside the writer.
-        tell: called with the reason where the file cannot be read.
+        alive: keep filters alive, for readers in another process than the writer.
+        tell: called with the reason if the file cannot be read.
     """
     try:
         found = [

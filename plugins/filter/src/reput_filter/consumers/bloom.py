@@ -1,7 +1,7 @@
 """Bloom filters of consumers: which bits of a message's bit map stand for which consumer.
 
-A *bit map* is computed for a message when it is indexed; a bit that is not set says that the
-consumer does not want it. Bit ``p`` is in byte ``p // 8``, least significant bit first.
+A *bit map* is computed for a message when it is indexed; if a bit of a consumer is not set, that
+consumer does not want the message. Bit ``p`` is in byte ``p // 8``, least significant bit first.
 
 Source: RocketMQ ``BloomFilter``, ``BitsArray``; Guava's 128-bit MurmurHash3 for x64, seed 0.
 """
@@ -25,23 +25,23 @@ _C2: Final = 0x4CF5AD432745937F
 
 @attrs.frozen
 class BloomFilter:
-    """How many bits a bit map has, and how many of them a consumer sets."""
+    """The number of bits in a bit map, and how many of them a consumer sets."""
 
     hash_count: int
-    """Bits of a consumer (``k``), among which some may be the same."""
+    """Bits of a consumer (``k``), some of which may coincide."""
     bit_count: int
-    """Bits of a map (``m``), whole bytes."""
+    """Bits of a map (``m``), a multiple of 8."""
 
     @classmethod
     def of(cls, error_percent: int = 20, expected_count: int = 32) -> BloomFilter:
-        """The filter for so many consumers; the defaults are a broker's.
+        """Return the filter for so many consumers; the defaults are those of a broker.
 
         Args:
-            error_percent: how many of a hundred messages pass though they are not wanted, 1 to 99.
-            expected_count: consumers, 1 or more.
+            error_percent: unwanted messages that pass, of a hundred, 1 to 99.
+            expected_count: number of consumers, 1 or more.
 
         Raises:
-            ConfigError: a number that is out of range.
+            ConfigError: a number is out of range.
         """
         if not 1 <= error_percent <= 99:
             raise ConfigError("filter", "max_error_rate", "a percentage from 1 to 99 expected")
@@ -60,20 +60,20 @@ class BloomFilter:
         return self.bit_count // 8
 
     def positions(self, member: str) -> tuple[int, ...]:
-        """Bits of a member, ``group#topic`` for a consumer; in the order of their hashes."""
-        # Java writes half of a surrogate pair as a question mark.
+        """Return the bits of a member (``group#topic`` for a consumer) in hash order."""
+        # Java writes a lone surrogate as a question mark.
         found = murmur3_64(member.encode("utf-8", "replace"))
         low, high = _signed(found), _signed(found >> 32)
         combined = [_signed(low + number * high) for number in range(1, self.hash_count + 1)]
         return tuple((~each if each < 0 else each) % self.bit_count for each in combined)
 
     def bits(self, positions: Iterable[int]) -> bytes:
-        """A bit map in which these bits are set."""
+        """Return a bit map in which these bits are set."""
         return bits_of(positions, self.size)
 
 
 def bits_of(positions: Iterable[int], size: int) -> bytes:
-    """``size`` bytes in which the bits at ``positions`` are set."""
+    """Return ``size`` bytes in which the bits at ``positions`` are set."""
     found = bytearray(size)
     for position in positions:
         found[position // 8] |= 1 << position % 8
@@ -81,7 +81,7 @@ def bits_of(positions: Iterable[int], size: int) -> bytes:
 
 
 def murmur3_64(data: bytes) -> int:
-    """The first 64 bits of the 128-bit MurmurHash3 (x64, seed 0), as an unsigned number."""
+    """Return the first 64 bits of the 128-bit MurmurHash3 (x64, seed 0), unsigned."""
     first = second = 0
     whole = len(data) - len(data) % 16
     for at in range(0, whole, 16):

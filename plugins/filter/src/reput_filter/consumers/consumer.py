@@ -1,4 +1,4 @@
-"""`Consumer`: what one group wants of a topic, since when, and its bits in the bit maps.
+"""`Consumer`: what one group wants of a topic, since when, and its bits in bit maps.
 
 Source: RocketMQ ``ConsumerFilterData``, ``ExpressionMessageFilter``.
 """
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 __all__ = ["NOT_YET", "Consumer"]
 
 NOT_YET: Final = (1 << 63) - 1
-"""Born timestamp of a filter that no bit map is believed to know."""
+"""Born timestamp of a filter that no bit map knows yet."""
 
 
 @attrs.frozen
 class Consumer:
-    """One group's registered filter of one topic."""
+    """The registered filter of one group for one topic."""
 
     group: str
     topic: str
     expression: str
     version: int
-    """The client's; a newer one may change the expression."""
+    """Version of the client; a newer version may change the expression."""
     born_timestamp: int
-    """ms; bit maps of messages stored later know this filter."""
+    """ms; bit maps of messages stored later take this filter into account."""
     dead_timestamp: int
-    """ms; 0 while it lives."""
+    """ms; 0 while the filter is alive."""
     positions: tuple[int, ...]
-    """Its bits, in the order of their hashes."""
+    """Its bits, in hash order."""
     bit_count: int
-    """Bits of the maps that these are positions in."""
+    """Size, in bits, of the maps in which `positions` are."""
     compiled: Expression = attrs.field(eq=False)
 
     kind = SQL92
@@ -53,11 +53,11 @@ class Consumer:
 
     @property
     def member(self) -> str:
-        """What its bits are hashes of."""
+        """The text whose hashes are its bits."""
         return f"{self.group}#{self.topic}"
 
     def has_bits_of(self, other: Consumer) -> bool:
-        """Whether bit maps say the same about both; they may have come and gone at other times."""
+        """Return whether bit maps say the same about both; version and time of death may differ."""
         return self == attrs.evolve(other, version=self.version, dead_timestamp=self.dead_timestamp)
 
     def may_want(
@@ -65,10 +65,10 @@ class Consumer:
         bit_maps: Sequence[bytes | None],
         store_timestamps: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.bool_]:
-        """``(n,)``: which messages the group may want, as far as their bit maps tell.
+        """Return ``(n,)``: which messages the group may want, as far as their bit maps tell.
 
         Args:
-            bit_maps: ``n``; None where a message has none.
+            bit_maps: ``n``; None for a message without one.
             store_timestamps: ``(n,)`` ms.
         """
         result = np.ones(len(bit_maps), np.bool_)
@@ -81,7 +81,7 @@ class Consumer:
             items = fixed_rows(maps.window, maps.starts[rows], np.dtype((np.void, size)))
             wanted = np.frombuffer(bits_of(self.positions, size), np.uint8)
             found = items.view(np.uint8).reshape(len(rows), size)
-            # The few bytes that hold its bits, and no others.
+            # Compare only the few bytes that hold its bits.
             places = np.flatnonzero(wanted)
             result[rows] = ((found[:, places] & wanted[places]) == wanted[places]).all(axis=1)
         return result

@@ -1,13 +1,13 @@
 """Registered filters: what each consumer group wants of a topic, and the bit maps that say so.
 
-A filter that is registered has a *born timestamp*: bit maps of messages stored later were computed
-with it, and only those say anything about it. A consumer that leaves is dead and not gone: its bits
-are computed for a day longer, so that nothing is lost when it comes back.
+A registered filter has a *born timestamp*: bit maps of messages stored later were computed with it,
+and only these tell anything about it. A consumer that leaves is dead, not removed: its bits are
+computed for a day longer, so that nothing is lost when it comes back.
 
 Source: RocketMQ ``ConsumerFilterManager``, ``CommitLogDispatcherCalcBitMap``. Different on purpose:
 the born timestamp is taken when the filter is in place, so that no message stored later can have
-been indexed without it; and what is saved forgets a filter before its bits are left out, so that a
-crash brings back none that bit maps do not know.
+been indexed without it; and a filter is removed from the file before its bits are left out, so that
+a crash cannot bring back a filter that bit maps do not know.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["BIT_MAP", "BIT_MAP_SIZE", "Consumers"]
 
 BIT_MAP: Final = "bit_map"
-"""Column of a batch: ``(n,)`` items of some bytes, a bit map each."""
+"""Column of a batch: ``(n,)`` items of fixed size, each a bit map."""
 BIT_MAP_SIZE: Final = "bit_map_size"
-"""Column of a batch: ``(n,)`` bytes that each bit map has; 0 where there is none."""
+"""Column of a batch: ``(n,)`` bytes that each bit map has; 0 without a bit map."""
 
 
 def _nowhere(consumers: Sequence[Consumer]) -> None:
@@ -52,14 +52,14 @@ class Consumers:
     write: Callable[[Sequence[Consumer]], None] = _nowhere
     """Saves all filters, durably; never called twice at once."""
     _by_topic: dict[str, dict[str, Consumer]] = attrs.field(init=False, factory=dict)
-    """By topic and group; dictionaries are replaced, never changed: readers need no lock."""
+    """By topic and group; dictionaries are replaced, not changed, so that readers need no lock."""
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
-    """Held by whoever changes or saves."""
+    """Held to change or save filters."""
     _newest: int = attrs.field(init=False, default=0)
-    """Store timestamp of the newest message of which a bit map was computed, ms."""
+    """Store timestamp of the newest message with a computed bit map, ms."""
 
     def everyone(self) -> list[Consumer]:
-        """All filters, the dead ones too."""
+        """Return all filters, including dead ones."""
         return [each for groups in self._by_topic.values() for each in groups.values()]
 
     # ------------------------------------------------------------------ registering
@@ -73,15 +73,18 @@ class Consumers:
         kind: str | None = SQL92,
         version: int = 0,
     ) -> bool:
-        """Take a group's filter; whether that changed anything. It is saved when this returns.
+        """Register a group's filter, and save it before returning.
 
         Args:
             group: the consumer group.
             topic: the topic.
-            expression: what it wants.
-            kind: tags need no registration, and are not taken.
-            version: of the client; an older one than that known, or the same while it is alive,
-                changes nothing.
+            expression: what the group wants.
+            kind: tags need no registration, and are ignored.
+            version: of the client; a version older than the known one, or the same while the filter
+                is alive, changes nothing.
+
+        Returns:
+            Whether that changed anything.
         """
         if kind in (None, "", TAG) or not expression:
             return False
@@ -105,22 +108,22 @@ class Consumers:
     def _put_new(self, group: str, topic: str, version: int, compiled: Expression) -> None:
         bits = self.bloom.positions(f"{group}#{topic}"), self.bloom.bit_count
         made = Consumer(group, topic, compiled.text, version, NOT_YET, 0, *bits, compiled)
-        # In place first: what is stored from now on gets its bit, and then it is said since when.
-        # In the meantime no bit map counts for it.
+        # The filter first: messages stored from now on get its bit. Then its born timestamp; until
+        # that is set, no bit map counts for the filter.
         self._put(made)
-        born = max(self.clock(), self._newest)  # clocks go back
+        born = max(self.clock(), self._newest)  # the clock may have gone back
         self._put(attrs.evolve(made, born_timestamp=born))
 
     def register_group(
         self, group: str, subscriptions: Mapping[str, str], *, version: int = 0
     ) -> None:
-        """Take all of a group's filters, by topic; those of other topics are dead from now on."""
+        """Register all filters of a group, by topic; its filters of other topics become dead."""
         for topic, expression in subscriptions.items():
             self.register(group, topic, expression, version=version)
         self._bury(group, keep=subscriptions)
 
     def unregister(self, group: str) -> None:
-        """Note that a group has left."""
+        """Make all filters of a group dead, as the group has left."""
         self._bury(group, keep=())
 
     def _bury(self, group: str, keep: Container[str]) -> None:
@@ -132,7 +135,7 @@ class Consumers:
             self.write(self.everyone())
 
     def save(self, *, forget_before: int) -> None:
-        """Save what has changed, without filters that were dead at a time, ms, or earlier."""
+        """Save changes, and forget filters that have been dead since ``forget_before`` (ms)."""
         with self._lock:
             self._forget(
                 [
@@ -144,7 +147,7 @@ class Consumers:
             self.write(self.everyone())
 
     def load(self, consumers: Iterable[Consumer]) -> None:
-        """Take what was saved."""
+        """Take filters that were saved."""
         with self._lock:
             for each in consumers:
                 self._put(each)
@@ -158,8 +161,8 @@ class Consumers:
             return
         gone = {(each.topic, each.group) for each in consumers}
         left = [each for each in self.everyone() if (each.topic, each.group) not in gone]
-        # Saved before the first bit map is computed without them: one that came back by a crash
-        # would be believed not to want those messages.
+        # Saved before a bit map is computed without these filters: a filter that came back after a
+        # crash would seem not to want those messages.
         self.write(left)
         by_topic: dict[str, dict[str, Consumer]] = {}
         for each in left:
@@ -169,26 +172,26 @@ class Consumers:
     # ------------------------------------------------------------------ asking
 
     def find(self, topic: str, group: str) -> Consumer | None:
-        """A group's filter of a topic."""
+        """Return a group's filter of a topic."""
         return self._by_topic.get(topic, {}).get(group)
 
     def of_topic(self, topic: str) -> list[Consumer]:
-        """All filters of a topic, the dead ones too."""
+        """Return all filters of a topic, including dead ones."""
         return list(self._by_topic.get(topic, {}).values())
 
     def of_group(self, group: str) -> dict[str, Expression]:
-        """What a group wants, by topic."""
+        """Return the conditions of a group, by topic."""
         return {each.topic: each.compiled for each in self.everyone() if each.group == group}
 
     def with_expression(self, topic: str, expression: str) -> Consumer | None:
-        """The filter of that expression which has been there longest; its bits answer for it."""
+        """Return the oldest filter with that expression; its bits answer for the expression."""
         same = [each for each in self.of_topic(topic) if each.expression == expression]
         return min(same, key=lambda each: each.born_timestamp, default=None)
 
     # ------------------------------------------------------------------ bit maps
 
     def bit_maps(self, batch: DispatchBatch) -> dict[str, npt.NDArray[np.generic]] | None:
-        """Columns `BIT_MAP` and `BIT_MAP_SIZE` of a batch; None where no group wants any of it."""
+        """Return the columns `BIT_MAP` and `BIT_MAP_SIZE`; None if no group wants the topics."""
         if len(batch):
             self._newest = max(self._newest, int(batch.store_timestamp.max()))
         wanted = [
@@ -215,7 +218,7 @@ class Consumers:
 
 
 def _compiled(expression: str, kind: str | None) -> Expression | None:
-    """The condition; None where there is none."""
+    """Return the condition; None if the expression cannot be compiled."""
     try:
         return Expression(expression) if kind == SQL92 else None
     except ExpressionError:

@@ -1,4 +1,4 @@
-"""Filters of reads that consumer groups have registered: looked for in bit maps, then in records.
+"""Read filters that consumer groups have registered: checked in bit maps, then in records.
 
 Source: RocketMQ ``ExpressionMessageFilter``, ``ExpressionForRetryMessageFilter``.
 """
@@ -31,14 +31,14 @@ _RETRY_TOPIC: Final = "RETRY_TOPIC"
 class RegisteredFilter:
     """A condition that a group has registered; thread-safe.
 
-    Bit maps are believed as long as the group's filter is the one that this was made of: they are
-    not computed any more when it is changed or forgotten. Pickled it is the plain condition, as
-    nobody elsewhere can tell.
+    Bit maps are used only while the group's registered filter is the one that this was made of: no
+    bits are computed for a filter that was changed or forgotten. Pickled, it becomes the plain
+    condition, as another process cannot check that.
     """
 
     consumer: Consumer
     _find: Callable[[str, str], Consumer | None]
-    """The filter that is registered now, by topic and group."""
+    """Returns the filter that is registered now, by topic and group."""
 
     kind = SQL92
 
@@ -49,11 +49,11 @@ class RegisteredFilter:
         return self.consumer.compiled.__reduce__()
 
     def matches(self, message: MessageView | Mapping[str, str]) -> bool:
-        """Whether the group wants a message."""
+        """Return whether the group wants a message."""
         return self.consumer.compiled.matches(message)
 
     def matches_batch(self, batch: DispatchBatch) -> npt.NDArray[np.bool_]:
-        """``(n,)``: which messages of a batch the group wants."""
+        """Return ``(n,)``: which messages of a batch the group wants."""
         return self.consumer.compiled.matches_batch(batch)
 
     def may_match(
@@ -62,15 +62,15 @@ class RegisteredFilter:
         bit_maps: Sequence[bytes | None],
         store_timestamps: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.bool_]:
-        """``(n,)``: which messages the group may want, as far as their bit maps tell.
+        """Return ``(n,)``: which messages the group may want, as far as their bit maps tell.
 
         Args:
-            tags_codes: not looked at.
-            bit_maps: ``n``; None where a message has none.
+            tags_codes: not used.
+            bit_maps: ``n``; None for a message without one.
             store_timestamps: ``(n,)`` ms.
         """
-        # Asked now, behind the reading of the bit maps: those that were computed without the
-        # filter were written after it was taken back.
+        # Only now, after the bit maps were read: maps computed without the filter were written
+        # after it was withdrawn.
         known = self._find(self.consumer.topic, self.consumer.group)
         if known is None or not known.has_bits_of(self.consumer):
             return np.ones(len(tags_codes), np.bool_)
@@ -78,7 +78,7 @@ class RegisteredFilter:
 
 
 def group_of(retry_topic: str) -> str:
-    """The group whose retries a topic holds; ``""`` for a topic of another kind."""
+    """Return the group whose retries a topic holds; ``""`` for any other topic."""
     if not retry_topic.startswith(RETRY_PREFIX):
         return ""
     return retry_topic.removeprefix(RETRY_PREFIX).partition("+")[0]
@@ -88,22 +88,22 @@ def group_of(retry_topic: str) -> str:
 class RetryFilter(Undecided):
     """A group's filter of its retry topic: messages of all topics, each by that topic's filter.
 
-    Of a unit nobody knows from which topic its message came: bit maps say nothing.
+    A unit does not tell from which topic its message came, so bit maps are of no use.
     """
 
     by_topic: Mapping[str, Expression]
-    """What the group has registered, by topic."""
+    """The group's registered conditions, by topic."""
 
     kind = SQL92
 
     def matches(self, message: MessageView | Mapping[str, str]) -> bool:
-        """Whether the group wants a message; it wants those for which it has no filter."""
+        """Return whether the group wants a message; without a filter for its topic, it does."""
         properties = properties_of(message)
         wanted = self.by_topic.get(properties.get(_RETRY_TOPIC, ""))
         return wanted is None or wanted.matches(properties)
 
     def matches_batch(self, batch: DispatchBatch) -> npt.NDArray[np.bool_]:
-        """``(n,)``: which messages of a batch the group wants."""
+        """Return ``(n,)``: which messages of a batch the group wants."""
         result = np.ones(len(batch), np.bool_)
         columns = Columns(len(batch), batch.text)
         topics = columns.texts(_RETRY_TOPIC)

@@ -1,5 +1,5 @@
-"""SQL92 conditions: cut into tokens, parsed, and kept as nodes that judge a message or a column.
+"""SQL92 conditions: cut into tokens, parsed, and evaluated for one message or a column.
 
-This room knows RocketMQ's grammar, and what is refused where that is asked for. It must not know
+This room knows RocketMQ's grammar, and what strict compiling refuses. It must not know
 subscriptions, consumers or stores.
 """

@@ -1,4 +1,4 @@
-"""Conditions on values: ``=``, ``>`` and the like, IN, CONTAINS and its kin."""
+"""Conditions on values: ``=``, ``>`` and other orders, IN, CONTAINS and its relatives."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Member(Node):
 
 @attrs.define(eq=False)
 class Search(Node):
-    """CONTAINS, STARTSWITH, ENDSWITH and their NOT forms; FALSE for whatever is no text."""
+    """CONTAINS, STARTSWITH, ENDSWITH and their NOT forms; FALSE for a value that is not a text."""
 
     word: str
     operand: Node

@@ -1,7 +1,7 @@
-"""Cuts an expression into tokens, as RocketMQ's generated lexer does.
+"""Cut an expression into tokens, as RocketMQ's generated lexer does.
 
 The longest token wins, and among equals a keyword before a name. Numbers have no leading zeros:
-``012`` is ``0`` and then ``12``. A ``--`` that no line end follows is two minus signs and no
+``012`` is ``0`` and then ``12``. A ``--`` without a line end after it is two minus signs, not a
 comment.
 
 Source: ``SelectorParser.jj`` (5.3).
@@ -36,7 +36,7 @@ KEYWORDS: Final = frozenset(
     ]
 )
 
-# Alternatives are in the order in which they are tried; none can match the same text in two ways.
+# Alternatives are tried in this order; none can match the same text in two ways.
 _FORM: Final = r"""
       (?P<blank>    [ \t\n\r\f]+ | /\*.*?\*/ %s )
     | (?P<float>    [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | \.[0-9]+(?:[eE][+-]?[0-9]+)?
@@ -59,19 +59,19 @@ class Token(NamedTuple):
     `END`."""
     text: str
     column: int
-    """Where it begins, from 0."""
+    """Where the token begins, from 0."""
 
 
 def tokens(expression: str) -> Iterator[Token]:
-    """The tokens, each made when it is asked for; behind the last one comes `END`, again and again.
+    """Yield the tokens lazily; after the last one `END`, again and again.
 
     Raises:
-        ExpressionError: at a character that begins no token, when that place is reached.
+        ExpressionError: when a character is reached that begins no token.
     """
     at = 0
     last_line = max(expression.rfind("\n"), expression.rfind("\r")) + 1
     while at < len(expression):
-        # Looking for the line end that is not there would take long for a line of minus signs.
+        # On the last line there is no line end to find; each search for it would read all the text.
         found = (_TOKEN if at < last_line else _TOKEN_OF_LAST_LINE).match(expression, at)
         if found is None:
             raise ExpressionError(expression, at, _no_token(expression, at))

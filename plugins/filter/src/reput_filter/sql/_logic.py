@@ -1,7 +1,7 @@
 """Conditions on conditions: a bare property, NOT, AND, OR, IS NULL.
 
-AND and OR look at their operands from left to right and leave rows alone that are decided; that is
-Java's short circuit, also where a later operand would have thrown.
+AND and OR evaluate their operands from left to right, and skip rows that are decided; this is
+Java's short circuit, also where a later operand would have thrown an exception.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["AllOf", "AnyOf", "AsBoolean", "IsNull", "Not"]
 
 _FEW: Final = 2
-"""An operand is computed for undecided rows only when they are less than one in so many."""
+"""Rows are skipped only if fewer than one in this many is undecided."""
 
 
 @attrs.define(eq=False)
 class AsBoolean(Node):
-    """A bare property as a condition: null when missing, else FALSE, as it is a text."""
+    """A bare property as a condition: null if missing, else FALSE, as its value is a text."""
 
     operand: Property
 
@@ -71,7 +71,7 @@ class Not(Node):
 @attrs.define(eq=False)
 class _Chain(Node):
     operands: tuple[Node, ...]
-    _decisive = FALSE  # the value that decides, whatever comes behind it
+    _decisive = FALSE  # the value that decides, whatever follows it
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -107,7 +107,7 @@ class _Chain(Node):
                 rows = None
                 found = codes_of(operand, columns)
                 before = result
-            # Null takes the place of the neutral value; anything else, the place of both.
+            # Null replaces the neutral value; any other value replaces both.
             changed = np.where(found == neutral, before, found)
             if rows is None:
                 result = np.where(is_open, changed, result)

@@ -1,8 +1,8 @@
-"""The parts of an expression: each can say what it is for one message, and for a column of them.
+"""The nodes of an expression: each has a value for one message, and codes for a column.
 
-For one message a condition is True, False or None (null), or an `EvaluationError` where Java
-throws one. For a column it is codes (`reput_filter.columns._codes`). Here are the base and the
-values; `_logic` and `_comparisons` have the conditions.
+For one message a condition is True, False or None (null), or an `EvaluationError` where Java throws
+an exception. For a column it is codes (`reput_filter.columns._codes`). Here are the base class and
+the values; `_logic` and `_comparisons` have the conditions.
 
 Source: ``org.apache.rocketmq.filter.expression`` (5.3).
 """
@@ -37,12 +37,12 @@ def _depth(node: Node) -> int:
 
 @attrs.define(eq=False)
 class Node(abc.ABC):
-    """A part of an expression."""
+    """A node of an expression."""
 
     is_boolean = True
-    """Whether it is a condition, and no value."""
+    """Whether it is a condition. If false, it is a value."""
     column: int = attrs.field(default=0, kw_only=True)
-    """Where it stands in the expression, from 0: the place of its operator."""
+    """Column of its operator in the expression, from 0."""
     is_enclosed: bool = attrs.field(default=False, init=False)
     """Whether it stood in parentheses."""
     depth: int = attrs.field(init=False)
@@ -52,20 +52,20 @@ class Node(abc.ABC):
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """Its operands, from left to right."""
+        """Operands, from left to right."""
         return ()
 
     @abc.abstractmethod
     def value(self, properties: Mapping[str, str]) -> Value:
-        """What it is for a message.
+        """Return the value for one message.
 
         Raises:
-            EvaluationError: as Java throws.
+            EvaluationError: Java throws an exception here.
         """
 
     @abc.abstractmethod
     def codes(self, columns: Columns) -> Column:
-        """What it is for each row: codes, or texts, or one value for all rows."""
+        """Return the value of each row: codes, or texts, or one value for all rows."""
 
 
 @attrs.define(eq=False)
@@ -76,7 +76,7 @@ class Constant(Node):
 
     @property
     def is_boolean(self) -> bool:  # type: ignore[override]
-        """TRUE, FALSE and NULL are, numbers and texts are not."""
+        """Whether it is TRUE, FALSE or NULL. If false, it is a number or a text."""
         return self.constant is None or isinstance(self.constant, bool)
 
     def value(self, properties: Mapping[str, str]) -> Value:
@@ -106,7 +106,7 @@ class Property(Node):
 
 @attrs.define(eq=False)
 class Negated(Node):
-    """A sign in front of a value; whatever is no number becomes null."""
+    """A sign before a value; a value that is not a number becomes null."""
 
     is_boolean = False
     operand: Node
@@ -123,7 +123,7 @@ class Negated(Node):
     def codes(self, columns: Columns) -> Column:
         """See `Node.codes`."""
         found = self.operand.codes(columns)
-        if isinstance(found, np.ndarray):  # a condition, which may have thrown
+        if isinstance(found, np.ndarray):  # a condition, which may be an exception
             return np.where(found == ERROR, ERROR, NULL).astype(np.uint8)
         return _negated(found) if isinstance(found, Number) else None
 
@@ -133,7 +133,7 @@ def _negated(value: Value) -> Number | None:
 
 
 def codes_of(node: Node, columns: Columns) -> Codes:
-    """A condition's codes, a byte for each row, also of a literal."""
+    """Return the codes of a condition, one byte for each row, also for a literal."""
     found: Any = node.codes(columns)
     if isinstance(found, np.ndarray):
         codes: Codes = found
@@ -142,7 +142,7 @@ def codes_of(node: Node, columns: Columns) -> Codes:
 
 
 def truth(node: Node, properties: Mapping[str, str]) -> bool:
-    """Whether a condition selects the message: it does when it is TRUE, and only then."""
+    """Return whether a condition selects the message, which it does only if it is TRUE."""
     try:
         return node.value(properties) is True
     except EvaluationError:

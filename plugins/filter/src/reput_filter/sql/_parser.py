@@ -1,10 +1,10 @@
-"""Parses an expression, with the grammar, the precedence and the checks of RocketMQ.
+"""Parse an expression with the grammar, the precedence and the checks of RocketMQ.
 
-A parser of its own, and no library: what RocketMQ takes is not a language that a grammar describes
-but what its generated parser does. It stops at the first token that does not go on, having looked
-at that one only, and ignores the rest; a parser generator would have to be argued out of looking
-further. Four functions that call each other are shorter than that argument, tell the column of what
-is wrong in words, count their own depth, and cost nothing when a store is opened.
+This is a parser of its own, without a library: the language is defined by what RocketMQ's generated
+parser does, not by a grammar. That parser stops at the first token that cannot follow, looks ahead
+no further than that token, and ignores the rest; a parser generator would have to be kept from
+looking further. Four functions that call each other are shorter, report the column of an error in
+words, count their own depth, and cost nothing when a store is opened.
 
 Source: ``SelectorParser.jj`` (5.3) and the factories of ``org.apache.rocketmq.filter.expression``.
 """
@@ -25,23 +25,24 @@ from reput_filter.sql._nodes import Constant, Negated, Node, Property
 __all__ = ["DEPTH_MAX", "EXPRESSION_SIZE_MAX", "parse"]
 
 EXPRESSION_SIZE_MAX: Final = 1 << 16
-"""Characters; RocketMQ knows no limit, its clients send a few hundred."""
+"""Characters; RocketMQ has no limit, and its clients send a few hundred."""
 DEPTH_MAX: Final = 64
-"""How deep parentheses, signs and chains of comparisons may be nested."""
+"""Maximum nesting of parentheses, signs and chains of comparisons."""
 
 _ORDERS: Final = frozenset([">", ">=", "<", "<="])
 _SEARCHES: Final = frozenset(["CONTAINS", "STARTSWITH", "ENDSWITH"])
 
 
 def parse(expression: str, *, strict: bool = False) -> Node:
-    """The expression as a tree whose root is a condition.
+    """Return the expression as a tree whose root is a condition.
 
     Args:
         expression: what a consumer would subscribe with.
-        strict: refuse what RocketMQ takes and nobody means; see `reput_filter.sql._traps`.
+        strict: refuse what RocketMQ takes but does not do as it says; see
+            `reput_filter.sql._traps`.
 
     Raises:
-        ExpressionError: no expression; it has the column and the reason.
+        ExpressionError: ``expression`` is not a condition; has the column and the reason.
     """
     if len(expression) > EXPRESSION_SIZE_MAX:
         raise ExpressionError(
@@ -149,11 +150,11 @@ class _Parser:
         high = self._unary()
         for side, place in ((left, start), (low, low_start), (high, high_start)):
             self._check_number(side, place)
-        is_checked = self._strict or not is_not  # as RocketMQ does
+        is_checked = self._strict or not is_not  # as in RocketMQ
         if is_checked and isinstance(low, Constant) and isinstance(high, Constant):
             low_value, high_value = low.constant, high.constant
             assert isinstance(low_value, Number)
-            assert isinstance(high_value, Number)  # both were checked
+            assert isinstance(high_value, Number)  # both were checked above
             if compare(high_value, low_value) < 0:
                 raise self._error(high_start, "the upper bound is below the lower one")
         if is_not:
@@ -263,7 +264,7 @@ class _Parser:
             raise self._error(right_start, "TRUE or FALSE expected")
 
     def _made(self, node: Node, token: Token) -> Node:
-        # Chains of comparisons grow to the left, without any nesting in the text.
+        # Chains of comparisons deepen the tree on the left, without any nesting in the text.
         if node.depth > 2 * DEPTH_MAX:
             raise self._error(token, f"nested more than {2 * DEPTH_MAX} deep")
         return node

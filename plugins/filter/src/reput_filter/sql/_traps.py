@@ -1,4 +1,4 @@
-"""What strict compiling refuses: expressions that RocketMQ takes, and that do not do what they say.
+"""What strict compiling refuses: expressions that RocketMQ takes but that do not do what they say.
 
 | trap | what RocketMQ makes of it |
 |---|---|
@@ -34,10 +34,10 @@ BARE_NOT: Final = "NOT binds tighter than the comparison; write NOT (…)"
 
 
 def check(expression: str, root: Node) -> None:
-    """Refuse traps.
+    """Refuse an expression with a trap.
 
     Raises:
-        ExpressionError: the leftmost one that was found.
+        ExpressionError: names the leftmost trap found.
     """
     found: list[tuple[int, str]] = []
     if isinstance(root, Constant) and root.constant is None:
@@ -79,13 +79,13 @@ def _traps_of(node: Node) -> list[tuple[int, str]]:
 
 
 def is_bare_not(node: Node) -> bool:
-    """Whether it is a NOT that somebody meant for what stands behind it."""
+    """Return whether it is a NOT that was probably meant for all that follows it."""
     return isinstance(node, Not) and not node.is_enclosed
 
 
 def _is_number(node: Node) -> bool:
     if isinstance(node, Negated):
-        return True  # it is looked at itself
+        return True  # a trap of its own, found at that node
     return isinstance(node, Constant) and isinstance(node.constant, Number)
 
 
@@ -101,7 +101,7 @@ def _traps_of_types(node: Equal) -> list[tuple[int, str]]:
 
 
 def trailing(expression: str, token: Token) -> str:
-    """Why ``token`` cannot be where it is: behind the end of an expression."""
+    """Return why ``token`` cannot be where it is: after the end of an expression."""
     word = token.text.upper()
     if word in ("LIKE", "ESCAPE"):
         return f"there is no {word}; CONTAINS, STARTSWITH and ENDSWITH are there"
