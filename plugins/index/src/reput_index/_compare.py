@@ -130,7 +130,7 @@ class _Comparer:
                 return Compared((found,), self._not_compared())
             front = file
         if len(self._keys.take(1).hashes):
-            reason = "keys that follow from the log are missing behind the last item"
+            reason = "keys that follow from the log are missing after the last item"
             return Compared((_at(files[-1], NEXT_ITEM_POSITION, reason),), self._not_compared())
         return Compared((), self._not_compared())
 

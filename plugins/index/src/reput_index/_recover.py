@@ -97,7 +97,7 @@ class RecoveryReport:
         for number, file in enumerate(files):
             # After a crash, whole files may be missing.
             if not clean and self._misses_keys(files[number - 1] if number else None, file):
-                reason, keep = "the keys in front of it are missing", number
+                reason, keep = "the keys before it are missing", number
             else:
                 found = self._damage(file, is_last=number == len(files) - 1)
                 if found is None:

@@ -112,7 +112,7 @@ class QueueRecovery:
                 path,
                 0,
                 "its file of records or its file of units is missing, and the log begins "
-                "behind these messages; put the file back, or remove the one that is left",
+                "after these messages; put the file back, or remove the one that is left",
             )
         if any(self._was_complete(base) for base in (*halves, *(pair.base for pair in behind))):
             self.needed = self._log_begins
@@ -303,8 +303,8 @@ class QueueRecovery:
                 raise CorruptFileError(
                     pair.queue.path,
                     count * UNIT_SIZE,
-                    "no unit that leads to a record, and the log begins behind this message; "
-                    "put the file back, or remove the queue's directories to begin anew",
+                    "no unit that leads to a record, and the log begins after this message; "
+                    "put the file back, or remove the queue's directories to begin again",
                 )
             logger.warning("damaged records stay file=%s from=%d", pair.log.path, count)
             return

@@ -137,7 +137,7 @@ class _Parser:
                     text = self._expect("string", "a text in single quotes")
                     node = Search(word.kind, left, _unquoted(text), is_not, column=word.column)
                 else:
-                    raise self._error(word, "BETWEEN, IN, CONTAINS, … expected behind NOT")
+                    raise self._error(word, "BETWEEN, IN, CONTAINS, … expected after NOT")
             else:
                 return left
             left = self._made(node, operator)

@@ -110,7 +110,7 @@ def trailing(expression: str, token: Token) -> str:
         return "a number has no leading zeros and no such suffix"
     if token.kind in ("+", "-"):
         if expression[token.column : token.column + 2] == "--":
-            return "a comment needs a line end behind it"
+            return "a comment needs a line end after it"
         return "there is no arithmetic"
     if token.kind == ")":
         return "no parenthesis is open here"

@@ -117,7 +117,7 @@ class LateStep:
             return found
         if self.log.first < self.end:
             path, position = self.log.path_of(self.at), self.log.position_of(self.at)
-            raise CorruptFileError(path, position, "the file ends in front of this record")
+            raise CorruptFileError(path, position, "the file ends before this record")
         return self.end, np.zeros(0, RECORD_DTYPE)  # trimmed in the meantime
 
     def _all_cancelled(self, delivery: Delivery) -> Cancelled:

@@ -79,7 +79,7 @@ def _window(log: TimerLog, number: int, width: int) -> Records:
     window = log.read(first, number + 1)
     if len(window) != number + 1 - first:
         path, position = log.path_of(number), log.position_of(number)
-        raise CorruptFileError(path, position, "the file ends in front of this record")
+        raise CorruptFileError(path, position, "the file ends before this record")
     return window
 
 
