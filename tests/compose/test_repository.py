@@ -212,14 +212,6 @@ def test_plugins_and_examples_import_only_what_a_stranger_may(directory: Path) -
     assert [name for name in sorted(names) if re.search(r"\._(?!_)", name)] == []
 
 
-# What the command line shows of an open store, which no door lists yet; see also `.importlinter`.
-BEHIND_THE_DOORS = {
-    "reput.dispatch.phase",
-    "reput.retention.config",
-    "reput.retention.plan",
-}
-
-
 def inner_modules_of(directory: Path) -> set[str]:
     """Modules of the core that a distribution imports from, and not from their doors."""
     return {
@@ -235,11 +227,9 @@ def inner_modules_of(directory: Path) -> set[str]:
 
 @pytest.mark.parametrize("directory", [*DISTRIBUTIONS[1:], *EXAMPLES], ids=lambda path: path.name)
 def test_whoever_is_not_the_core_goes_through_its_doors(directory: Path) -> None:
-    is_plugin = directory.parent.name in ("plugins", "examples")
-
     found = inner_modules_of(directory)
 
-    assert sorted(found - (set() if is_plugin else BEHIND_THE_DOORS)) == []
+    assert sorted(found) == []
 
 
 @pytest.mark.parametrize("directory", [*DISTRIBUTIONS[1:], *EXAMPLES], ids=lambda path: path.name)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reput.errors import ConfigError
 from reput.plugin.base import build_config
-from reput.retention.config import ROCKETMQ, RetentionConfig, hour_of
+from reput.retention.config import ROCKETMQ_RETENTION, RetentionConfig, hour_of
 from reput.retention.diskspace import Space, spaces_of
 from reput.retention.plan import Hold, LogFiles, decide
 from reput_testing import QuickDisk
@@ -319,7 +319,7 @@ def test_a_wrong_option_is_named(option, value):
 
 
 def test_rocketmqs_rules_are_options_of_ours():
-    config = build_config(RetentionConfig, "retention", dict(ROCKETMQ))
+    config = build_config(RetentionConfig, "retention", dict(ROCKETMQ_RETENTION))
 
     assert config.is_active
     assert (config.reserved_ms, config.wanted_ratio) == (72 * HOUR, 0.85)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
+    from reput.dispatch.phase import PluginState as PluginState
     from reput.errors import ReputError as ReputError
     from reput.log.config import CommitLogConfig as CommitLogConfig
     from reput.log.losses import Loss as Loss
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from reput.record.encoding.many import Columns as Columns
     from reput.record.message import Message as Message
     from reput.record.view import MessageView as MessageView
+    from reput.retention.config import ROCKETMQ_RETENTION as ROCKETMQ_RETENTION
+    from reput.retention.config import RetentionConfig as RetentionConfig
+    from reput.retention.plan import ExpiryReport as ExpiryReport
     from reput.status import Durability as Durability
     from reput.status import PutStatus as PutStatus
     from reput.status import ReadStatus as ReadStatus
@@ -43,18 +47,22 @@ _HOMES = {
     "Corruption": "record.batch",
     "DispatchBatch": "record.batch",
     "Durability": "status",
+    "ExpiryReport": "retention.plan",
     "Loss": "log.losses",
     "Message": "record.message",
     "MessageView": "record.view",
     "MissingMessage": "plugin.answers",
     "Plugin": "plugin.base",
+    "PluginState": "dispatch.phase",
     "PutStatus": "status",
     "QueryResult": "plugin.answers",
     "QueueInfo": "plugin.answers",
     "ReadResult": "plugin.answers",
+    "ROCKETMQ_RETENTION": "retention.config",
     "ReadStatus": "status",
     "Receipt": "log.writing.receipts",
     "ReputError": "errors",
+    "RetentionConfig": "retention.config",
     "Store": "store.store",
     "StoreContext": "plugin.context",
     "hookimpl": "plugin.hookspecs",

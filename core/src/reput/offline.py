@@ -5,6 +5,8 @@ A store is changed here only under its lock, and in an order that a crash may en
 
 from __future__ import annotations
 
+from reput.dispatch.phase import READING as READING
+from reput.dispatch.phase import WAITING as WAITING
 from reput.dispatch.phase import Phase as Phase
 from reput.dispatch.records.deadletters import DeadLetter as DeadLetter
 from reput.dispatch.records.manifest import Manifest as Manifest
@@ -17,8 +19,10 @@ from reput.store.traces import Traces as Traces
 from reput.store.traces import look as look
 
 __all__ = [
+    "READING",
     "RESUME",
     "SUSPEND",
+    "WAITING",
     "ClosedStore",
     "DeadLetter",
     "Manifest",

@@ -2,7 +2,7 @@
 
 Nothing is removed unless somebody says so. A store that is embedded in a program, or a directory
 that was copied from RocketMQ to look at it, must not lose what is older than three days because it
-was opened; whoever runs it as RocketMQ does gives `ROCKETMQ`.
+was opened; whoever runs it as RocketMQ does gives `reput.ROCKETMQ_RETENTION`.
 
 Source: RocketMQ ``MessageStoreConfig``: ``fileReservedTime``, ``deleteWhen``,
 ``diskMaxUsedSpaceRatio`` and the system properties ``rocketmq.broker.diskSpace…Ratio``. Different
@@ -20,7 +20,7 @@ from typing import Any, Final
 import attrs
 from attrs.validators import ge, in_, instance_of
 
-__all__ = ["DROP", "KEEP", "ROCKETMQ", "TELL", "WAIT", "RetentionConfig", "hour_of"]
+__all__ = ["DROP", "KEEP", "ROCKETMQ_RETENTION", "TELL", "WAIT", "RetentionConfig", "hour_of"]
 
 WAIT: Final = "wait"
 TELL: Final = "tell"
@@ -30,7 +30,7 @@ _UTC: Final = "UTC"
 _LOCAL: Final = "local"
 _HOUR_MS: Final = 3_600_000
 
-ROCKETMQ: Final[Mapping[str, Any]] = {
+ROCKETMQ_RETENTION: Final[Mapping[str, Any]] = {
     "reserved_ms": 72 * _HOUR_MS,
     "delete_when": "04",
     "time_zone": _LOCAL,
@@ -39,7 +39,7 @@ ROCKETMQ: Final[Mapping[str, Any]] = {
     "disk_warn_ratio": 0.90,
 }
 """Options that make a store keep what RocketMQ keeps by default:
-``config={"retention": reput.retention.config.ROCKETMQ}``."""
+``config={"retention": reput.ROCKETMQ_RETENTION}``."""
 
 
 def hour_of(now: int, time_zone: str) -> int:

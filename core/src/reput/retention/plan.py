@@ -31,7 +31,6 @@ __all__ = [
     "LogFiles",
     "Removal",
     "decide",
-    "facts_of",
 ]
 
 AGE: Final = "age"
@@ -113,6 +112,20 @@ class CleanPlan:
     def held_size(self) -> int:
         """Bytes of the files that are held back."""
         return sum(each.size for each in self.held)
+
+    def report(self, config: RetentionConfig) -> dict[str, Any]:
+        """Return this plan and the ``config`` that it was made for, JSON-like."""
+        return {
+            "is_active": config.is_active,
+            "config": attrs.asdict(config),
+            "due_count": len(self.removals),
+            "due_size": self.freed_size,
+            "held_count": len(self.held),
+            "held_size": self.held_size,
+            "holds": [attrs.asdict(hold) for hold in self.holds],
+            "is_disk_full": self.is_disk_full,
+            "used_percent": self.used_percent,
+        }
 
 
 @attrs.frozen
@@ -221,18 +234,3 @@ def _holding(holds: Sequence[Hold], held: Sequence[Removal]) -> tuple[Hold, ...]
     end = held[-1].end_offset
     found = [hold for hold in holds if hold.physical_offset < end]
     return tuple(sorted(found, key=lambda hold: (hold.physical_offset, hold.plugin)))
-
-
-def facts_of(config: RetentionConfig, plan: CleanPlan) -> dict[str, Any]:
-    """A configuration and a plan as facts, JSON-like."""
-    return {
-        "is_active": config.is_active,
-        "config": attrs.asdict(config),
-        "due_count": len(plan.removals),
-        "due_size": plan.freed_size,
-        "held_count": len(plan.held),
-        "held_size": plan.held_size,
-        "holds": [attrs.asdict(hold) for hold in plan.holds],
-        "is_disk_full": plan.is_disk_full,
-        "used_percent": plan.used_percent,
-    }

@@ -35,7 +35,7 @@ from reput.errors import DiskFullError, PutError
 from reput.files.names import OWN_DIRECTORY
 from reput.locks import new_lock
 from reput.retention.diskspace import percent_of, spaces_of
-from reput.retention.plan import CleanPlan, ExpiryReport, Hold, LogFiles, Removal, decide, facts_of
+from reput.retention.plan import CleanPlan, ExpiryReport, Hold, LogFiles, Removal, decide
 
 if TYPE_CHECKING:
     from reput.files.disk import Disk
@@ -334,7 +334,7 @@ class RetentionService:
         plan = self.last_plan
         if plan is None:
             plan = self.clean(dry_run=True).plan if self.config.is_active else CleanPlan(())
-        facts = facts_of(self.config, plan)
+        facts = plan.report(self.config)
         if not self.holds.is_live:
             return facts
         return facts | {

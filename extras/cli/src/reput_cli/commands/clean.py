@@ -14,8 +14,7 @@ from reput_cli.kit.quantities import read_duration, read_size
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reput.retention.config import RetentionConfig
-    from reput.retention.plan import ExpiryReport
+    from reput import ExpiryReport, RetentionConfig
 
 __all__ = ["clean"]
 

@@ -21,8 +21,7 @@ from reput_cli.messages.topics import TopicFacts, print_topics, topic_document, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from reput import Store
-    from reput.dispatch.phase import PluginState
+    from reput import PluginState, Store
     from reput.log import Damage
     from reput.offline import Traces
     from reput.plugin import QueueInfo
@@ -286,9 +285,7 @@ def _losses(facts: _Facts) -> Iterator[tuple[str, str]]:
 
 
 def _retention_document(store: Store) -> dict[str, Any]:
-    from reput.retention.plan import facts_of
-
-    return facts_of(store.retention, store.expire_log(dry_run=True).plan)
+    return store.expire_log(dry_run=True).plan.report(store.retention)
 
 
 def _retention(store: Store) -> Iterator[tuple[str, str]]:

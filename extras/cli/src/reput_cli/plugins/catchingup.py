@@ -22,8 +22,7 @@ from reput_cli.kit.progressbar import ProgressBar
 from reput_cli.kit.storeplugins import check_store, used_plugins
 
 if TYPE_CHECKING:
-    from reput import Store
-    from reput.dispatch.phase import PluginState
+    from reput import PluginState, Store
 
 __all__ = ["CaughtUp", "catch_up"]
 

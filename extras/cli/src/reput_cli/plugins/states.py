@@ -22,8 +22,7 @@ from reput_cli.kit.output import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from reput import Store
-    from reput.dispatch.phase import PluginState
+    from reput import PluginState, Store
     from reput.plugin import PlanStep
 
 __all__ = [
@@ -58,8 +57,7 @@ _FIELDS = (
 
 def states_of(store: Store) -> list[PluginState]:
     """The plugins' states; of a store that is only read, those in the process that writes it."""
-    from reput.dispatch.phase import READING
-    from reput.offline import Phase
+    from reput.offline import READING, Phase
 
     states = store.plugins()
     if store.writable or not look_at(store.root).is_open:
@@ -89,7 +87,7 @@ def plan_documents(store: Store) -> list[dict[str, Any]]:
 
 def plugin_facts(store: Store) -> dict[str, dict[str, Any]]:
     """What plugins report of themselves (hook ``reput_report``), by name."""
-    from reput.dispatch.phase import PluginState
+    from reput import PluginState
 
     reports = store.report()["plugins"]
     known = {field.name for field in attrs.fields(PluginState)}
