@@ -1,8 +1,8 @@
 """`StoreAccess`: what a plugin may do with its store beside answering hooks.
 
-Delivering a delayed message, finishing a transaction: such plugins read queues and put messages as
-a user of the store would. What each of them gets is a view of the store with the plugin's own name
-on it, so that it is not asked about the messages that it puts itself.
+A plugin that delivers delayed messages or finishes transactions reads queues and puts messages as a
+user of the store does. Its view of the store carries the plugin's name, so that the plugin's own
+`reput_put` is not called for the messages that it puts.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["NoStore", "StoreAccess"]
 class StoreAccess(Protocol):
     """The store as a plugin may use it. Thread-safe.
 
-    Not there yet in `reput_open` and `reput_recover`, and not to be used in `reput_dispatch` or
-    `reput_flush`, which would wait for themselves.
+    It refuses every call during `reput_open` and `reput_recover`. A plugin must not use it in
+    `reput_dispatch` or `reput_flush`, which would wait for themselves.
     """
 
     def read(
@@ -36,7 +36,7 @@ class StoreAccess(Protocol):
         max_count: int = 32,
         max_bytes: int = 4 << 20,
     ) -> ReadResult:
-        """Read messages of one queue; see `reput.Store.read`. The plugin itself is not asked.
+        """Read messages of one queue, as `reput.Store.read` does, by the other plugins' hooks.
 
         Raises:
             NoReaderError: no other plugin reads queues.
@@ -46,7 +46,7 @@ class StoreAccess(Protocol):
         ...
 
     def queues(self) -> list[QueueInfo]:
-        """Every queue that the other plugins can read, by topic and queue id.
+        """Return all queues that the other plugins can read, sorted by topic and queue id.
 
         Raises:
             NoReaderError: no other plugin reads queues.
@@ -54,10 +54,10 @@ class StoreAccess(Protocol):
         ...
 
     def put_many(self, messages: Sequence[Message]) -> BatchReceipt:
-        """Store messages in their order, as the `reput_put` of the other plugins makes them.
+        """Store messages in their order, after the `reput_put` of the other plugins.
 
-        Does not wait for the disk, whatever the store's durability; `flushed_offset` tells when
-        they are there.
+        Does not wait for the disk, whatever the store's option ``flush``; `flushed_offset` tells
+        when the messages are on disk.
 
         Raises:
             PutError: as for `reput.Store.put_many`; nothing was stored.
@@ -71,19 +71,19 @@ class StoreAccess(Protocol):
 
     @property
     def dispatched_to(self) -> int:
-        """Physical offset below which nothing comes to the plugin any more.
+        """Physical offset below which the plugin is given no more messages.
 
-        Not only batches move it: damage and dead letters are passed over without a call.
+        It also moves past damage and dead letters, for which no hook is called.
         """
         ...
 
     def wait_flushed(self, physical_offset: int, seconds: float) -> bool:
-        """Return whether everything below ``physical_offset`` is on disk, waiting for it."""
+        """Wait until the log is on disk below ``physical_offset``; False after ``seconds``."""
         ...
 
 
 class NoStore:
-    """Stands for the store where there is none: everything is refused."""
+    """Stands for a store that is not open yet: refuses every call."""
 
     def __getattr__(self, name: str) -> object:
         raise ServiceNotAvailableError("store", None, None, f"it is not open yet, for {name!r}")

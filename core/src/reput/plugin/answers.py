@@ -1,4 +1,4 @@
-"""What reads and searches answer, and descriptions of queues."""
+"""Answers of reads and searches, and descriptions of queues."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class MissingMessage:
 
     queue_offset: int
     physical_offset: int
-    """Where its record stood; the beginning of what was lost, where the record itself is gone."""
+    """Where the message's record stood, or where the lost range that contained it begins."""
     size: int
-    """Bytes of it, or of what was lost there; 0 where that is not known."""
+    """Bytes of the record, or of the lost range; 0 if not known."""
     reason: str
-    """What is known of it, for people."""
+    """What is known of the loss, for people."""
 
 
 @attrs.frozen
@@ -38,12 +38,13 @@ class ReadResult:
     """Where the next read should begin; follows RocketMQ's ``nextBeginOffset``."""
     min_queue_offset: int
     max_queue_offset: int
-    """First queue offset that is not there yet."""
+    """First queue offset that has no message yet."""
     messages: tuple[MessageView, ...] = ()
     queue_offsets: tuple[int, ...] = ()
-    """Place of each message in the queue read (a light queue's are not those in the records)."""
+    """Queue offset of each message in the queue that was read (in a light queue it differs from the
+    one in the record)."""
     holes: tuple[MissingMessage, ...] = ()
-    """Places between the one asked for and ``next_queue_offset`` that hold no message any more."""
+    """Lost messages between the queue offset asked for and ``next_queue_offset``."""
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -62,11 +63,12 @@ class QueryResult:
     messages: tuple[MessageView, ...]
     """In the order that was asked for."""
     is_complete: bool
-    """Whether there are no more messages than these, in that direction."""
+    """Whether no message follows these in the order asked for."""
     after: int | None = None
-    """What to give to the next search, so that it goes on behind these; None where all are here."""
+    """Give this to the next search to continue after these messages; None if there are no more."""
     indexed_to: int = 0
-    """Physical offset below which all messages were looked at; those behind come later."""
+    """Physical offset below which the search covers all messages; later ones are not indexed
+    yet."""
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -84,9 +86,9 @@ class QueueInfo:
     min_queue_offset: int
     max_queue_offset: int
     last_update_timestamp: int | None = None
-    """Store time of the newest message, ms; None when there is none to read."""
+    """Store time of the newest message, ms; None if the queue has no message to read."""
 
     @property
     def message_count(self) -> int:
-        """Messages between the two offsets."""
+        """Messages from ``min_queue_offset`` to ``max_queue_offset``."""
         return self.max_queue_offset - self.min_queue_offset

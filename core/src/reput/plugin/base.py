@@ -24,13 +24,14 @@ class NoConfig:
 
 # The base has no fields of its own: a subclass declares `config` and its state with attrs.
 class Plugin:
-    """Base of all plugins: one object per store, its hooks are methods marked ``@hookimpl``.
+    """Base class of all plugins: one object per store; its hooks are marked ``@hookimpl``.
 
     A subclass is an ``attrs.define(eq=False)`` class whose first field is ``config``.
     """
 
     name: ClassVar[str] = ""
-    """Name of a plugin that is handed to a store as an object; an entry point's name wins."""
+    """Name of a plugin that a store is given as an object; an installed plugin has the name of its
+    entry point."""
     config_type: ClassVar[type] = NoConfig
     """Frozen, keyword-only attrs class of the plugin's options."""
     runs_after: ClassVar[frozenset[str]] = frozenset()
@@ -38,32 +39,32 @@ class Plugin:
     requires: ClassVar[frozenset[str]] = frozenset()
     """Plugins without which this one cannot work; they run before it, too."""
     named_by_clock: ClassVar[frozenset[str]] = frozenset()
-    """Directories whose files have names that say when they were made, and so do not follow from
-    the log: a comparison tells such files apart by their first 40 bytes."""
+    """Directories whose files are named by the time at which they were made, which the log does not
+    determine: a comparison matches such files by their first 40 bytes."""
 
     @property
     def put_interest(self) -> PutInterest | None:
-        """Messages that its `reput_put` has to see; None for all.
+        """Messages that the plugin's `reput_put` has to see; None for all.
 
-        Asked when the store is opened. Messages that are of interest to no plugin are stored
-        without a call of any hook, and columns (`reput.Columns`) without being taken apart into
-        messages, at several times the rate.
+        The store asks once, at opening. It stores messages that are of interest to no plugin
+        without calling any hook, and columns (`reput.Columns`) without splitting them into
+        messages, which is several times faster.
         """
         return None
 
     def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared | None:
-        """Say which differences between bytes are differences in what follows from the log.
+        """Judge ``differences`` between the plugin's files and those rebuilt from the log.
 
-        Asked when files that are there were compared with those built anew, and some differ. The
-        plugin's hooks are not called before it.
+        Bytes may differ in something that the log does not determine; only the plugin knows. Called
+        when a comparison has found differences, on an object whose hooks were not called.
 
         Args:
             comparison: what was compared.
-            differences: of each file that differs the first one.
+            differences: for each file that differs, the first one.
 
         Returns:
-            What differs after all, and what could not be compared; None: everything follows from
-            the log, so that all of ``differences`` count.
+            The real differences, and what could not be compared. None if the log determines
+            everything, so that all of ``differences`` are real.
         """
         return None
 
@@ -84,7 +85,7 @@ class Plugin:
         config = build_config(cls.config_type, name, section)
         by_name = "config" in inspect.signature(cls).parameters
         if attrs.has(cls) and not by_name:
-            # The first field is another one, and would be given the options without a word.
+            # The options would silently go to the first field, which is another one.
             raise PluginError(
                 name,
                 f"{cls.__name__} has no field 'config' for its options; "
@@ -94,13 +95,13 @@ class Plugin:
             return cls(config=config) if by_name else cls(config)
         except ReputError:
             raise
-        except Exception as error:  # whatever a plugin raises
+        except Exception as error:  # a plugin may raise anything
             reason = f"{cls.__name__} cannot be made: {type(error).__name__}: {error}"
             raise PluginError(name, reason) from error
 
 
 def build_config(config_type: type, section: str, options: Mapping[str, Any]) -> Any:
-    """Make an object of ``config_type`` from a mapping, as TOML gives it.
+    """Build an object of ``config_type`` from a mapping of options, as TOML gives it.
 
     Raises:
         ConfigError: an unknown option (the known ones are named), or a value refused by the class.
@@ -119,7 +120,7 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
 
 
 def _option_of(config_type: type, options: Mapping[str, Any], reason: str) -> str:
-    """The option that is refused for ``reason`` by itself too; else it is several together."""
+    """Return the option that alone is refused for the same ``reason``; all names if none is."""
     if _refusal(config_type, {}) != reason:  # an option that is missing
         for option, value in options.items():
             if _refusal(config_type, {option: value}) == reason:

@@ -1,4 +1,4 @@
-"""What a plugin is asked where its files differ from those built again, and what it answers."""
+"""What a plugin is asked when its files differ from rebuilt ones, and what it answers."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ __all__ = ["Compared", "Comparison", "Difference"]
 
 @attrs.frozen
 class Difference:
-    """One file that is not what the log says; plain values."""
+    """One file that is not what a rebuild from the log gives; plain values."""
 
     path: str
-    """Below the store's directory."""
+    """Relative to the store's directory."""
     position: int
-    """File position of the first byte that differs; 0 where one of the files is missing."""
+    """File position of the first byte that differs; 0 if one of the two files is missing."""
     reason: str
 
 
 @attrs.frozen
 class Comparison:
-    """What is compared with what; given to the plugin whose files they are."""
+    """The two sets of files that are compared; given to the plugin that they belong to."""
 
     root: str
     """The store's directory."""
     built: str
-    """Where the files were built, at their paths below a store's root."""
+    """Directory with the rebuilt files, at the paths that they have below a store's root."""
     log: LogView
-    """The log that they were built from. It may have lost its head."""
+    """The log that the files were rebuilt from. Its oldest files may have been removed."""
     disk: Disk
     plugins: frozenset[str]
-    """Plugins that the store names, with their options. None of a store that RocketMQ alone has
-    written: what its options were is not known."""
+    """Plugins that the store's manifest names, with their options. Empty for a store that only
+    RocketMQ has written, whose options are not known."""
 
 
 @attrs.frozen
 class Compared:
-    """What a plugin says of differences between bytes."""
+    """A plugin's judgement of differences between bytes."""
 
     differences: tuple[Difference, ...]
-    """Those that are differences in what follows from the log."""
+    """Differences in what the log determines."""
     not_compared: tuple[str, ...] = ()
-    """What of the files does not follow from the log, each with the reason."""
+    """Parts of the files that the log does not determine, each with the reason."""

@@ -26,50 +26,51 @@ __all__ = ["StoreContext"]
 
 @attrs.frozen(kw_only=True)
 class StoreContext:
-    """The store as its plugins see it; one object per plugin and opening."""
+    """What the store tells a plugin at opening; one object per plugin and opening."""
 
     plugin: str
     """Name of the plugin that this context was made for."""
     root: str
     """The store's directory."""
     writable: bool
-    """False: another process may be writing; write nothing."""
+    """False if the store is open for reading: write nothing, as another process may be writing."""
     clean: bool
-    """Whether the last writer closed the store; after a crash files may be half-written."""
+    """Whether the last writer closed the store. If false, files may be half-written."""
     log: LogView
     disk: Disk
     clock: Callable[[], int]
-    """Now, in ms since the epoch. Never ask the system instead: tests pass clocks of their own."""
+    """Returns now, ms since the epoch. Use it instead of the system's: tests pass their own."""
     recovery: str = "reput"
-    """The store's option of that name. ``"rocketmq"``: what files hold beyond ``progress`` is to be
-    believed as far as the log reaches, as RocketMQ believes it."""
+    """The store's option of that name. With ``"rocketmq"`` a plugin trusts what its files hold
+    beyond ``progress``, up to the end of the log, as RocketMQ does."""
     sizes_from: str = ""
-    """Of a plugin whose files are built anew in a directory aside: the store that they are for.
-    Files keep the sizes that they have there."""
+    """Directory of the store whose files are being rebuilt elsewhere: new files take the sizes of
+    that store's files. Empty when nothing is rebuilt."""
     recorded: Callable[[], Recorded | None] = attrs.field(default=lambda: None, repr=False)
-    """How far the plugin's files are complete, read from disk: a read-only store learns from it
-    whether a writer is making them again. None where nobody has recorded it."""
+    """Reads from disk how far the plugin's files are complete, so that a reader notices when a
+    writer in another process rebuilds them. None if no progress is recorded."""
     queue_floors: QueueFloors = attrs.field(factory=QueueFloors, repr=False)
-    """Where queues go on whose messages the log has lost, for plugins that keep queue offsets. Keep
-    there what files say of such a queue before they are cut or removed."""
+    """Next queue offsets of queues whose messages the log has lost, for plugins that keep queue
+    offsets. Before such a plugin cuts or removes a queue's files, it keeps here what they say."""
     queue_reaches: QueueReaches = attrs.field(factory=QueueReaches, repr=False)
-    """How far queues went by what the plugin noted before, for one that keeps queue offsets: files
-    that are gone do not say that they were there."""
+    """How far each queue reached when the plugin noted it last, for plugins that keep queue
+    offsets: shows that files are missing."""
     store: StoreAccess = attrs.field(factory=lambda: cast(StoreAccess, NoStore()), repr=False)
-    """To read queues and put messages, for plugins that act; see there when it may be used."""
+    """Reads queues and puts messages; `StoreAccess` says when it may be used."""
     note_loss: Callable[[Loss], None] = attrs.field(default=lambda loss: None, repr=False)
-    """Notes in the store's ledger what the plugin's files know and the log has lost, before they
-    are cut; a read-only store only remembers it. What is noted already is noted once."""
+    """Notes a loss in the store's ledger: messages that the plugin's files know and the log has
+    lost. Call it before the files are cut. The same loss is noted once. A read-only store keeps it
+    in memory only."""
     note_problem: Callable[[str], None] = attrs.field(default=lambda text: None, repr=False)
-    """Tells in `reput_open` and `reput_recover` who reads the store, by `reput.Store.problems`, of
-    a file that is there and says nothing, so that the plugin passes it over; the text begins with
-    the file's path. Does nothing in a store that is open for writing: what a writer passes over is
-    a line in the log, as it makes the file again."""
+    """Adds a text to `reput.Store.problems` of a read-only store: a file that the plugin ignores
+    because it cannot be read. Call it in `reput_open` or `reput_recover`; the text begins with the
+    file's path. Does nothing in a writable store, where the plugin logs a warning and writes the
+    file again."""
     wake: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
-    """Has `reput_work` called soon; cheap, from any thread."""
+    """Has the plugin's `reput_work` called soon. Cheap, from any thread."""
 
     def directory(self, *names: str) -> str:
-        """Path under the store's root; names that would leave it are refused.
+        """Return a path below the store's root; refuse names that would lead out of it.
 
         Raises:
             ConfigError: a name that is empty, ``.`` or ``..``, or holds a separator or NUL.

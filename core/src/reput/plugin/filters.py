@@ -1,7 +1,4 @@
-"""`MessageFilter`: what a read takes to return some messages only; plugins make them.
-
-`BitMaps` is what readers may give it of many messages at once.
-"""
+"""`MessageFilter`, which a plugin compiles and a read applies, and `BitMaps`, which it is given."""
 
 from __future__ import annotations
 
@@ -22,14 +19,14 @@ __all__ = ["BitMaps", "MessageFilter"]
 
 @attrs.define(eq=False)
 class BitMaps(Sequence["bytes | None"]):
-    """Bit maps of ``n`` messages: a sequence of bytes or None, and columns for who wants them."""
+    """Bit maps of ``n`` messages: a sequence of bytes or None, and the same as columns."""
 
     window: npt.NDArray[np.uint8]
-    """``(w,)``, the bytes in which they lie."""
+    """``(w,)``, the bytes that contain all bit maps."""
     starts: npt.NDArray[np.int64]
-    """``(n,)`` position of each in the window; means nothing where there is none."""
+    """``(n,)`` position of each bit map in the window; without meaning if its size is 0."""
     sizes: npt.NDArray[np.int64]
-    """``(n,)`` bytes of each; 0 where there is none."""
+    """``(n,)`` bytes of each bit map; 0 if the message has none."""
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -41,7 +38,7 @@ class BitMaps(Sequence["bytes | None"]):
     def __getitem__(self, row: slice) -> Sequence[bytes | None]: ...
 
     def __getitem__(self, row: int | slice) -> bytes | Sequence[bytes | None] | None:
-        """A copy of one, None where there is none; or some rows."""
+        """Return a copy of one bit map, None if the message has none; for a slice, its rows."""
         if isinstance(row, slice):
             return BitMaps(self.window, self.starts[row], self.sizes[row])
         start, size = int(self.starts[row]), int(self.sizes[row])
@@ -50,17 +47,17 @@ class BitMaps(Sequence["bytes | None"]):
 
 @runtime_checkable
 class MessageFilter(Protocol):
-    """Selects messages. An object of any class that has these three methods is one.
+    """Selects messages: an object of any class that has these three methods.
 
-    Immutable as far as others can see: the three must agree, and go on agreeing.
+    The three methods must agree with each other, and always give the same answer.
     """
 
     def matches(self, message: MessageView) -> bool:
-        """Whether it selects one message. Never raises: what cannot be told is not selected."""
+        """Whether the filter selects ``message``. Never raises: if it cannot tell, False."""
         ...
 
     def matches_batch(self, batch: DispatchBatch) -> npt.NDArray[np.bool_]:
-        """``(n,)``: which messages of a batch it selects."""
+        """Return ``(n,)``: which messages of ``batch`` the filter selects."""
         ...
 
     def may_match(
@@ -69,13 +66,13 @@ class MessageFilter(Protocol):
         bit_maps: Sequence[bytes | None],
         store_timestamps: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.bool_]:
-        """``(n,)``: which messages it may select, by what is known without reading them.
+        """Return ``(n,)``: which messages the filter may select, without reading their records.
 
-        True where that is not known: `matches` is asked then. False is believed.
+        A message with True is read, and `matches` decides; one with False is dropped.
 
         Args:
-            tags_codes: ``(n,)`` tags codes of their units.
-            bit_maps: ``n`` bit maps; None where a message has none. May be `BitMaps`.
-            store_timestamps: ``(n,)`` ms; -1 where it is not known, as without a bit map.
+            tags_codes: ``(n,)`` tags codes from the messages' units.
+            bit_maps: ``n`` bit maps, None for a message without one. May be `BitMaps`.
+            store_timestamps: ``(n,)`` ms; -1 if not known, as for a message without a bit map.
         """
         ...

@@ -1,7 +1,7 @@
-"""Which puts a plugin wants to see: told before its hook is called.
+"""`PutInterest`: by which properties and topics a plugin recognises the messages it wants to see.
 
-A plugin that delays or parks messages looks at a few of millions. It says by what it knows them,
-and messages or columns in which nothing of the kind occurs go to the log as they are.
+A plugin that delays or parks messages needs a few of millions. Messages and columns without any of
+its properties and topics go to the log without a call of its `reput_put`.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ __all__ = ["PutInterest", "united"]
 
 @attrs.frozen
 class PutInterest:
-    """Messages that `reput_put` of a plugin is to be called for; of any other it may be.
+    """Messages for which a plugin's `reput_put` must be called; it may be called for others, too.
 
-    A message is of interest when it has one of the properties or is of one of the topics.
+    A message is of interest if it has one of the properties or is of one of the topics.
     """
 
     properties: frozenset[str] = frozenset()
-    """Names."""
+    """Names of properties."""
     topics: frozenset[str] = frozenset()
 
     def covers_message(self, message: Message) -> bool:
-        """Whether a message may be of interest; also where it holds values of a caller's classes.
+        """Whether ``message`` may be of interest, even if its values are of a caller's own classes.
 
-        A put asks this for every message, so the usual one, without properties, is decided first.
+        Every put asks this, so the usual message, which has no properties, is decided first.
         """
         try:
             topic, given = message.topic, message.properties
         except AttributeError:
-            return True  # no message: what looks at it says so
+            return True  # no message: the encoder refuses it
         if type(topic) is not str or topic in self.topics or self.properties & _OF_FIELDS:
             return True
         if given is None:
             return False
         if type(given) is bytes:
             return self._is_in(given)
-        # A name of a class of its own may say that it equals nothing.
+        # A name of a caller's own class may define an `__eq__` that equals nothing.
         is_plain = type(given) is dict and all(type(name) is str for name in given)
         return not is_plain or not self.properties.isdisjoint(given)
 
     def covers(self, columns: Columns) -> bool:
-        """Whether any row may be of interest."""
+        """Whether any row of ``columns`` may be of interest."""
         return self._names_a_topic(columns.topic) or self._has_property(columns)
 
     def _names_a_topic(self, topic: Any) -> bool:
@@ -84,12 +84,12 @@ class PutInterest:
         )
 
     def _is_in(self, text: bytes) -> bool:
-        """Whether a property text, or several of them, may hold one of the names."""
+        """Whether ``text``, one property text or several, may hold one of the names."""
         return any(name.encode() + _END in text for name in self.properties)
 
 
 def united(interests: Iterable[PutInterest | None]) -> PutInterest | None:
-    """What is of interest to any of several plugins; None, everything, where one does not say."""
+    """Return what is of interest to any of several plugins; None (everything) if one is None."""
     properties: frozenset[str] = frozenset()
     topics: frozenset[str] = frozenset()
     for each in interests:
@@ -100,7 +100,7 @@ def united(interests: Iterable[PutInterest | None]) -> PutInterest | None:
 
 
 def _is_pair(column: Any) -> bool:
-    """Whether it is ``(offsets, data)`` of Arrow."""
+    """Whether ``column`` is an ``(offsets, data)`` pair, as Arrow has them."""
     return isinstance(column, tuple) and len(column) == 2 and isinstance(column[0], np.ndarray)
 
 

@@ -1,20 +1,19 @@
-"""How a plugin's files are built by several processes at once: the contract.
+"""The contract for building a plugin's files in several processes at once.
 
-The reput loop hands a plugin the log in order. A `ShardBuilder` builds the same files from splits
-of the log, read side by side in any order, by processes of this machine or by Spark:
+The reput loop gives a plugin the log in order. A `ShardBuilder` builds the same files from splits
+of the log, read in parallel and in any order, by processes of this machine or by Spark:
 
-1. each split is *scanned* by somebody: `ShardBuilder.begin` makes a `ShardScan`, which gets the
-   split's batches and returns what the others must know of them;
-2. whoever drives it *plans*, from what all scans returned, what is left to be done;
-3. each task of the plan is *built* by somebody;
-4. the driver *finishes*: checks that all fits together, writes what belongs between the parts.
+1. a process *scans* each split: `ShardBuilder.begin` makes a `ShardScan`, which gets the split's
+   batches and returns what the other processes must know of them;
+2. the driver *plans* the remaining tasks from what all scans returned;
+3. a process *builds* each task of the plan;
+4. the driver *finishes*: it checks that the parts fit together, and writes what lies between them.
 
 Everything is written under a staging directory of the plugin's own, at the paths below a store's
-root, and published by the driver; all processes share its file system. A task may run twice, or be
-given up and begun anew, while the attempt before it still runs: what it writes must come out the
-same. The result must be, byte for byte, what the reput loop would have built; where that cannot be
-(queue offsets that repeat, say), raise `NotSplittableError` in a scan or in the plan, and one
-process builds it in order.
+root, and published by the driver; all processes share a file system. A task may run twice, the
+second attempt while the first still runs: both must write the same bytes. The result must be, byte
+for byte, what the reput loop would have built. If that is impossible (queue offsets repeat, say),
+raise `NotSplittableError` in a scan or in the plan; then one process builds the files in order.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ __all__ = ["NotSplittableError", "ShardBuilder", "ShardScan"]
 
 @attrs.define(eq=False, slots=False)
 class NotSplittableError(ReputError):
-    """A log of which a plugin's files cannot be built in parts."""
+    """A plugin's files cannot be built from this log in parts."""
 
     plugin: str
     reason: str
@@ -46,45 +45,48 @@ class NotSplittableError(ReputError):
 
 
 class ShardScan(Protocol):
-    """One split being scanned."""
+    """The scan of one split."""
 
     def add(self, batch: DispatchBatch) -> None:
-        """Take the next batch of the split; valid until the call returns.
+        """Scan the split's next batch, which is valid until the call returns.
 
         Raises:
-            NotSplittableError: see there.
+            NotSplittableError: the files cannot be built in parts.
         """
         ...
 
     def finish(self) -> Any:
-        """Flush what was written; what the driver must know of the split, picklable and small."""
+        """Flush what was written. Return what the driver must know: small and picklable."""
         ...
 
 
 class ShardBuilder(Protocol):
-    """How one plugin's files are built in parts. Made anew in each process; keeps no state."""
+    """Builds one plugin's files in parts. Each process makes its own; it keeps no state."""
 
     @property
     def directories(self) -> Sequence[str]:
-        """Names below the store's root that it builds, whole."""
+        """Names, below the store's root, of the directories that it builds completely."""
         ...
 
     def begin(self, split: Split, staging: str) -> ShardScan:
-        """Begin to scan a split, in the process that reads it."""
+        """Begin to scan ``split``, in the process that reads it."""
         ...
 
     def plan(self, scanned: Sequence[Any]) -> Sequence[Any]:
-        """What is left to do, from what the scans returned, in the order of the log; picklable.
+        """Return the tasks that remain after the scans; picklable.
+
+        Args:
+            scanned: what the scans returned, in the order of the log.
 
         Raises:
-            NotSplittableError: see there.
+            NotSplittableError: the files cannot be built in parts.
         """
         ...
 
     def build(self, task: Any, staging: str) -> Any:
-        """Do one task of the plan, in any process; what `finish` must know of it, picklable."""
+        """Do one task of the plan, in any process. Return what `finish` must know: picklable."""
         ...
 
     def finish(self, scanned: Sequence[Any], built: Sequence[Any], staging: str) -> None:
-        """Complete the files, on the driver; everything is on disk when this returns."""
+        """Complete the files, on the driver. Everything is on disk when this returns."""
         ...

@@ -36,22 +36,22 @@ class OpenParts:
     active: ActivePlugins
     closer: Closer
     workers: Workers | None
-    """Of a store that is written; None where it is only read."""
+    """The plugins' threads; None in a read-only store."""
 
 
 class StoreDoor:
-    """Where plugins find the store: they are opened before it is, and may use it once it is."""
+    """Gives plugins the store, which they get before it is open and may use once it is."""
 
     def __init__(self) -> None:
         self._parts: OpenParts | None = None
 
     def open(self, parts: OpenParts) -> None:
-        """Let plugins in."""
+        """Let plugins use ``parts``."""
         self._parts = parts
 
     @property
     def parts(self) -> OpenParts:
-        """What is inside.
+        """The parts of the open store.
 
         Raises:
             ServiceNotAvailableError: the store is not open yet.
@@ -62,13 +62,13 @@ class StoreDoor:
         return parts
 
     def of(self, plugin: str) -> PluginStore:
-        """The view of the plugin of that name."""
+        """Return the view of the store for the plugin of that name."""
         return PluginStore(plugin, self)
 
     def wake(self, plugin: str) -> None:
-        """Have the work of a plugin called soon; before the store is open, that comes in any case.
+        """Have a plugin's `reput_work` called soon. Cheap, from any thread.
 
-        Cheap, from any thread.
+        Before the store is open this does nothing: opening calls `reput_work` in any case.
         """
         parts = self._parts
         if parts is not None and parts.workers is not None:

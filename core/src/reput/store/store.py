@@ -1,8 +1,8 @@
 """`Store`: the log, its plugins and the threads between them, as one object.
 
-All that a user of a store may call stands here, with what it promises. The work is done elsewhere:
-`reput.store.writes` and `reput.store.reads` put and read, `reput.dispatch` drives the plugins,
-`reput.store.closing` closes. How a store is put together stands in `reput.store.opening`.
+This class lists every method that a user of a store may call, and what it promises. Other modules
+do the work: `reput.store.writes` and `reput.store.reads` put and read, `reput.dispatch` drives the
+plugins, `reput.store.closing` closes, and `reput.store.opening` puts a store together.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class Store:
         clean: bool,
         problems: Sequence[str],
     ) -> None:
-        """Made by `reput.open`.
+        """Build the object from parts that `reput.open` has made.
 
         Args:
             parts: what answers reads and puts.
             members: the plugins of a store that is written; None where it is only read.
-            retention: says which files of the log go.
-            recovery: what opening has found.
+            retention: removes old files of the log.
+            recovery: what opening found at the end of the log.
             clean: whether the last writer had closed the store.
             problems: what cannot be used, in words.
         """
@@ -80,7 +80,7 @@ class Store:
         self.writable = members is not None
         """Whether it was opened with ``mode="w"``."""
         self.clean = clean
-        """Whether its last writer had closed it (a store that is being written has not)."""
+        """Whether the last writer had closed the store (false while a writer has it open)."""
         self.log = parts.log
         """The commit log; see `reput.log.LogView`."""
         self.config = parts.log.config
@@ -88,7 +88,7 @@ class Store:
         self.recovery = recovery
         """What opening found at the end of the log."""
         self.problems = tuple(problems)
-        """What of the store cannot be used, in words; always empty in one that is writable."""
+        """Which parts of the store cannot be used, in words; always empty in a writable store."""
         self.retention = retention.config
         """Options that say how long messages are kept."""
         self._active = parts.active
@@ -115,10 +115,11 @@ class Store:
     def put(self, message: Message) -> Receipt:
         """Store one message.
 
-        With ``flush="sync"`` returns when it is on disk, unless its property ``WAIT`` is ``false``.
+        With ``flush="sync"`` the call returns when the message is on disk, unless the message's
+        property ``WAIT`` is ``false``.
 
         Raises:
-            TypeError: no `reput.Message`.
+            TypeError: ``message`` is no `reput.Message`.
             MessageIllegalError: a field that cannot be stored (`MessageTooLargeError` for sizes).
             PropertiesSizeError: the encoded properties are over 32,767 bytes.
             CreateMappedFileError: no room for another file; nothing was stored.
@@ -131,41 +132,45 @@ class Store:
     def put_many(self, messages: Sequence[Message] | Columns) -> BatchReceipt:
         """Store many messages in their order, much faster than one by one.
 
-        All checks come first: when one message is refused, none is stored. Where the disk fills up
-        on the way, those that fitted stay stored; the log's end tells how far it came.
+        All messages are checked first: when one is refused, none is stored. If the disk fills up
+        meanwhile, the messages that fitted stay stored; the log's end tells how many these are.
 
-        With ``flush="sync"`` returns when all of them are on disk, whatever they say of ``WAIT``.
+        With ``flush="sync"`` the call returns when all messages are on disk, whatever their
+        properties ``WAIT`` say.
 
         Raises:
             PutError: as for `put`.
-            TypeError: no messages.
+            TypeError: ``messages`` are neither messages nor columns.
         """
         return self._writes.put_many(messages)
 
     def put_batch(self, batch: Message, messages: Sequence[Message] | None = None) -> BatchReceipt:
         """Store a RocketMQ message batch: one queue's messages, expanded from one body.
 
-        Whether it waits for the disk the property ``WAIT`` of ``batch`` says, as in RocketMQ.
+        As in RocketMQ, the property ``WAIT`` of ``batch`` decides whether the call waits for the
+        disk.
 
         Args:
             batch: topic, queue, host and shared properties; its body is the batch's wire body.
-            messages: the messages, where the body is not encoded yet.
+            messages: the messages, if the body is not encoded yet.
 
         Raises:
             MessageIllegalError: the body is no batch, or the batch has a transaction flag or a
-            delay. PutError: as for `put`.
+                delay.
+            PutError: as for `put`.
         """
         return self._writes.put_batch(batch, messages)
 
     def flush(self) -> None:
         """Bring everything to disk: log, plugins' files, their progress, the checkpoint.
 
-        Returns when all that was put and dispatched before is there. Waits for a plugin as long as
-        its flush advances. A suspended plugin is not waited for: it has a place of its own.
+        Returns when everything that was put and dispatched before the call is on disk. Waits for a
+        plugin as long as its flush advances, and not at all for a suspended plugin, whose progress
+        stays where it is.
 
         Raises:
             ServiceNotAvailableError: the log cannot be flushed.
-            PluginFlushError: a plugin does not return; all else is on disk.
+            PluginFlushError: a plugin's flush failed or does not return; all else is on disk.
         """
         self._check_open()
         if self._members is None:
@@ -184,10 +189,10 @@ class Store:
     # ------------------------------------------------------------------ the log
 
     def get(self, where: str | int) -> MessageView:
-        """One message by its offset message id, or by the physical offset at which it begins.
+        """Return one message by its offset message id, or by the physical offset of its record.
 
         Raises:
-            ValueError: no message id.
+            ValueError: ``where`` is a text, but no message id.
             OffsetOutOfRangeError: the log holds no message there.
         """
         self._check_open()
@@ -206,16 +211,16 @@ class Store:
     def scan(
         self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
     ) -> Iterator[DispatchBatch]:
-        """Batches over the log, in the order of storing; see `reput.log.LogView.scan`."""
+        """Iterate over the log in batches, in physical order; see `reput.log.LogView.scan`."""
         self._check_open()
         start = None if start is None else whole_number("start", start)
         end = None if end is None else whole_number("end", end)
         return self.log.scan(start, end, check_crc=check_crc)
 
     def losses(self) -> list[Loss]:
-        """What the log has lost, as far as it is known, oldest first; see `reput.log.Loss`.
+        """Return what the log is known to have lost, oldest first; see `reput.log.Loss`.
 
-        In a read-only store also what this opening has found.
+        In a read-only store this includes losses that this opening has found.
         """
         self._check_open()
         return [] if self.log.ledger is None else list(self.log.ledger.entries)
@@ -236,12 +241,13 @@ class Store:
         Args:
             topic: the topic's name.
             queue_id: the queue.
-            queue_offset: where to begin; ``next_queue_offset`` of the result is where to go on.
+            queue_offset: where to begin; the next read begins at the result's
+                ``next_queue_offset``.
             max_count: most messages to return.
-            max_bytes: stop before this many bytes of records; one message is returned even so.
-            filter: return only messages that it selects: a condition, or a compiled filter
-                (`filter`). A read looks at so many messages and no more; where none of them was
-                selected, the status is ``NO_MATCHED_MESSAGE`` and there is more to be read.
+            max_bytes: stop before this many bytes of records, but return at least one message.
+            filter: return only messages that this condition or compiled filter (`filter`) selects.
+                One read examines a limited number of messages; if none of these is selected, the
+                status is ``NO_MATCHED_MESSAGE`` and the queue may hold more.
 
         Raises:
             NoReaderError: no active plugin can read queues, or none compiles filters.
@@ -263,18 +269,17 @@ class Store:
     def filter(
         self, expression: str, kind: str | None = None, *, topic: str | None = None
     ) -> MessageFilter:
-        """Compile a filter, to read with.
+        """Compile a filter for `read`.
 
         Args:
             expression: a condition on properties, or tags: ``"paid || shipped"``.
-            kind: its language, as in ``"TAG"``: a word that a plugin knows; the plugin's default
-                when left out.
-            topic: the topic that is going to be read; a filter that is registered for it finds its
-                messages sooner.
+            kind: the expression's language, such as ``"TAG"``, one that a plugin knows; the
+                plugin's default when left out.
+            topic: the topic that is going to be read; a filter registered for that topic is faster.
 
         Raises:
             NoReaderError: no active plugin compiles filters of that kind.
-            ValueError: no such condition; the text says where it goes wrong.
+            ValueError: ``expression`` is no condition; the text says where it goes wrong.
         """
         self._check_open()
         expression = text_argument("expression", expression)
@@ -289,14 +294,14 @@ class Store:
         timestamp: int,
         boundary: Literal["lower", "upper"] = "lower",
     ) -> int:
-        """Queue offset by store time.
+        """Return the queue offset of the first message from a time on, or of the last until then.
 
         Args:
             topic: the topic's name.
             queue_id: the queue.
-            timestamp: ms.
-            boundary: ``"lower"``: the first message at that time or later; ``"upper"``: the last
-                at that time or earlier.
+            timestamp: store time, ms.
+            boundary: ``"lower"``: the first message stored then or later; ``"upper"``: the last
+                message stored then or earlier.
 
         Raises:
             NoReaderError: no active plugin can read queues.
@@ -310,7 +315,7 @@ class Store:
         return self._reads.offset_by_time(topic, queue_id, timestamp, boundary)
 
     def queues(self) -> list[QueueInfo]:
-        """Every queue there is, by topic and queue id.
+        """Return all queues, sorted by topic and queue id.
 
         Raises:
             NoReaderError: no active plugin can read queues.
@@ -330,18 +335,18 @@ class Store:
         after: int | None = None,
         compat: bool = False,
     ) -> QueryResult:
-        """Messages of a topic by key: those whose ``UNIQ_KEY``, or a word of ``KEYS``, it is.
+        """Find messages of a topic whose ``UNIQ_KEY``, or a word of whose ``KEYS``, is ``key``.
 
-        Only what was dispatched is found, see ``indexed_to`` of the answer and `wait_dispatched`.
+        Finds only what was dispatched; see ``indexed_to`` of the answer and `wait_dispatched`.
 
         Args:
             topic: the topic's name.
             key: the whole key.
             begin: store time of the oldest message wanted, ms.
             end: store time of the newest message wanted, ms.
-            limit: most messages to return; all of them when left out.
-            oldest_first: in the order of storing; the newest first when left out.
-            after: ``after`` of the answer before, to go on behind it.
+            limit: most messages to return; all when left out.
+            oldest_first: whether the oldest message comes first, and not the newest.
+            after: ``after`` of the previous answer, to continue after its messages.
             compat: what ``store.plugin("index").query_as_rocketmq`` answers. Deprecated: call that.
 
         Raises:
@@ -380,15 +385,15 @@ class Store:
     def plugin(self, which: str) -> Any: ...
 
     def plugin(self, which: str | type[_Plugin]) -> Any:
-        """The object of a plugin that the store uses, for what it offers by itself.
+        """Return the object of an active plugin, whose own methods a program may call.
 
-        ``store.plugin("transaction").commit(half)``; type checkers know the methods where the
-        plugin is named by its class: ``store.plugin(TransactionPlugin).commit(half)``.
+        For example ``store.plugin("transaction").commit(half)``. Given the plugin's class, type
+        checkers know the methods: ``store.plugin(TransactionPlugin).commit(half)``.
 
         Raises:
-            PluginError: the store does not use it, or it could not be opened.
+            PluginError: the store does not use the plugin, or the plugin could not be opened.
             StoreClosedError: the store is closed.
-            TypeError: neither a name nor a class of plugins.
+            TypeError: ``which`` is neither a name nor a plugin's class.
         """
         self._check_open()
         return self._active.plugin(which)
@@ -399,37 +404,40 @@ class Store:
         return dict(self._active.objects)
 
     def plugins(self) -> list[PluginState]:
-        """State, progress, lag and figures of the active plugins, in dispatch order.
+        """Return state, progress, lag and figures of the active plugins, in dispatch order.
 
-        In a read-only store they are those that the last writer recorded.
+        A read-only store shows the values that the last writer recorded.
         """
         return self._active.states()
 
     def plan(self) -> list[PlanStep]:
-        """Who is given a batch when, and who needs whom, in dispatch order."""
+        """Return the active plugins in dispatch order, with what each runs after and requires."""
         return self._active.set.plan()
 
     def add_plugin(self, plugin: str | Plugin, options: Mapping[str, Any] | None = None) -> str:
-        """Use one plugin more, from now on and at every later opening; its name.
+        """Add a plugin to those that the store uses, now and at every later opening.
 
-        It begins at the log's first message, or where it stopped when it was removed, and
-        catches up beside the others.
+        The plugin begins at the log's first message, or where it stopped when it was removed, and
+        catches up while the other plugins go on.
 
         Args:
             plugin: the name of an installed plugin, or a plugin object.
-            options: its section of the configuration.
+            options: the plugin's section of the configuration.
+
+        Returns:
+            The plugin's name.
 
         Raises:
             PluginError: it is active already, not installed, cannot be ordered or opened.
             ConfigError: a wrong option.
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
-            TypeError: neither a name nor an object; or ``options`` that are no mapping.
+            TypeError: ``plugin`` is neither a name nor an object, or ``options`` is no mapping.
         """
         live = self._writing()
         return live.add(plugin_argument("plugin", plugin), table_argument("options", options))
 
     def remove_plugin(self, plugin: str) -> None:
-        """Use a plugin no more, from now on; its files and its progress stay.
+        """Remove a plugin from those that the store uses; its files and its progress stay.
 
         Raises:
             PluginError: it is not active, another one requires it, or it hangs in a call.
@@ -438,7 +446,7 @@ class Store:
         self._writing().remove(text_argument("plugin", plugin))
 
     def suspend_plugin(self, plugin: str) -> None:
-        """Give a plugin no messages until it is resumed, also after the store was closed.
+        """Give a plugin no messages until it is resumed; a later opening remembers this.
 
         Raises:
             PluginError: it is not active.
@@ -447,7 +455,7 @@ class Store:
         self._writing().suspend(text_argument("plugin", plugin))
 
     def resume_plugin(self, plugin: str) -> None:
-        """Open a plugin anew that was suspended, failed or halted everything; it catches up.
+        """Open a suspended, failed or halted plugin again, and let it catch up.
 
         Raises:
             PluginError: it is not active, hangs in a call, or cannot be opened.
@@ -456,7 +464,7 @@ class Store:
         self._writing().resume(text_argument("plugin", plugin))
 
     def dead_letters(self, plugin: str) -> list[DeadLetter]:
-        """Messages that a plugin failed on and that its policy ``"skip"`` passed over.
+        """Return the messages that a plugin failed on and that its policy ``"skip"`` passed over.
 
         Raises:
             PluginError: it is not active.
@@ -479,11 +487,11 @@ class Store:
 
         Args:
             timeout: seconds; None waits as long as it takes.
-            progress: called now and then with bytes dispatched and bytes in all.
-            plugins: names of those to wait for; all when left out.
+            progress: called now and then with the bytes dispatched and the bytes in all.
+            plugins: names of the plugins to wait for; all when left out.
 
         Returns:
-            Whether they have; False after ``timeout``.
+            True when they have seen it; False after ``timeout``.
 
         Raises:
             PluginError: the store does not use one of ``plugins``.
@@ -509,14 +517,14 @@ class Store:
         return self._members.loop.wait(end, timeout, report, chosen)
 
     def work(self) -> int | None:
-        """Have the plugins do what is due by the clock, with ``threads=False``: one slice of each.
+        """Run one slice of each plugin's due work, in a store that has no threads.
 
-        Dispatches everything before, and what they put behind it.
+        Dispatches all messages before, and the messages that plugins put during it afterwards. In a
+        store with threads the plugins work by themselves, and this only wakes them.
 
         Returns:
-            When the next is due, ms; not later than now when there is more to do; None when nobody
-            waits for a time. Always None in a store with threads, whose plugins work by
-            themselves: there this only wakes them.
+            When work is due next, ms; not later than now when more is due already; None when no
+            plugin waits for a time, and always in a store with threads.
 
         Raises:
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
@@ -534,15 +542,15 @@ class Store:
     def expire_log(
         self, *, dry_run: bool = False, config: RetentionConfig | None = None
     ) -> ExpiryReport:
-        """Remove the oldest files of the log that are to go, and have plugins forget them.
+        """Remove the log's oldest files as ``config`` asks, and have plugins forget their messages.
 
-        By the store's configuration (section ``retention``) this happens by itself, too. Called
-        here it does not wait for the hour that ``delete_when`` names.
+        A store with a section ``retention`` does this by itself, too. This call does not wait for
+        the hours of the option ``delete_when``.
 
         Args:
-            dry_run: only say what would go; nothing is changed. The one thing that a store does
-                which was opened with ``mode="r"``.
-            config: other options than the store's own, for this time.
+            dry_run: only report what would be removed, and change nothing; also possible in a store
+                opened with ``mode="r"``.
+            config: options to use instead of the store's own, for this call.
 
         Raises:
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
@@ -563,15 +571,15 @@ class Store:
     def clean_log(
         self, *, dry_run: bool = False, config: RetentionConfig | None = None
     ) -> ExpiryReport:
-        """`expire_log`, by the name that it had before 0.2."""
+        """Call `expire_log`, which had this name before 0.2."""
         message = "Store.clean_log is called Store.expire_log now"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return self.expire_log(dry_run=dry_run, config=config)
 
-    # ------------------------------------------------------------------ telling, closing
+    # ------------------------------------------------------------------ reporting, closing
 
     def report(self) -> dict[str, Any]:
-        """Facts about the store, JSON-like: log, recovery, plugins."""
+        """Return facts about log, recovery, plugins and retention, JSON-like."""
         self._check_open()
         return {
             "root": self.root,
@@ -589,25 +597,25 @@ class Store:
         return self._closer.is_closed
 
     def close(self, timeout: float | None = None) -> None:
-        """Dispatch and flush everything, then give up files, threads and the lock.
+        """Dispatch and flush everything, then release files, threads and the lock.
 
-        A second call does nothing, and so does one in a forked child; one on another thread waits
-        for the first. Where something could not be flushed or dispatched, the next opening
-        recovers as after a crash. May be called from a signal handler, whatever its thread is
-        inside of: a put that is under way then is refused, and a close is gone on with. A store
-        that is still open when the interpreter ends is closed then (`atexit`).
+        A second call does nothing; while the first is still running on another thread, it waits. A
+        call in a forked child does nothing. If something could not be flushed or dispatched, the
+        next opening recovers as after a crash. A signal handler may call this at any moment: it
+        refuses a put that its thread has under way, and continues a close. A store that is still
+        open when the interpreter ends is closed by `atexit`.
 
         Args:
-            timeout: seconds to wait for plugins that are behind, which catch up next time; the
-                option ``dispatch.close_timeout_ms`` when left out.
+            timeout: seconds to wait for plugins that are behind, which catch up at the next
+                opening; the option ``dispatch.close_timeout_ms`` when left out.
 
         Raises:
-            ServiceNotAvailableError: flushing failed; everything is closed all the same. Or another
-                thread is closing the store, and has not ended after ``timeout``.
+            ServiceNotAvailableError: flushing failed, but everything is closed; or another thread
+                is closing the store, and has not ended after ``timeout``.
             TypeError: ``timeout`` is no number; the store stays open.
         """
         if is_forked(self):
-            return  # asked by way of a method that was bound before: `atexit`, an `ExitStack`
+            return  # called by a method that was bound before the fork: `atexit`, an `ExitStack`
         self._closer.close(seconds_argument("timeout", timeout))
         do_not_close_at_exit(self)
 
@@ -624,10 +632,10 @@ class Store:
             )
         return self._members
 
-    if not TYPE_CHECKING:  # a type checker is to know nothing of these names
+    if not TYPE_CHECKING:  # a type checker must not know these names
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
-            """A method of a plugin, by the name that it had here before 0.2."""
+            """Return a plugin's method by the name that it had in this class before 0.2."""
             if name.startswith("_"):
                 raise AttributeError(name)  # also while the store is not made yet
             return method_of_plugin(self._active, name)

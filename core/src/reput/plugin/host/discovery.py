@@ -1,8 +1,8 @@
 """Which plugins are installed, and how a plugin that a store names becomes an object.
 
-They are found through the entry-point group ``reput.plugins`` without importing any; only those
-that a store names are loaded, and for a new store whose maker names none those that the group
-``reput.defaults`` names, too.
+Plugins are found through the entry-point group ``reput.plugins``, without importing them. Only
+those that a store names are imported; a new store that is made without naming any uses those of the
+group ``reput.defaults``.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ __all__ = [
 
 ENTRY_POINT_GROUP = "reput.plugins"
 DEFAULTS_GROUP = "reput.defaults"
-"""Entry points with the names of those plugins of a distribution that new stores are to have."""
+"""Entry points with the names of a distribution's plugins that new stores use by default."""
 
 
 @attrs.frozen
 class InstalledPlugin:
-    """A plugin that some installed distribution offers; not imported."""
+    """A plugin that an installed distribution offers; not imported."""
 
     name: str
     value: str
     """Module and class, as the entry point says."""
     entry_point: metadata.EntryPoint = attrs.field(repr=False)
     is_default: bool = False
-    """Whether a new store whose maker names no plugins uses this one."""
+    """Whether a new store that is made without naming plugins uses this one."""
 
-    # Read when they are asked for: parsing the descriptions of all distributions would take half
-    # of the time in which a store opens.
+    # Read when asked for: parsing the descriptions of all distributions would take half of the time
+    # in which a store opens.
     @property
     def distribution(self) -> str:
-        """Name of the distribution; "?" where it has no description."""
+        """Name of the distribution; "?" if it has no description."""
         found = self.entry_point.dist
         return found.name if found is not None else "?"
 
     @property
     def version(self) -> str:
-        """Version of the distribution; "?" where it has no description."""
+        """Version of the distribution; "?" if it has no description."""
         found = self.entry_point.dist
         return found.version if found is not None else "?"
 
@@ -61,9 +61,9 @@ class InstalledPlugin:
         """Import the plugin's class.
 
         Raises:
-            PluginError: it cannot be imported, or is no plugin.
+            PluginError: the class cannot be imported, or is no plugin.
         """
-        # An import runs a stranger's code, and that may end in anything, SystemExit included.
+        # An import runs a stranger's code, which may raise anything, SystemExit included.
         try:
             found = self.entry_point.load()
         except KeyboardInterrupt:
@@ -83,9 +83,9 @@ class InstalledPlugin:
 
 
 def installed() -> list[InstalledPlugin]:
-    """All installed plugins, by name. Of two with one name, the first on the path counts."""
+    """Return all installed plugins by name; of two with one name, the first on the path."""
     offered = metadata.entry_points()
-    # A distribution speaks for its own plugins only.
+    # A distribution may make only its own plugins defaults.
     defaults = {(default.name, default.dist) for default in offered.select(group=DEFAULTS_GROUP)}
     found: dict[str, InstalledPlugin] = {}
     for each in offered.select(group=ENTRY_POINT_GROUP):
@@ -95,17 +95,17 @@ def installed() -> list[InstalledPlugin]:
 
 
 def plugin_name(plugin: Plugin | type[Plugin]) -> str:
-    """Name of a plugin handed over as an object: its ``name``, or its class's, shortened."""
+    """Return the name of a plugin given as an object: its ``name``, or its class's, shortened."""
     kind = plugin if isinstance(plugin, type) else type(plugin)
     return getattr(kind, "name", "") or kind.__name__.removesuffix("Plugin").lower()
 
 
 def load_plugin(item: str | Plugin, options: Mapping[str, Any]) -> tuple[str, Plugin]:
-    """Name and object of a plugin that is named, or handed over as it is.
+    """Return name and object of a plugin that is given by its name or as an object.
 
     Raises:
-        PluginNotFoundError: not installed.
-        PluginError: no plugin.
+        PluginNotFoundError: no plugin of that name is installed.
+        PluginError: ``item`` is no plugin, or its class cannot be imported or made.
         ConfigError: a wrong option.
     """
     name = item if isinstance(item, str) else ""
@@ -117,11 +117,11 @@ def plugin_of(
     config: Mapping[str, Mapping[str, Any]],
     offered: Iterable[InstalledPlugin],
 ) -> tuple[str, Plugin]:
-    """Name and object of a plugin, where ``offered`` are the installed ones.
+    """Return name and object of a plugin; ``offered`` are the installed plugins.
 
     Raises:
-        PluginNotFoundError: not among them.
-        PluginError: no plugin.
+        PluginNotFoundError: no plugin of that name is among them.
+        PluginError: ``item`` is no plugin, or its class cannot be imported or made.
         ConfigError: a wrong option.
     """
     if isinstance(item, Plugin):

@@ -1,8 +1,8 @@
 """`PluginHooks`: the hooks of one plugin as attributes, checked once, when it is registered.
 
-Everything that calls a hook takes it from here, so that there is one way to call one: by keyword,
-with all arguments that the hook has. A protocol per hook has mypy check these calls. What a hook
-returns is ``object`` where the host looks at the answer before it believes it.
+All code that calls a hook takes it from here, and calls it in the same way: by keyword, with all
+arguments that the hook has. One protocol per hook lets mypy check these calls. A hook whose answer
+the host checks before using it returns ``object`` here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MARK: Final = f"{hookspecs.PROJECT}_impl"  # where `hookspecs.hookimpl` leaves 
 _NOT_HEEDED: Final = ("wrapper", "hookwrapper", "specname")
 
 Answered = Callable[[], object]
-"""A hook that takes nothing."""
+"""A hook without arguments."""
 
 
 class OpenHook(Protocol):
@@ -132,7 +132,7 @@ class TrimHook(Protocol):
 
 @attrs.frozen(eq=False, kw_only=True)
 class PluginHooks:
-    """What one plugin implements: by hook, without its prefix, a function or None.
+    """For each hook, named without its prefix, the plugin's function or None.
 
     The fields are the hooks of `reput.plugin.hookspecs`, in their order; see there.
     """
@@ -158,19 +158,19 @@ class PluginHooks:
     methods: Callable[[], Any] | None = None
     close: Answered | None = None
     takes: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
-    """By hook, the arguments that the plugin's implementation asks for."""
+    """Arguments that the plugin's function takes, by hook."""
 
     @classmethod
     def of(cls, name: str, plugin: Plugin) -> Self:
-        """Check a plugin's hooks, and make them attributes.
+        """Check a plugin's hooks and build its table.
 
         Args:
             name: the plugin's name, for error texts.
-            plugin: its object.
+            plugin: the plugin's object.
 
         Raises:
             PluginError: a hook that is not marked, unknown, has unknown arguments, or is marked
-                with an option that a store does not heed.
+                with an option that reput ignores.
         """
         found = {
             hook: _checked(name, plugin, PREFIX + hook) for hook in _hooks_of(name, type(plugin))
@@ -185,12 +185,12 @@ class PluginHooks:
 
 
 def hook_names() -> tuple[str, ...]:
-    """All hooks that there are, without their prefix, in life-cycle order."""
+    """Return the names of all hooks, without their prefix, in life-cycle order."""
     return tuple(field.name for field in attrs.fields(PluginHooks) if field.name != "takes")
 
 
 def _hooks_of(name: str, kind: type) -> list[str]:
-    """Methods of a class that have a hook's prefix, without it."""
+    """Return the methods of class ``kind`` that have a hook's prefix, without the prefix."""
     found = [each for each in dir(kind) if each.startswith(PREFIX)]
     for former in hookspecs.FORMER_HOOKS.keys() & set(found):
         found.remove(former)
@@ -200,17 +200,17 @@ def _hooks_of(name: str, kind: type) -> list[str]:
 
 
 def rank_of(hook: Any) -> int:
-    """Where a plugin answers among others that implement the hook: -1 early, 0, 1 late."""
+    """Return when a plugin is asked among those that implement the hook: -1 early, 0, 1 late."""
     marked = getattr(hook, _MARK)
     return bool(marked["trylast"]) - bool(marked["tryfirst"])
 
 
 @functools.cache
 def _contract() -> pluggy.PluginManager:
-    """All hooks that there are, as pluggy reads them; no plugin is ever registered in it.
+    """Return a pluggy manager that knows all hooks, and in which no plugin is registered.
 
-    A store calls hooks one plugin at a time, on the thread and with the patience that each needs,
-    so that pluggy's own calls of all plugins at once have no use here.
+    A store calls hooks one plugin at a time, each on its own thread and with its own time limit, so
+    pluggy's way of calling all plugins at once is of no use.
     """
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
@@ -218,7 +218,7 @@ def _contract() -> pluggy.PluginManager:
 
 
 def _checked(name: str, plugin: Plugin, hook: str) -> tuple[Any, frozenset[str]]:
-    """One hook, as a function of all arguments that it has; those that the plugin asks for."""
+    """Return a hook as a function of all its arguments, and the arguments that the plugin takes."""
     contract = _contract()
     caller: pluggy.HookCaller | None = getattr(contract.hook, hook, None)
     if caller is None or caller.spec is None:
@@ -235,7 +235,7 @@ def _checked(name: str, plugin: Plugin, hook: str) -> tuple[Any, frozenset[str]]
             raise PluginError(name, f"{hook} is marked with {option}, which reput ignores")
     method = getattr(plugin, hook)
     implementation = pluggy.HookImpl(plugin, name, method, marked)
-    # Also those with a default, which it has for calls of its own.
+    # Arguments with a default count too: the plugin has the default for calls of its own.
     accepted = frozenset((*implementation.argnames, *implementation.kwargnames))
     offered = frozenset(caller.spec.argnames)
     if accepted - offered:
@@ -255,7 +255,7 @@ def _checked(name: str, plugin: Plugin, hook: str) -> tuple[Any, frozenset[str]]
 def _by_accepted_arguments(
     method: Callable[..., Any], accepted: frozenset[str]
 ) -> Callable[..., Any]:
-    """A function that takes all of the hook's arguments and passes those that are asked for."""
+    """Return a function that takes all of the hook's arguments and passes on the ``accepted``."""
 
     @functools.wraps(method)  # with its mark
     def call(**arguments: Any) -> Any:

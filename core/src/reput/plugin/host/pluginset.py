@@ -1,6 +1,6 @@
-"""`PluginSet`: the plugins that one store uses, in the order in which they see its messages.
+"""`PluginSet`: the plugins that one store uses, in dispatch order.
 
-Installed is not active. Each store has plugin objects of its own.
+An installed plugin is active only in stores that name it. Each store has its own plugin objects.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ __all__ = ["CORE_SECTIONS", "PlanStep", "PluginSet", "default_plugins", "dispatc
 logger = logging.getLogger(__name__)
 
 CORE_SECTIONS = ("commitlog", "dispatch", "retention")
-"""Configuration sections that are the core's own; no plugin can have such a name."""
+"""Configuration sections of the core; no plugin may have such a name."""
 
 _Hook = TypeVar("_Hook")
 
 
 @attrs.frozen
 class PlanStep:
-    """One plugin in the order in which batches go to them."""
+    """One plugin's place in the dispatch order."""
 
     name: str
     runs_after: tuple[str, ...]
-    """Active plugins that see each batch before it, because it said so."""
+    """Active plugins that see each batch before it, by its ``runs_after``."""
     requires: tuple[str, ...]
-    """Active plugins without which it does not run."""
+    """Active plugins that it cannot run without."""
     required_by: tuple[str, ...]
     hooks: tuple[str, ...]
     """Hooks that it implements, without their prefix."""
@@ -55,16 +55,16 @@ class PluginSet:
         Args:
             wanted: names of installed plugins, or plugin objects.
             config: options by plugin, and sections of the core.
-            offered: the installed plugins, where they were looked for already.
+            offered: the installed plugins, if the caller has looked them up already.
 
         Raises:
-            PluginNotFoundError: one is not installed.
+            PluginNotFoundError: a plugin is not installed.
             PluginError: a hook that is not marked, unknown, or has unknown arguments.
             PluginOrderError: a cycle, or a requirement that is not active.
             ConfigError: a section for no active plugin, or a wrong option.
         """
         wanted = list(wanted)
-        # Once: what is installed is looked for in files, and each has its description read.
+        # Once only: looking up installed plugins reads a file of each distribution.
         if offered is None:
             offered = installed() if any(isinstance(item, str) for item in wanted) else []
         plugins = dict(plugin_of(item, config, offered) for item in wanted)
@@ -78,7 +78,7 @@ class PluginSet:
         self.plugins: dict[str, Plugin] = {}
         """Plugin objects by name, in dispatch order."""
         self.hooks: dict[str, PluginHooks] = {}
-        """What each implements, in the same order."""
+        """Each plugin's hooks, in the same order."""
         for name in dispatch_order(plugins):
             if name in CORE_SECTIONS:
                 raise PluginError(name, "no plugin can have this name: a section of the core has")
@@ -93,7 +93,7 @@ class PluginSet:
         return made
 
     def with_plugin(self, name: str, plugin: Plugin) -> Self:
-        """The set with one plugin more; the objects are the same.
+        """Return a set with the same plugin objects and one more.
 
         Raises:
             PluginError: as for a new set.
@@ -101,15 +101,15 @@ class PluginSet:
         return self._with({**self.plugins, name: plugin})
 
     def without(self, name: str) -> Self:
-        """The set with one plugin less.
+        """Return a set with the same plugin objects but one.
 
         Raises:
-            PluginOrderError: another one requires it.
+            PluginOrderError: another plugin requires it.
         """
         return self._with({key: value for key, value in self.plugins.items() if key != name})
 
     def plan(self) -> list[PlanStep]:
-        """For each plugin, in dispatch order, what it comes after and what it needs."""
+        """Return, for each plugin in dispatch order, what it runs after and requires."""
         active = self.plugins
         return [
             PlanStep(
@@ -123,15 +123,16 @@ class PluginSet:
         ]
 
     def having(self, hook: Callable[[PluginHooks], _Hook | None]) -> list[tuple[str, _Hook]]:
-        """The plugins that implement one hook, in dispatch order.
+        """Return the plugins that implement one hook, in dispatch order.
 
-        Where the first answer counts, those marked ``tryfirst`` come first, ``trylast`` last.
+        For a hook whose first answer counts, plugins marked ``tryfirst`` come first, ``trylast``
+        last.
 
         Args:
-            hook: picks it, such as ``lambda hooks: hooks.read``.
+            hook: selects the hook, such as ``lambda hooks: hooks.read``.
 
         Returns:
-            Names and functions.
+            Pairs of a plugin's name and its function.
         """
         found = [
             (name, function)
@@ -145,14 +146,14 @@ def default_plugins(
     config: Mapping[str, Mapping[str, Any]] | None = None,
     offered: Iterable[InstalledPlugin] | None = None,
 ) -> list[str]:
-    """Names of installed plugins that a new store uses whose maker names none.
+    """Return the names of the plugins that a new store uses if none are named.
 
-    No other plugin is imported. One of them that no store could open (it cannot be imported, made,
-    or put in order with the others) is left out, with a warning in the log.
+    Only these plugins are imported. One that no store could open (it cannot be imported, made, or
+    put in order with the others) is left out, with a warning in the log.
 
     Args:
         config: configuration sections that the store will have.
-        offered: the installed plugins, where they were looked for already.
+        offered: the installed plugins, if the caller has looked them up already.
 
     Raises:
         ConfigError: a wrong option in ``config``.
@@ -182,7 +183,7 @@ def _leave_out(name: str, error: Exception) -> None:
 
 
 def dispatch_order(plugins: Mapping[str, Plugin]) -> list[str]:
-    """Names in the order in which batches go to them: declared order first, then by name.
+    """Return names in dispatch order: as ``runs_after`` and ``requires`` declare, ties by name.
 
     Raises:
         PluginOrderError: a cycle, or a requirement that is not active.
@@ -207,7 +208,7 @@ def dispatch_order(plugins: Mapping[str, Plugin]) -> list[str]:
 
 
 def _cycle(before: Mapping[str, set[str]]) -> list[str]:
-    """Names of plugins that wait for each other in a ring; each of ``before`` waits for some."""
+    """Return plugins that wait for each other in a ring; each of ``before`` waits for another."""
     path = [min(before)]
     while True:
         following = min(before[path[-1]])
