@@ -1,9 +1,9 @@
-"""`DispatchBatch`: the next messages of the log as columns; what every dispatcher is given.
+"""`DispatchBatch`: messages of the log as columns, as every plugin is given them.
 
-Columns are native numpy arrays of one length, row ``i`` everywhere the same record. Number columns
-are cut out of the records' headers when first asked for; text stays in the window and is found when
-asked for. A batch, and everything taken out of it without a copy, is valid until the hook that
-received it returns: the window's memory is used again for the next one.
+Columns are native numpy arrays of one length; row ``i`` is the same record in all of them. Number
+columns are cut out of the records' headers when first asked for; text stays in the window and is
+located when asked for. A batch, and every view of its memory, is valid until the hook that received
+it returns: the window's memory is used again for the next batch.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class CorruptionKind(enum.Enum):
 
 @attrs.frozen
 class Corruption:
-    """Bytes that are not what the format says; decoding ended in front of them."""
+    """Bytes that contradict the format; decoding ended before them."""
 
     physical_offset: int
-    """Where the damaged record begins."""
+    """Where the corrupt record begins."""
     reason: CorruptionKind
     detail: str
     """Found and expected, for people."""
@@ -62,10 +62,11 @@ class DispatchBatch:
         base_offset: physical offset of ``window[0]``.
         start: ``(n,)`` int64, position of each record in the window.
         size: ``(n,)`` int64, bytes of each record.
-        end_offset: physical offset at which the next batch begins: behind the last record, or the
-            start of the next file where a blank followed it.
-        topics: names of the topics that occur; `topic_code` counts in them.
-        finding: what ended the decode early, or None.
+        end_offset: physical offset at which the next batch begins: the end of the last record, or
+            the start of the next file if a blank followed the record.
+        topic_code: ``(n,)`` int32, index of each record's topic in `topics`.
+        topics: names of topics, among them all that occur.
+        finding: the corruption at which decoding ended early, or None.
     """
 
     __slots__ = (
@@ -97,7 +98,7 @@ class DispatchBatch:
         finding: Corruption | None = None,
         columns: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> None:
-        # Many plugins are given the same batch; what one writes into it would be the next one's.
+        # All plugins are given the same batch, so none may write into it.
         for array in (start, size, topic_code):
             array.flags.writeable = False
         self.window = window.view()
@@ -125,10 +126,10 @@ class DispatchBatch:
     # ------------------------------------------------------------------ numbers
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Return ``(n,)`` numbers by name: a header field, or what a plugin added.
+        """Return the ``(n,)`` column ``name``: a header field, or a column that a plugin added.
 
         Raises:
-            KeyError: no such column; the message lists those there are.
+            KeyError: no such column; the message lists the columns that exist.
         """
         try:
             found: npt.NDArray[Any] = self._cache[name]
@@ -153,12 +154,12 @@ class DispatchBatch:
         return value
 
     def holds(self, name: str) -> bool:
-        """Whether a column of numbers is there already: asked for before, or a plugin's."""
+        """Whether the column ``name`` was asked for before, or added by a plugin."""
         return name in self._cache
 
     @property
     def physical_offset(self) -> npt.NDArray[np.int64]:
-        """``(n,)`` int64: where each record begins in the log (its place, not its field)."""
+        """``(n,)`` int64: where each record begins in the log (its position, not its field)."""
         return self.column("physical_offset")
 
     @property
@@ -188,7 +189,7 @@ class DispatchBatch:
 
     @property
     def tags_code(self) -> npt.NDArray[np.int64]:
-        """``(n,)`` int64: hash of the tags, 0 without tags; a plugin may replace it."""
+        """``(n,)`` int64: hash of the tags, 0 without tags; a plugin may replace this column."""
         return self.column("tags_code")
 
     @property
@@ -198,19 +199,19 @@ class DispatchBatch:
 
     @property
     def start_offset(self) -> int:
-        """Physical offset of the first record; `end_offset` when there is none."""
+        """Physical offset of the first record; `end_offset` if the batch is empty."""
         return self.base_offset + int(self.start[0]) if len(self.start) else self.end_offset
 
     # ------------------------------------------------------------------ text
 
     @property
     def body(self) -> TextColumn:
-        """Bodies as places in the window."""
+        """Bodies, as positions in the window."""
         return TextColumn(self.window, self._parts["body_start"], self._parts["body_size"])
 
     @property
     def properties(self) -> PropertyColumns:
-        """Properties of all rows, to be asked by name."""
+        """Properties of all rows, which can be looked up by name."""
         found = self._cache.get("properties")
         if found is None:
             found = PropertyColumns(
@@ -220,7 +221,7 @@ class DispatchBatch:
         return found
 
     def text(self, name: str) -> TextColumn:
-        """Values of the property ``name`` (``"KEYS"``, ``"UNIQ_KEY"``, one of the user's)."""
+        """Return the values of the property ``name``, such as ``"KEYS"``."""
         key = f"text:{name}"
         found = self._cache.get(key)
         if found is None:
@@ -229,7 +230,7 @@ class DispatchBatch:
 
     @property
     def properties_text(self) -> TextColumn:
-        """The property texts themselves."""
+        """The rows' encoded property texts."""
         return TextColumn(
             self.window, self._parts["properties_start"], self._parts["properties_size"]
         )
@@ -237,12 +238,12 @@ class DispatchBatch:
     # ------------------------------------------------------------------ rows
 
     def record(self, row: int) -> bytes:
-        """A copy of the bytes of one record."""
+        """Return a copy of the bytes of one record."""
         start = int(self.start[row])
         return self.window[start : start + int(self.size[row])].tobytes()
 
     def message(self, row: int) -> MessageView:
-        """One record as a message of its own, which outlives the batch."""
+        """Return one record as a message with bytes of its own, which outlives the batch."""
         from reput.record.view import MessageView
 
         return MessageView(self.record(row), self.base_offset + int(self.start[row]))
@@ -250,7 +251,7 @@ class DispatchBatch:
     # ------------------------------------------------------------------ parts
 
     def __getitem__(self, rows: slice) -> DispatchBatch:
-        """Rows ``i`` to ``j`` as a batch that shares this one's memory."""
+        """Return rows ``i`` to ``j`` as a batch that shares this batch's memory."""
         first, stop, step = rows.indices(len(self))
         if step != 1:
             raise ValueError("a batch is cut in order: no step")
@@ -281,17 +282,17 @@ class DispatchBatch:
         )
 
     def after(self, physical_offset: int) -> DispatchBatch:
-        """The records that begin at ``physical_offset`` or behind it."""
+        """Return the records that begin at or after ``physical_offset``."""
         if physical_offset <= self.start_offset:
             return self
         return self[int(np.searchsorted(self.physical_offset, physical_offset)) :]
 
     def with_columns(self, columns: Mapping[str, npt.NDArray[Any]]) -> DispatchBatch:
-        """A batch in which ``columns`` are added or stand in the place of those of that name.
+        """Return a batch with ``columns`` added; they replace existing columns of the same name.
 
         Raises:
-            ValueError: a column that is not ``(n,)`` or no numbers or bytes, or that may not be
-                replaced.
+            ValueError: a column is not ``(n,)``, has another kind of values than numbers or bytes,
+                or may not be replaced.
         """
         for name, column in columns.items():
             if name in _FIXED:

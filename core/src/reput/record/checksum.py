@@ -1,7 +1,7 @@
 """CRC-32, by the fastest implementation that is installed.
 
-The one of the ``zlib-ng`` distribution (extra ``reput[fast]``) takes a quarter of the time for a
-body of 1 KiB, and a twentieth for large ones. The values are the same.
+That of the ``zlib-ng`` distribution (extra ``reput[fast]``) takes a quarter of zlib's time for a
+body of 1 KiB, and a twentieth for large bodies. The values are the same.
 """
 
 from __future__ import annotations

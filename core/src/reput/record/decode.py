@@ -1,15 +1,15 @@
-"""Bytes to columns: one function from a window of the log to a `DispatchBatch`.
+"""Bytes to columns: `Decoder` turns a window of the log into a `DispatchBatch`.
 
 The decoder finds where records begin, cuts their headers into columns, and checks every length
-before anything is read through it. It never raises for what the bytes say: records up to the first
-bad one are returned, with a `Corruption` that says what stands there.
+before it follows it. It never raises because of the bytes: it returns the records before the first
+bad one, with a `Corruption` that describes the bad one.
 
-How record borders are found. All places that hold a record's magic number are candidates; the
-records are the chain of candidates in which each one's size leads to the next, beginning at the
-window's first byte. Large records are walked from one to the next. Where no body contains the
-magic, the candidates are the chain, which one comparison of two columns proves. Otherwise the chain
-is walked through the candidates; and where those are so many that bodies must be full of magic,
-through the bytes themselves.
+How record borders are found. Every position with a record's magic number is a candidate; the
+records are the chain of candidates in which each record's size leads to the next, beginning at the
+window's first byte. If no body contains the magic, all candidates are the chain, which one
+comparison of two columns proves. Otherwise the chain is walked through the candidates, or, if these
+are more than records could be, through the bytes. Large records are always walked through the
+bytes, from one to the next.
 
 Source: RocketMQ ``CommitLog#checkMessageAndReturnSize``. Different on purpose: a record must say
 its own physical offset (switch ``check_offset``), as RocketMQ accepts stale records that line up.
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 __all__ = ["RECORD_SIZE_MAX", "DecodeResult", "Decoder", "End", "magic_places"]
 
 RECORD_SIZE_MAX = 64 * 1024 * 1024
-"""No record is believed to be larger (RocketMQ's default limit is 4 MiB of body)."""
+"""A record with a larger size is corrupt (RocketMQ's default limit is 4 MiB of body)."""
 
-_WALK_ABOVE = 600  # bytes of a mean record; below, looking for the magic is cheaper
+_WALK_ABOVE = 600  # mean bytes of a record; below, searching for the magic is cheaper
 _MAGIC_BYTES = MAGIC_V1.to_bytes(4, "big")
 _BE_U4 = np.dtype(">u4")
 _BE_I2 = np.dtype(">i2")
@@ -61,27 +61,27 @@ _HOST_ARRIVAL = BORN_HOST_POSITION + HOST_SIZE  # store timestamp of a record wi
 
 
 class End:
-    """What stands behind the last record of a window."""
+    """What follows the last record of a window."""
 
     WINDOW = "window"
-    """The window's end; perhaps a record's first part, so that the next window shows it whole."""
+    """The window's end, perhaps after a part of a record, which the next window shows whole."""
     BLANK = "blank"
     """A blank record: the file is closed, the log goes on in the next one."""
     EMPTY = "empty"
-    """Zeros: nothing was written here yet."""
+    """Zeros: space not written yet."""
     BAD = "bad"
-    """Something else; the batch's finding says what."""
+    """A corruption, which is the batch's ``finding``."""
 
 
 @attrs.frozen
 class DecodeResult:
-    """What one window held."""
+    """Result of decoding one window."""
 
     batch: DispatchBatch
     end: str
     """One of the words of `End`."""
     needed_size: int = 0
-    """With `End.WINDOW`: bytes that the window must have to hold one record more."""
+    """With `End.WINDOW`: size that the window must have to contain one more record, bytes."""
 
 
 class _Borders(NamedTuple):
@@ -92,7 +92,7 @@ class _Borders(NamedTuple):
 
 @attrs.define(eq=False)
 class Decoder:
-    """Decodes windows; keeps what it learned about topics from one to the next.
+    """Decodes windows, and remembers the topics that occurred.
 
     Not thread-safe: one decoder per reading thread.
     """
@@ -100,13 +100,13 @@ class Decoder:
     check_crc: bool = False
     """Verify every body's checksum; an empty body has none."""
     check_offset: bool = True
-    """Records must say the physical offset at which they stand."""
+    """Verify that each record states the physical offset at which it stands."""
     check_record_crc: bool = False
     """Also verify the whole-record checksum of records that carry one."""
     topics: TopicTable = attrs.field(factory=TopicTable)
     _walks: bool = False
-    """Whether the records of the last window were so large that walking from one to the next is
-    cheaper than looking at all their bytes."""
+    """Whether the last window's records were so large that walking from one to the next is cheaper
+    than searching all bytes."""
 
     def decode(
         self, window: npt.NDArray[np.uint8], base_offset: int, file_end: int | None = None
@@ -114,10 +114,10 @@ class Decoder:
         """Decode the records that begin at ``window[0]``.
 
         Args:
-            window: ``(w,)`` uint8, contiguous; the batch refers to it.
-            base_offset: physical offset of its first byte.
-            file_end: physical offset at which the file ends, where the caller knows it: a blank
-                leads there, and a record that passes it is damaged.
+            window: ``(w,)`` uint8, contiguous; the batch refers to its memory.
+            base_offset: physical offset of ``window[0]``.
+            file_end: physical offset at which the file ends, if the caller knows it: a blank must
+                end there, and a record that ends after it is corrupt.
 
         Returns:
             The batch of all whole, sound records from the start of the window on.
@@ -164,7 +164,7 @@ class Decoder:
         parts: dict[str, npt.NDArray[np.int64]],
         structural: npt.NDArray[np.bool_],
     ) -> Corruption | None:
-        """The lowest record that fails a check; each check looks only below the last one found."""
+        """Return the first corruption; each check covers only rows before the one found so far."""
         found: Corruption | None = None
         count = len(borders.start)
 
@@ -192,7 +192,7 @@ class Decoder:
             properties_size = parts["properties_size"].tolist()
             for row in range(count):
                 if properties_size[row] < CRC_PROPERTY_SIZE:
-                    continue  # what looks like a checksum is a part of the body
+                    continue  # too short for a checksum property: the bytes belong to the body
                 start = int(borders.start[row])
                 record = window[start : start + int(borders.size[row])].tobytes()
                 if not record_crc_matches(record, properties_size[row]):
@@ -229,7 +229,7 @@ def _no_borders() -> _Borders:
 
 
 def magic_places(window: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Ascending positions ``p`` such that ``window[p + 4 : p + 8]`` is a record's magic."""
+    """Return ascending positions ``p`` where ``window[p + 4 : p + 8]`` is a record's magic."""
     magic = window[4 : len(window) - HEADER_SIZE + 8]
     # The first byte alone leaves one place in 256 of random bytes, and none of ASCII text.
     places = _few_places(magic == _MAGIC_BYTES[0])
@@ -239,7 +239,7 @@ def magic_places(window: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
 
 
 def _few_places(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """`np.flatnonzero` of a mask that is nearly empty, in less time: eight bytes at once."""
+    """Return `np.flatnonzero` of a nearly empty mask, faster: eight bytes at once."""
     whole = len(mask) & ~7
     words = mask[:whole].view(np.uint64)
     hit = np.flatnonzero(words != 0)
@@ -290,7 +290,7 @@ def _walk_bytes(window: npt.NDArray[np.uint8]) -> _Borders:
 def _what_follows(
     window: npt.NDArray[np.uint8], base_offset: int, position: int, file_end: int | None
 ) -> tuple[str, int, int, Corruption | None]:
-    """What stands where no whole record does: end, next offset, needed size, finding."""
+    """Classify the bytes after the last record: end, next offset, needed size, finding."""
     offset = base_offset + position
     rest = len(window) - position
     at_file_end = file_end is not None and base_offset + len(window) >= file_end
@@ -315,7 +315,7 @@ def _what_follows(
         return End.WINDOW, offset, position + size, None
     if size == 0:
         # Unwritten space is zero. A writer fills in the size last, so a record without a size is
-        # one that is being written, or was when its writer died.
+        # still being written, or its writer died meanwhile.
         return End.EMPTY, offset, 0, None
     detail = f"magic {magic:08X}, a record has {MAGIC_V1:08X} or {MAGIC_V2:08X}"
     return End.BAD, offset, 0, Corruption(offset, CorruptionKind.BAD_MAGIC, detail)
@@ -327,18 +327,18 @@ def _what_follows(
 def _cut_headers(
     window: npt.NDArray[np.uint8], start: npt.NDArray[np.int64]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Header fields of every record, still big-endian."""
+    """Return the header fields of every record, still big-endian."""
     cut = fixed_rows(window, start, HEADER_DTYPE)
     header = {str(name): cut[name] for name in cut.dtype.names or ()}
     sys_flag = header["sys_flag"]
     long_hosts = (sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)) != 0
     if long_hosts.any():
-        # An IPv6 host moves what stands behind it: cut those rows again, further back.
+        # An IPv6 host moves the fields after it: cut those rows again, at the moved positions.
         rows = np.flatnonzero(long_hosts)
         born_extra = np.where(sys_flag[rows] & BORN_HOST_V6, HOST_EXTRA_V6, 0)
         store_extra = np.where(sys_flag[rows] & STORE_HOST_V6, HOST_EXTRA_V6, 0)
-        # A record may be too short for the hosts that it claims; it fails the length check later,
-        # and here the place to read is held inside the window.
+        # A record may be too short for the hosts that its flags claim. It fails the length check
+        # later; here the position is only kept inside the window.
         time_at = np.minimum(start[rows] + _HOST_ARRIVAL + born_extra, len(window) - 8)
         rest_at = start[rows] + HEADER_SIZE - AFTER_STORE_HOST_DTYPE.itemsize
         rest_at = np.minimum(rest_at + born_extra + store_extra, len(window) - 16)
@@ -353,9 +353,9 @@ def _cut_headers(
 def _cut_parts(
     window: npt.NDArray[np.uint8], borders: _Borders, header: dict[str, npt.NDArray[Any]]
 ) -> tuple[dict[str, npt.NDArray[np.int64]], npt.NDArray[np.bool_]]:
-    """Where body, topic and properties of each record stand, and which records are consistent.
+    """Return where body, topic and properties of each record stand, and which rows are consistent.
 
-    Each length is read only where the ones before it leave room; a row that failed keeps zeros.
+    A length is read only if the lengths before it leave room for it; otherwise it counts as zero.
     """
     start, size = borders.start, borders.size
     sys_flag = header["sys_flag"].astype(np.int32)
@@ -402,10 +402,10 @@ def _wrong_crc(
     header: dict[str, npt.NDArray[Any]],
     parts: dict[str, npt.NDArray[np.int64]],
 ) -> int:
-    """First of ``count`` rows whose body does not match its checksum, -1 when all do.
+    """Return the first of ``count`` rows whose body does not match its checksum, -1 if all match.
 
-    One call per message: there is no CRC over many short texts at once, and zlib's takes 0.1 to
-    0.2 microseconds for a body of 100 bytes.
+    Makes one call per message: no library computes a CRC over many short texts at once, and zlib's
+    takes 0.1 to 0.2 microseconds for a body of 100 bytes.
     """
     view = window.data
     starts = parts["body_start"][:count].tolist()
@@ -421,7 +421,8 @@ def record_crc_matches(record: bytes, properties_size: int) -> bool:
     """Whether the whole-record checksum of ``record`` is absent or right.
 
     Source: RocketMQ ``MessageDecoder`` (``enabledAppendPropCRC``): the last 20 bytes of the
-    properties are the name, 0x01, ten digits with the lowest first, 0x02; they sum up all before.
+    properties are the name, 0x01, ten digits with the lowest first, 0x02; the checksum covers all
+    bytes before these.
     """
     reserved = record[-CRC_PROPERTY_SIZE:]
     name = PROPERTY_CRC.encode() + b"\x01"

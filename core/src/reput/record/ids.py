@@ -20,10 +20,10 @@ _ID_SIZES = (HOST_SIZE + 8, HOST_SIZE_V6 + 8)  # bytes; two hex digits each
 
 @lru_cache(maxsize=4096)
 def pack_host(address: str, port: int) -> bytes:
-    """Host field of a record: 8 bytes for an IPv4 address, 20 for an IPv6 one.
+    """Return the host field of a record: 8 bytes for an IPv4 address, 20 for an IPv6 address.
 
     Raises:
-        MessageIllegalError: not an address, or no port.
+        MessageIllegalError: ``address`` is no IP address, or ``port`` no port.
     """
     import ipaddress
 
@@ -37,10 +37,10 @@ def pack_host(address: str, port: int) -> bytes:
 
 
 def packed_host(field: str, host: object) -> bytes:
-    """`pack_host` of a pair that a caller handed in as ``field``.
+    """Return `pack_host` of a pair that a caller passed as ``field``.
 
     Raises:
-        MessageIllegalError: no pair of an address as text and a port.
+        MessageIllegalError: ``host`` is no pair of an address as text and a port.
     """
     if not (isinstance(host, Sequence) and len(host) == _PAIR and isinstance(host[0], str)):
         raise MessageIllegalError(field, shown(host), None, "(address, port) expected")
@@ -48,15 +48,15 @@ def packed_host(field: str, host: object) -> bytes:
 
 
 def offset_message_id(host: bytes, physical_offset: int) -> str:
-    """Id of the message at ``physical_offset`` of the store whose packed host is ``host``."""
+    """Return the id of the message at ``physical_offset`` of a store with packed ``host``."""
     return (host + physical_offset.to_bytes(8, "big", signed=True)).hex().upper()
 
 
 def parse_message_id(msg_id: str) -> tuple[bytes, int]:
-    """Packed store host and physical offset of an offset message id.
+    """Return packed store host and physical offset from an offset message id.
 
     Raises:
-        ValueError: not 32 or 56 hex digits.
+        ValueError: ``msg_id`` is not 32 or 56 hex digits.
     """
     try:
         raw = bytes.fromhex(msg_id)

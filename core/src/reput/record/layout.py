@@ -54,7 +54,7 @@ HEADER_DTYPE: Final = np.dtype(
 AFTER_STORE_HOST_DTYPE: Final = np.dtype(
     [("reconsume_times", ">i4"), ("prepared_transaction_offset", ">i8"), ("body_size", ">i4")]
 )
-"""What stands behind the store host; at a place that depends on the hosts' sizes."""
+"""The fields after the store host; their position depends on the hosts' sizes."""
 
 HEADER_SIZE: Final = HEADER_DTYPE.itemsize
 BORN_HOST_POSITION: Final = 48
@@ -99,7 +99,7 @@ PROPERTY_INNER_BASE: Final = "INNER_BASE"
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
 RETRY_PREFIX: Final = "%RETRY%"
 FILLER_TOPIC: Final = "RMQ_SYS_REPUT_HOLE"
-"""Topic of the records that stand where others were lost; the first part of it, in small ones."""
+"""Topic of the filler records that replace lost ones; small fillers have only its beginning."""
 
 CRC_PROPERTY_SIZE: Final = len(PROPERTY_CRC) + 1 + 10 + 1
 """Bytes that the whole-record checksum takes at the end of the properties."""
@@ -107,9 +107,9 @@ CRC_PROPERTY_SIZE: Final = len(PROPERTY_CRC) + 1 + 10 + 1
 TOPIC_SIZE_V1_MAX: Final = 127
 TOPIC_SIZE_MAX: Final = 255  # retry topics only
 PROPERTIES_SIZE_MAX: Final = 32_767
-RECORD_OVERHEAD_MAX: Final = 65_536  # a record may pass the body limit by this
+RECORD_OVERHEAD_MAX: Final = 65_536  # a record may exceed the body limit by this
 
 
 def host_size(sys_flag: int, bit: int) -> int:
-    """Bytes of the host that ``bit`` (`BORN_HOST_V6` or `STORE_HOST_V6`) describes."""
+    """Return the bytes of the host that ``bit`` (`BORN_HOST_V6`, `STORE_HOST_V6`) describes."""
     return HOST_SIZE_V6 if sys_flag & bit else HOST_SIZE

@@ -1,4 +1,4 @@
-"""`Message`: what a producer hands in. What the store hands out is a `reput.record.MessageView`."""
+"""`Message`, which a producer puts. A store returns messages as `reput.record.MessageView`."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ Host = tuple[str, int]
 """Address (IPv4 or IPv6, as text) and port."""
 
 
-# Not frozen, against the rule for values: a frozen class takes three times as long to make, and
-# producers make one for every put.
+# Not frozen, against the rule for values: an object of a frozen class takes three times as long to
+# make, and producers make one for every put.
 @attrs.define
 class Message:
     """One message to be stored.
 
-    ``tags``, ``keys`` and ``properties`` become one property text in the record. A message must not
-    be changed while a put of it is going on.
+    ``tags``, ``keys`` and ``properties`` become one property text in the record. Do not change a
+    message while it is being put.
     """
 
     topic: str
-    """Letters, digits and ``% | _ -``, at most 127; longer only with ``%RETRY%`` in front."""
+    """Letters, digits and ``% | _ -``, at most 127; at most 255 if it begins with ``%RETRY%``."""
     body: bytes = b""
     queue_id: int = 0
     """The queue of the topic, 0 or more."""
     tags: str | None = None
     keys: str | Sequence[str] | None = None
-    """Keys to find the message by: a sequence of words, or one text with spaces between them."""
+    """Keys that find the message: a sequence of words, or one text with spaces between words."""
     properties: Mapping[str, str | None] | bytes | None = None
-    """Further properties; as ``bytes`` they are a whole encoded property text, used as it is."""
+    """Further properties; ``bytes`` are a whole encoded property text, stored unchanged."""
     flag: int = 0
-    """32 bits of the application's own."""
+    """32 bits for the application."""
     sys_flag: int = 0
-    """Compression and transaction bits; those of the hosts are set by the store."""
+    """Compression and transaction bits; the store sets the bits of the hosts."""
     born_timestamp: int | None = None
     """ms; the store timestamp when left out."""
     born_host: Host | None = None
@@ -51,10 +51,10 @@ class Message:
 
 
 def encode_property_text(message: Message) -> bytes:
-    """The property text of ``message``: keys, tags, then its properties in their order.
+    """Return the property text of ``message``: keys, tags, then its properties in their order.
 
     Raises:
-        MessageIllegalError: a name or value that would be read back as something else.
+        MessageIllegalError: a name or value would be read back as something else.
     """
     return property_text(message.keys, message.tags, message.properties)
 
@@ -64,7 +64,7 @@ def property_text(
     tags: str | None,
     properties: Mapping[str, str | None] | bytes | None,
 ) -> bytes:
-    """`encode_property_text` of the fields that it needs."""
+    """Return the property text of a message with these fields; see `encode_property_text`."""
     if type(properties) is not dict and properties is not None:
         properties = properties if type(properties) is bytes else plain_properties(properties)
     if type(properties) is bytes:
@@ -99,8 +99,8 @@ def property_text(
                 value = plain_text(f"property {name!r}", value)
             text = f"{text}{name}\x01{value}\x02"
             count += 1
-    # Names were checked, so that one count is enough: a value may hold the other separator, which
-    # RocketMQ 5 reads back, and 4.8 does not.
+    # Names were checked, so one count is enough. A value may contain 0x01, the other separator:
+    # RocketMQ 5 reads such a value back, 4.8 does not.
     if text.count("\x02") != count:
         raise MessageIllegalError(
             "properties", text, None, "the character 0x02 separates properties"
@@ -114,14 +114,14 @@ def property_text(
 def _without_fields(
     keys: str | None, tags: str | None, properties: Mapping[str, str | None]
 ) -> dict[str, str | None]:
-    """``properties`` less those that ``keys`` and ``tags`` say, too.
+    """Return ``properties`` without the entries that ``keys`` and ``tags`` repeat.
 
-    Who reads a property text that holds one twice sees the last.
+    A reader of a text with the same property twice would see only the last.
     """
     rest = dict(properties)
     for field, name, value in [("keys", PROPERTY_KEYS, keys), ("tags", PROPERTY_TAGS, tags)]:
         if value is None or (field == "keys" and not value):
-            continue  # nothing is written for it
+            continue  # the field writes no property
         other = rest.pop(name, None)
         if other is not None and other != value:
             text = f"differs from the property {name!r}, {shown(other)}; give one of the two"
@@ -130,8 +130,8 @@ def _without_fields(
 
 
 def _written_whole(text: bytes) -> bytes:
-    """``text``, which an opening after a power cut will not take for the rest of another."""
-    if text[-1:] == b"\0" or len(text) >= SECTOR_SIZE:  # most are short, and every put comes by
+    """Return ``text``; refuse a text that recovery would take for one torn by a power cut."""
+    if text[-1:] == b"\0" or len(text) >= SECTOR_SIZE:  # cheap: every put runs this
         reason = looks_torn(text)
         if reason is not None:
             raise MessageIllegalError("properties", None, None, reason)
@@ -139,7 +139,7 @@ def _written_whole(text: bytes) -> bytes:
 
 
 def _joined(keys: object) -> str:
-    """Keys in one text: a subclass of `str` is one already, and no sequence of letters."""
+    """Return ``keys`` as one text; a `str` of any class is a text, not a sequence of letters."""
     if isinstance(keys, str):
         return plain_text("keys", keys)
     words = keys if isinstance(keys, list | tuple) else _listed(keys)
@@ -158,7 +158,7 @@ def _listed(keys: object) -> list[Any]:
     raise MessageIllegalError("keys", shown(keys), None, "a text or a sequence of texts expected")
 
 
-# Names come from a small set that a program uses again and again; each is looked at once.
+# A program uses a small set of names again and again; each is checked once.
 _checked_names: set[str] = set()
 _NAMES_KEPT = 65_536
 
@@ -180,14 +180,14 @@ _NO_WAIT = b"WAIT\x01false"
 
 
 def waits_for_disk(properties: bytes) -> bool:
-    """Whether the put of a message with that property text is to wait until it is on disk.
+    """Whether the put of a message with this property text waits until the message is on disk.
 
     It waits unless the property ``WAIT`` is ``false``. RocketMQ takes every word but ``true`` for
-    ``false``; to wait where somebody meant not to breaks no promise, the other way round does.
+    ``false``; an unwanted wait breaks no promise, a missing wait does.
 
     Source: ``Message#isWaitStoreMsgOK``.
     """
-    if _NO_WAIT not in properties:  # as in most; only a hit is worth reading the whole text
+    if _NO_WAIT not in properties:  # the usual case; only a hit is worth parsing the text
         return True
     from reput.record.text.properties import (
         parse_properties,  # brings numpy, which a message needs not

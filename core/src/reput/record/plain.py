@@ -1,9 +1,9 @@
-"""Values as the built-in types they are: texts, bytes and numbers of a caller's own classes.
+"""Converts texts, bytes and numbers of a caller's own classes to the built-in types.
 
 ``numpy.str_``, `enum.StrEnum` and a program's own subclasses of `str` are texts, and a subclass may
-override whatever it likes: ``__iter__``, ``__str__``, ``__format__``, ``encode``, ``__hash__``. So
-what is stored is taken from the object itself and never asked of its methods. The same holds for
-bytes and for whole numbers. Whatever else is handed in is refused with its name.
+override anything: ``__iter__``, ``__str__``, ``__format__``, ``encode``, ``__hash__``. So the value
+is read from the object itself, without calling the object's methods. The same holds for bytes and
+for whole numbers. A value of another kind is refused, with its type in the error.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _SHOWN = 60  # characters of a value in an error text
 
 
 def plain_text(field: str, value: object) -> str:
-    """The characters of ``value`` as a `str` and nothing more.
+    """Return the characters of ``value`` as an exact `str`.
 
     Raises:
-        MessageIllegalError: no text.
+        MessageIllegalError: ``value`` is no text.
     """
     if isinstance(value, str):
         return str.__str__(value)
@@ -41,10 +41,10 @@ def plain_text(field: str, value: object) -> str:
 
 
 def plain_texts(field: str, values: list[str]) -> list[str]:
-    """``values``, each a `str` and nothing more; the same list where all are.
+    """Return ``values`` as exact `str` objects; the same list if they are so already.
 
     Raises:
-        MessageIllegalError: one is no text.
+        MessageIllegalError: one of them is no text.
     """
     if set(map(type, values)) <= {str}:
         return values
@@ -52,23 +52,23 @@ def plain_texts(field: str, values: list[str]) -> list[str]:
 
 
 def plain_bytes(field: str, value: object, row: int | None = None) -> bytes:
-    """The bytes of ``value``, which may be whatever offers a view of bytes in a row.
+    """Return the bytes of ``value``: `bytes`, `bytearray` or `memoryview`, or a subclass.
 
     Raises:
-        MessageIllegalError: no bytes.
+        MessageIllegalError: ``value`` is none of these.
     """
     if isinstance(value, BYTES):
-        # `bytes` would ask a subclass's ``__bytes__``; a view reads the object.
+        # `bytes(value)` would call a subclass's ``__bytes__``; a view reads the object's memory.
         return memoryview(value).tobytes()
     where = "" if row is None else f"row {row}: "
     raise MessageIllegalError(field, shown(value), None, f"{where}bytes expected")
 
 
 def plain_integer(field: str, value: Any) -> int:
-    """``value`` as an `int` and nothing more.
+    """Return ``value`` as an exact `int`.
 
     Raises:
-        MessageIllegalError: no whole number.
+        MessageIllegalError: ``value`` is no whole number.
     """
     if isinstance(value, int):
         return int.__index__(value)
@@ -79,10 +79,10 @@ def plain_integer(field: str, value: Any) -> int:
 
 
 def whole_number(argument: str, value: Any) -> int:
-    """The argument of a call that must be a whole number.
+    """Return ``value``, an argument of a public method, as an exact `int`.
 
     Raises:
-        TypeError: it is none; the text names the argument and what was found.
+        TypeError: ``value`` is no whole number; the text names ``argument``.
     """
     try:
         return plain_integer(argument, value)
@@ -91,10 +91,10 @@ def whole_number(argument: str, value: Any) -> int:
 
 
 def text_argument(argument: str, value: Any) -> str:
-    """The argument of a call that must be a text.
+    """Return ``value``, an argument of a public method, as an exact `str`.
 
     Raises:
-        TypeError: it is none; the text names the argument and what was found.
+        TypeError: ``value`` is no text; the text names ``argument``.
     """
     if isinstance(value, str):
         return str.__str__(value)
@@ -102,10 +102,10 @@ def text_argument(argument: str, value: Any) -> str:
 
 
 def plain_properties(properties: Any) -> dict[str, str | None] | bytes | None:
-    """Properties of a message: a dict of texts, or one encoded property text.
+    """Return a message's properties as a dict of texts, or as one encoded property text.
 
     Raises:
-        MessageIllegalError: neither, or a name or value that is no text.
+        MessageIllegalError: neither a mapping nor bytes, or a name or value that is no text.
     """
     if properties is None:
         return None
@@ -122,6 +122,6 @@ def plain_properties(properties: Any) -> dict[str, str | None] | bytes | None:
 
 
 def shown(value: object) -> str:
-    """What was found, for an error text: its type, and so much of it that it is known again."""
+    """Return the type of ``value`` and the beginning of its `repr`, for an error text."""
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}"

@@ -24,11 +24,11 @@ _TEXT_OR_NONE = {str, type(None)}
 
 
 def plain_message(message: Any) -> Message:
-    """``message`` with built-in types in every field; the same object where it has them.
+    """Return ``message`` with built-in types in all fields; the same object if it has them.
 
     Raises:
-        TypeError: no message.
-        MessageIllegalError: a field of another type.
+        TypeError: ``message`` is no `reput.Message`.
+        MessageIllegalError: a field has a wrong type.
     """
     if not isinstance(message, Message):
         raise TypeError(f"message: a reput.Message expected, found {shown(message)}")
@@ -46,10 +46,10 @@ def plain_message(message: Any) -> Message:
 
 
 def listed_messages(messages: Any) -> Sequence[Message]:
-    """``messages`` as a sequence that can be gone through again and again.
+    """Return ``messages`` as a sequence, which can be iterated more than once.
 
     Raises:
-        TypeError: no messages.
+        TypeError: ``messages`` is no iterable of messages.
     """
     if isinstance(messages, list | tuple):
         return messages
@@ -60,7 +60,7 @@ def listed_messages(messages: Any) -> Sequence[Message]:
 
 
 def _is_plain(message: Message) -> bool:
-    """Whether what plugins look at, and what becomes a key of ours, has built-in types."""
+    """Whether the fields that plugins read, or that become keys here, have built-in types."""
     properties = message.properties
     if type(properties) is dict:
         if not (

@@ -1,8 +1,8 @@
-"""Records of which a power cut left all but a part of their topic or properties.
+"""Recognises records that lost a part of their topic or properties in a power cut.
 
-No checksum covers either, unless a store writes `record_crc`. A disk writes whole sectors, and
-what was never written reads as zeros: a sector that begins inside of a property text and holds
-nothing but zeros was lost. Writers of ours put no text that looks so.
+No checksum covers topic and properties, unless the store writes `record_crc`. A disk writes whole
+sectors, and an unwritten sector reads as zeros: a sector of zeros that begins inside a property
+text was lost. So that this holds, a reput writer refuses property texts that look torn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _UNWRITTEN: Final = bytes(SECTOR_SIZE)
 
 
 def looks_torn(text: bytes) -> str | None:
-    """Why a property text could be taken for one that was not written as a whole, or None."""
+    """Return why recovery would take ``text`` for a torn property text; None if it would not."""
     if text.endswith(b"\0"):
         return "the text ends in a zero byte"
     if len(text) >= SECTOR_SIZE and _UNWRITTEN in text:

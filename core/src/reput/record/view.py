@@ -1,6 +1,6 @@
 """`MessageView`: a stored message as a lazy view of its record.
 
-Nothing is parsed until it is asked for; a view holds one copy of the record's bytes and outlives
+Fields are parsed when they are asked for. A view holds one copy of the record's bytes and outlives
 the store that it came from.
 """
 
@@ -41,7 +41,7 @@ _COMPRESSION_NAMES = {0: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
 
 
 def host_of(packed: bytes) -> Host:
-    """Address and port of a host field (8 bytes IPv4, 20 bytes IPv6)."""
+    """Return address and port of a host field (8 bytes IPv4, 20 bytes IPv6)."""
     return str(ipaddress.ip_address(packed[:-4])), _from_bytes(packed[-4:], "big", signed=True)
 
 
@@ -50,7 +50,8 @@ class MessageView:
 
     Args:
         record: the record's bytes.
-        physical_offset: where it stands in the log; what the record itself says when left out.
+        physical_offset: where the record stands in the log; the offset that it states when left
+            out.
 
     Raises:
         CorruptFileError: ``record`` is no whole record.
@@ -121,35 +122,35 @@ class MessageView:
 
     @property
     def flag(self) -> int:
-        """The application's 32 bits."""
+        """32 bits of the application."""
         return self._head[4]  # type: ignore[no-any-return]
 
     @property
     def born_timestamp(self) -> int:
-        """When the producer made it, ms."""
+        """When the producer made the message, ms since the epoch."""
         return self._head[8]  # type: ignore[no-any-return]
 
     @property
     def store_timestamp(self) -> int:
-        """When the log took it, ms."""
+        """When the message was appended to the log, ms since the epoch."""
         at = BORN_HOST_POSITION + host_size(self.sys_flag, BORN_HOST_V6)
         return _from_bytes(self.record[at : at + 8], "big", signed=True)
 
     @property
     def born_host(self) -> Host:
-        """Where the producer was."""
+        """The producer's address and port."""
         at = BORN_HOST_POSITION
         return host_of(self.record[at : at + host_size(self.sys_flag, BORN_HOST_V6)])
 
     @property
     def store_host(self) -> Host:
-        """Where the store was."""
+        """The store's address and port."""
         at = BORN_HOST_POSITION + host_size(self.sys_flag, BORN_HOST_V6) + 8
         return host_of(self.record[at : at + host_size(self.sys_flag, STORE_HOST_V6)])
 
     @property
     def reconsume_times(self) -> int:
-        """How often consumers sent it back."""
+        """How often consumers have sent the message back."""
         at = self._body_size_at - 12
         return _from_bytes(self.record[at : at + 4], "big", signed=True)
 
@@ -166,9 +167,9 @@ class MessageView:
 
     @property
     def compression(self) -> str | None:
-        """Name of the algorithm that the producer compressed the body with, None without.
+        """Name of the algorithm by which the producer compressed the body; None if it did not.
 
-        The store neither compresses nor unpacks; `body` is as the producer sent it.
+        The store neither compresses nor decompresses; `body` is as the producer sent it.
         """
         if not self.sys_flag & COMPRESSED:
             return None
@@ -189,7 +190,7 @@ class MessageView:
         return HEADER_SIZE - 4 - 16 + hosts
 
     def places(self) -> tuple[int, int, int, int]:
-        """Where in the record the body, the topic's name (start, end) and the properties begin.
+        """Return the positions of body, topic name (start and end) and properties in the record.
 
         Raises:
             CorruptFileError: a length inside the record leads out of it.
@@ -276,7 +277,7 @@ class MessageView:
         return self.properties.get(PROPERTY_UNIQ_KEY)
 
     def body_matches(self) -> bool:
-        """Whether the body matches its checksum; an empty one always does."""
+        """Whether the body matches its checksum; an empty body always does."""
         start, topic_start, _, _ = self._places or self.places()
         end = topic_start - (1 if self._head[1] == MAGIC_V1 else 2)
         if start == end:
@@ -285,7 +286,7 @@ class MessageView:
         return crc32(memoryview(self.record)[start:end]) & 0x7FFFFFFF == crc
 
     def to_message(self) -> Message:
-        """A message to put again; position, store time and store host are the next store's."""
+        """Return a message to put again; a new put sets position, store time and store host."""
         return Message(
             topic=self.topic,
             body=self.body,
@@ -305,7 +306,7 @@ def _corrupt(physical_offset: int | None, reason: str) -> CorruptFileError:
 
 
 def message_at(record: bytes, physical_offset: int) -> MessageView | None:
-    """``record`` as the message at ``physical_offset``; None when it is none of that place."""
+    """Return ``record`` as the message at ``physical_offset``; None if it is no such record."""
     try:
         view = MessageView(record, physical_offset)
         view.places()

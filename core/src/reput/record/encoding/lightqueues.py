@@ -1,7 +1,7 @@
-"""Light queues: messages that are listed in further queues, named by a property of the message.
+"""Light queues: further queues that list a message, named by a property of the message.
 
 Source: RocketMQ 5.3 ``MultiDispatch`` / ``LmqDispatch``: each ``%LMQ%…`` name in
-``INNER_MULTI_DISPATCH`` has one queue, 0, with offsets of its own; the record carries them in
+``INNER_MULTI_DISPATCH`` has one queue, 0, with its own queue offsets; the record carries these in
 ``INNER_MULTI_QUEUE_OFFSET``. Inner batches: one record that counts as ``INNER_NUM`` messages.
 """
 
@@ -45,7 +45,7 @@ _COUNT_MAX = (1 << 31) - 1
 
 
 def light_queue_names(topic: str, properties: Mapping[str, str]) -> list[str]:
-    """Names listed by a message of ``topic``; none where RocketMQ ignores the list."""
+    """Return the names that ``properties`` list; none for topics whose list RocketMQ ignores."""
     listed = properties.get(PROPERTY_LIGHT_QUEUES, "")
     if not listed.strip() or topic == _SCHEDULE_TOPIC:
         return []
@@ -60,7 +60,7 @@ def with_light_queue_offsets(
     next_offsets: Mapping[tuple[str, int], int],
     max_count: int,
 ) -> tuple[Message, dict[tuple[str, int], int]]:
-    """``message`` with the offsets of its light queues, and those offsets by queue.
+    """Return ``message`` with a property of its light queues' offsets, and the offsets by queue.
 
     Raises:
         LightQueueCountError: the message would make more light queues than allowed.
@@ -91,7 +91,7 @@ def with_light_queue_offsets(
 
 
 def inner_message_count(prepared: Prepared) -> int:
-    """Messages that one record stands for: 1, or ``INNER_NUM`` of an inner batch.
+    """Return how many messages one record counts as: 1, or ``INNER_NUM`` of an inner batch.
 
     Raises:
         MessageIllegalError: ``INNER_NUM`` without the flag of an inner batch, or not a number.
@@ -109,12 +109,12 @@ def inner_message_count(prepared: Prepared) -> int:
 
 
 class InQueues(NamedTuple):
-    """A message that has its queue offsets, and no place in the log yet."""
+    """A message that has its queue offsets, but no physical offset yet."""
 
     prepared: Prepared
     queue_offset: int
     following: Mapping[tuple[str, int], int]
-    """Next offsets of the queues that it is in."""
+    """Next queue offset of each queue that lists the message."""
 
 
 def in_queues(
@@ -127,12 +127,12 @@ def in_queues(
 
     Args:
         prepared: the message.
-        next_offsets: next offset of each queue; counted on for the message.
-        encoder: encodes it again where offsets become properties of it.
-        light_max: how many light queues there may be; None where none are made.
+        next_offsets: next offset of each queue; advanced past the message.
+        encoder: encodes the message again if offsets become properties.
+        light_max: how many light queues may exist; None if the store has no light queues.
 
     Raises:
-        MessageIllegalError: an inner batch that is none.
+        MessageIllegalError: ``INNER_NUM`` and the flag of an inner batch disagree.
         LightQueueCountError: the message would make more light queues than allowed.
     """
     message, special = prepared[4], prepared[10]

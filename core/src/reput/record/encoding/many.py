@@ -1,10 +1,10 @@
-"""Many messages as columns, and their encoding: header fields in numpy, bytes joined once.
+"""Encodes many messages at once: header fields in numpy, bytes joined once.
 
-`Columns` is what a caller may hand to ``store.put_many`` instead of a list of messages. Either
-becomes `PreparedMany`, all of whose checks are done before the first byte is written.
+A caller of ``store.put_many`` gives `Columns` or a list of messages. Both become `PreparedMany`,
+after all checks and before the first byte is written.
 
-Costs one C call per message and part (checksum, slices, join) and no Python frame per message:
-numpy has neither a checksum over many short texts nor a fast scatter of them.
+Each message costs one C call for each of its parts (checksum, slices, join) and no Python frame:
+numpy has neither a checksum over many short texts nor a fast way to scatter them.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ _WORDS = ("keys", "tags", "properties")
 _WHOLE_HEADER = np.dtype((np.void, HEADER_SIZE))
 _SINGLE = (str, bytes, bytearray, memoryview, int, np.generic, Mapping)
 _INT64_MAX = (1 << 63) - 1
-_GROUPS_SPREAD = 4  # queues that could be there for each row that is
+_GROUPS_SPREAD = 4  # possible queues (topics times queue ids) for each row
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Columns:
-    """Messages as columns of one length; a single value stands for one in every row.
+    """Messages as columns of one length; a single value stands for the same value in every row.
 
-    The length is that of ``body``. Every column of text may also be a pair ``(offsets, data)``, as
-    ``body`` may: UTF-8, and for ``properties`` encoded property texts.
+    The length is that of ``body``. Every column of text may also be a pair ``(offsets, data)`` like
+    ``body``: UTF-8, and for ``properties`` encoded property texts.
     """
 
     topic: str | Sequence[str]
@@ -85,7 +85,7 @@ class Columns:
         return len(self.body)
 
     def to_messages(self) -> list[Message]:
-        """The rows as messages; for hooks that look at messages, and for rare cases."""
+        """Return the rows as messages; for hooks that need messages, and for rare cases."""
         self = _without_pairs(self)
         count = len(self)
         columns = [
@@ -102,7 +102,7 @@ class Columns:
 
 @attrs.define(eq=False)
 class PreparedMany:
-    """Messages that passed all checks, encoded but for their places in the log."""
+    """Messages that passed all checks, encoded except for their positions in the log."""
 
     encoder: Encoder
     topics: list[str]
@@ -110,12 +110,12 @@ class PreparedMany:
     size: npt.NDArray[np.int64]
     """``(n,)`` bytes of each record."""
     header: npt.NDArray[np.void]
-    """``(n,)`` of `HEADER_DTYPE`; the fields that the append lock gives are still empty."""
+    """``(n,)`` of `HEADER_DTYPE`; the fields that `encode` sets are still zero."""
     born_given: npt.NDArray[np.bool_] | None
-    """Rows whose birth is stated; None when all are, False rows take the store time."""
+    """Rows with a born timestamp of their own, the others take the store time; None if all have."""
     bodies: list[bytes]
     tails: list[bytes]
-    """What stands behind each body: topic, size of the properties, properties."""
+    """The bytes after each body: topic, size of the properties, properties."""
     group: npt.NDArray[np.int64]
     """``(n,)`` number of each row's (topic, queue id) among `group_keys`."""
     group_keys: list[tuple[str, int]]
@@ -130,13 +130,13 @@ class PreparedMany:
     def assign_queue_offsets(
         self, next_offsets: Mapping[tuple[str, int], int]
     ) -> npt.NDArray[np.int64]:
-        """``(n,)`` queue offsets that follow ``next_offsets``; 0 for rows that take none."""
+        """Return ``(n,)`` queue offsets that follow ``next_offsets``; 0 for rows that take none."""
         first = np.array([next_offsets.get(key, 0) for key in self.group_keys], np.int64)
-        # Two bytes sort by counting, in a tenth of the time.
+        # numpy sorts two-byte numbers by counting, in a tenth of the time.
         narrow = self.group.astype(np.uint16) if len(self.group_keys) <= 1 << 16 else self.group
         order = np.argsort(narrow, kind="stable")
         taken = self.counts[order].astype(np.int64)
-        running = np.cumsum(taken) - taken  # rows that took one before this row, over all groups
+        running = np.cumsum(taken) - taken  # rows before this one that took one, over all groups
         sorted_group = self.group[order]
         begins = np.searchsorted(sorted_group, np.arange(len(self.group_keys)))
         in_group = running - running[begins][sorted_group]
@@ -147,7 +147,7 @@ class PreparedMany:
     def following_offsets(
         self, rows: slice, queue_offsets: npt.NDArray[np.int64]
     ) -> dict[tuple[str, int], int]:
-        """Next queue offsets of the queues that ``rows`` are in, once those are appended."""
+        """Return the next queue offsets of the queues of ``rows``, after these are appended."""
         counted = self.counts[rows]
         group, offsets = self.group[rows][counted], queue_offsets[rows][counted]
         highest = np.full(len(self.group_keys), -1, np.int64)
@@ -162,7 +162,7 @@ class PreparedMany:
         physical_offsets: npt.NDArray[np.int64],
         store_timestamp: int,
     ) -> bytes:
-        """Records of ``rows``, one behind the other."""
+        """Return the records of ``rows``, one after the other."""
         header = self.header[rows]
         header["queue_offset"] = queue_offsets[rows]
         header["physical_offset"] = physical_offsets[rows]
@@ -170,7 +170,7 @@ class PreparedMany:
         if self.born_given is not None:
             header["born_timestamp"][~self.born_given[rows]] = store_timestamp
         parts: list[bytes] = [b""] * (3 * len(header))
-        # As items without fields they come out as bytes, in a fifth of the time of slices.
+        # `tolist` of items without fields gives bytes, in a fifth of the time of slicing.
         parts[0::3] = header.view(_WHOLE_HEADER).tolist()
         parts[1::3] = self.bodies[rows]
         parts[2::3] = self.tails[rows]
@@ -181,10 +181,10 @@ class PreparedMany:
 
 
 def prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedMany | None:
-    """Prepare a list of messages; None when one of them needs the way for single messages.
+    """Prepare a list of messages; None if one of them must be encoded singly.
 
     Raises:
-        TypeError: something in the list is no message.
+        TypeError: an element of the list is no message.
     """
     try:
         return _prepare_messages(messages, encoder)
@@ -195,8 +195,7 @@ def prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedM
 
 
 def _prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedMany | None:
-    # A loop for each field: ten nanoseconds a message each, where `attrgetter` takes three times
-    # as long.
+    # A loop for each field takes ten nanoseconds a message; `attrgetter` takes three times as long.
     hosts = [each.born_host for each in messages]
     packed = None
     if any(hosts):
@@ -227,7 +226,7 @@ def _prepare_messages(messages: Sequence[Message], encoder: Encoder) -> Prepared
 
 
 def prepare_columns(columns: Columns, encoder: Encoder) -> PreparedMany | None:
-    """Prepare columns; None when a row needs the way for single messages."""
+    """Prepare columns; None if a row must be encoded as a single message."""
     columns = _without_pairs(columns)
     count = len(columns)
     topics = plain_texts("topic", list(_spread("topic", columns.topic, count)))
@@ -313,7 +312,7 @@ def _prepare(
     if count and int(queue_id.min()) < 0:
         raise MessageIllegalError("queue_id", int(queue_id.min()), None, "0 or more expected")
     if ((columns["sys_flag"] & 0x30) != 0).any():
-        return None  # an IPv6 birth is claimed; the way for single messages sets the bits right
+        return None  # flags of IPv6 hosts: encoding singly sets these bits right
     transaction = columns["sys_flag"] & TRANSACTION_MASK
     group, group_keys = _groups(topic_number, queue_id, distinct)
     return PreparedMany(
@@ -350,7 +349,7 @@ def _groups(
 
 
 def _is_zero(column: Any) -> bool:
-    """Whether it is nothing but zeros, asked in less time than making numbers of it takes."""
+    """Whether ``column`` is all zeros; cheaper than converting it to an array."""
     if type(column) is list:
         return column.count(0) == len(column)
     return type(column) is int and column == 0
@@ -363,7 +362,7 @@ def _is_list_of(column: Any, kind: type) -> bool:
 
 
 def _words(columns: Columns, count: int) -> Iterator[Any]:
-    """Keys, tags and further properties, each row by row."""
+    """Yield keys, tags and further properties, each as rows."""
     for name in _WORDS:
         column = getattr(columns, name)
         if isinstance(column, Mapping):
@@ -380,7 +379,7 @@ def _rows_of(properties: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
 
 
 def _without_pairs(columns: Columns) -> Columns:
-    """``columns`` with lists in the place of ``(offsets, data)`` pairs, but for the bodies."""
+    """Return ``columns`` with lists instead of ``(offsets, data)`` pairs, except for the body."""
     changed: dict[str, Any] = {}
     for name in ("topic", *_WORDS):
         column = getattr(columns, name)
@@ -405,7 +404,7 @@ def _bodies(body: Any) -> list[bytes]:
 
 
 def _spread(name: str, column: Any, count: int) -> Any:
-    """The rows of a column, or its one value again and again."""
+    """Return the rows of a column, or its single value repeated."""
     if column is None or isinstance(column, _SINGLE):
         return itertools.repeat(column, count)
     if not isinstance(column, Collection):
@@ -419,7 +418,7 @@ def _spread(name: str, column: Any, count: int) -> Any:
 def _integers(name: str, column: Any, count: int) -> npt.NDArray[np.int64]:
     try:
         values = np.asarray(column)
-        # Texts and fractions would be made numbers without a word.
+        # numpy would silently convert texts and fractions.
         if values.size and values.dtype.kind not in "iub":
             values = np.array([plain_integer(name, value) for value in column], np.int64)
         elif values.dtype == np.uint64 and values.size and int(values.max()) > _INT64_MAX:

@@ -1,9 +1,9 @@
-"""Messages to bytes: one record, or a batch of them as columns.
+"""Encodes one message as a record.
 
-Encoding has two halves, because a record holds three things that only the append lock can give:
-its queue offset, its physical offset and its store time. `Encoder.prepare` does everything else
-outside the lock (checks, checksum, property text, sizes); `Encoder.finish` packs the header and
-joins the parts. `Encoder.encode` is both.
+Encoding has two halves, because three fields are known only under the append lock: queue offset,
+physical offset and store time. `Encoder.prepare` does everything else outside the lock (checks,
+checksum, property text, sizes); `Encoder.finish` packs the header and joins the parts.
+`Encoder.encode` does both.
 
 Source: RocketMQ 5 ``MessageExtEncoder``; v1 records, v2 where the topic has more than 127
 characters. Refused on purpose, where RocketMQ writes something that reads back differently:
@@ -59,16 +59,16 @@ _HEADS = {
     for born in (HOST_SIZE, HOST_SIZE_V6)
     for store in (HOST_SIZE, HOST_SIZE_V6)
 }
-_SPECIAL_TEXT = b"INNER_"  # with which the names of the special properties begin
+_SPECIAL_TEXT = b"INNER_"  # beginning of the names of the special properties
 _CRC_NAME = PROPERTY_CRC.encode() + b"\x01"
 
 
 def check_topic(topic: str) -> None:
-    """Refuse what cannot be a topic, and so what must not become the name of a directory.
+    """Refuse a text that cannot be a topic, and so must not become the name of a directory.
 
     Raises:
-        MessageIllegalError: not text, empty, too long, or with other characters than RocketMQ
-        allows.
+        MessageIllegalError: ``topic`` is no text, empty, too long, or has characters that RocketMQ
+            does not allow.
     """
     if type(topic) is not str:
         topic = plain_text("topic", topic)
@@ -84,16 +84,16 @@ def check_topic(topic: str) -> None:
 
 
 Prepared = tuple[int, struct.Struct, int, int, Message, bytes, bytes, bytes, bytes, int, bool]
-"""A message as far as it can be encoded without its place in the log.
+"""A message, encoded as far as possible without its position in the log.
 
-A plain tuple, since one is made for every put: size of the whole record, struct of its head, magic,
-body's checksum, message, body, topic with its length in front, properties, packed birth host,
-system flag, and whether it is special (light queues, inner batch, record checksum).
+A plain tuple, as one is made for every put: size of the whole record, struct of its head, magic,
+checksum of the body, message, body, topic prefixed with its length, properties, packed born host,
+system flag, and whether the message is special (light queues, inner batch, record checksum).
 """
 
 
 class Encoder:
-    """Encodes for one store: its host and its limits. Thread-safe."""
+    """Encodes messages with the host and the limits of one store. Thread-safe."""
 
     def __init__(
         self,
@@ -109,14 +109,14 @@ class Encoder:
         self._topics: dict[str, tuple[int, bytes]] = {}
         self._plain_head = _HEADS[HOST_SIZE, len(store_host)]
         self._properties_max = PROPERTIES_SIZE_MAX - (CRC_PROPERTY_SIZE if record_crc else 0)
-        # Everything of a record but body, topic and properties: header, their sizes.
+        # Size of a record without body, topic and properties.
         self._fixed_size = HEADER_SIZE + 2 + len(store_host) - HOST_SIZE
         if record_crc:
             self._fixed_size += CRC_PROPERTY_SIZE
         self._record_max = max_message_size + RECORD_OVERHEAD_MAX
 
     def prepare(self, message: Message) -> Prepared:
-        """Check ``message`` and encode all of it that does not depend on its place.
+        """Check ``message`` and encode all of it that does not depend on its position.
 
         Raises:
             MessageIllegalError: a field that the format cannot hold.
@@ -124,7 +124,7 @@ class Encoder:
             PropertiesSizeError: the property text is over the limit.
         """
         try:
-            # These become keys of ours, or are computed with.
+            # These are used as dictionary keys or in arithmetic below.
             name, queue_id, sys_flag = message.topic, message.queue_id, message.sys_flag
             if type(name) is not str or type(queue_id) is not int or type(sys_flag) is not int:
                 raise AttributeError
@@ -149,7 +149,7 @@ class Encoder:
         if self.record_crc:
             properties, special = _without_crc(properties), True
         elif properties[-CRC_PROPERTY_SIZE:].startswith(_CRC_NAME):
-            # That of a message of another store: here it would prove the record to be damaged.
+            # The checksum of a record in another store: here it would make the record look corrupt.
             properties = _without_crc(properties)
             if properties[-CRC_PROPERTY_SIZE:].startswith(_CRC_NAME):
                 raise MessageIllegalError(
@@ -194,10 +194,10 @@ class Encoder:
     def finish(
         self, prepared: Prepared, queue_offset: int, physical_offset: int, store_timestamp: int
     ) -> bytes:
-        """Return the record's bytes behind its size word, which the log writes last.
+        """Return the record's bytes after its size word, which the log writes last.
 
         Raises:
-            MessageIllegalError: a number that its field cannot hold.
+            MessageIllegalError: a number does not fit its field.
         """
         packed = self._packed_head(prepared, queue_offset, physical_offset, store_timestamp)
         size, _, _, _, _, body, topic, properties, *_ = prepared
@@ -206,10 +206,12 @@ class Encoder:
         return b"".join((packed, body, topic, len(properties).to_bytes(2, "big"), properties))
 
     def require_fields_fit(self, prepared: Prepared) -> None:
-        """Find before the first of several messages is appended that a later one cannot be.
+        """Check that the numbers of ``prepared`` fit their fields, before any append.
+
+        A put of several messages checks all of them before it appends the first.
 
         Raises:
-            MessageIllegalError: a number that its field cannot hold.
+            MessageIllegalError: a number does not fit its field.
         """
         self._packed_head(prepared, 0, 0, 0)
 
@@ -241,13 +243,13 @@ class Encoder:
     def encode(
         self, message: Message, queue_offset: int, physical_offset: int, store_timestamp: int
     ) -> bytes:
-        """Return the whole record of ``message`` at that place; errors as in `prepare`."""
+        """Return the whole record of ``message`` at that position; errors as in `prepare`."""
         prepared = self.prepare(message)
         rest = self.finish(prepared, queue_offset, physical_offset, store_timestamp)
         return seal_record(prepared[0], rest)
 
     def encode_topic(self, topic: str) -> tuple[int, bytes]:
-        """Magic of the record version that ``topic`` needs; the name, its length in front."""
+        """Return the magic that ``topic`` needs, and its name prefixed with the name's length."""
         known = self._topics.get(topic)
         if known is None:
             check_topic(topic)
@@ -263,7 +265,7 @@ class Encoder:
         return known
 
     def with_inner_base(self, prepared: Prepared, queue_offset: int) -> Prepared:
-        """An inner batch with its first queue offset as a property (``INNER_BASE``)."""
+        """Return an inner batch with its first queue offset as a property (``INNER_BASE``)."""
         properties = parse_properties(prepared[7])
         properties[PROPERTY_INNER_BASE] = str(queue_offset)
         text = encode_properties(properties).encode()
@@ -272,7 +274,7 @@ class Encoder:
 
 
 def seal_record(size: int, rest: bytes) -> bytes:
-    """Whole record from its size and what `Encoder.finish` gave."""
+    """Return the whole record: ``size`` and ``rest``, the result of `Encoder.finish`."""
     return size.to_bytes(4, "big") + rest
 
 
@@ -285,18 +287,18 @@ def encode_filler(
     *,
     record_crc: bool = False,
 ) -> bytes:
-    """A record of exactly ``size`` bytes that stands where records were lost.
+    """Return a filler record of exactly ``size`` bytes, which replaces lost records.
 
-    It is one that was rolled back, which no queue and no index lists. The topic is cut and the body
-    filled up with spaces, or left out, as the size wants it; so is the record's checksum.
+    Its flags are those of a rolled-back message, which no queue and no index lists. To fit the
+    size, the topic is cut, and the body is padded with spaces or left out.
 
     Args:
-        size: bytes of the record, a record's least size or more.
-        physical_offset: where it will stand.
-        store_timestamp: ms; its time of birth, too.
-        body: what it has to say, if there is room for that.
-        store_host: packed host; one that is not IPv4 is left out.
-        record_crc: add the whole-record checksum, if there is room for it.
+        size: bytes of the record, at least `RECORD_MIN_SIZE`.
+        physical_offset: where the record will stand.
+        store_timestamp: ms; also the born timestamp.
+        body: text for the record, if it fits.
+        store_host: packed host; left out unless it is IPv4.
+        record_crc: add the whole-record checksum, if it fits.
     """
     room = size - RECORD_MIN_SIZE
     crc_size = CRC_PROPERTY_SIZE if record_crc and room >= CRC_PROPERTY_SIZE else 0
@@ -327,7 +329,7 @@ def encode_filler(
 
 
 def unpackable(message: Message, reason: str) -> MessageIllegalError:
-    """The error for a number of ``message`` that its field cannot hold."""
+    """Return the error that names the number of ``message`` that does not fit its field."""
     limits = {
         "queue_id": 32,
         "flag": 32,
@@ -353,7 +355,7 @@ def unpackable(message: Message, reason: str) -> MessageIllegalError:
 
 
 def _without_crc(properties: bytes) -> bytes:
-    """Property text without a checksum of an earlier record, and ended so that ours can follow."""
+    """Return a property text without a checksum property, ended so that one can follow."""
     if _CRC_NAME in properties:
         entries = properties.split(b"\x02")
         properties = b"\x02".join(entry for entry in entries if not entry.startswith(_CRC_NAME))
@@ -366,6 +368,6 @@ def _with_crc(size: int, packed: bytes, body: bytes, topic: bytes, properties: b
     properties_size = (len(properties) + CRC_PROPERTY_SIZE).to_bytes(2, "big")
     rest = b"".join((packed, body, topic, properties_size, properties))
     crc = crc32(rest, crc32(size.to_bytes(4, "big"))) & 0x7FFFFFFF
-    # Ten digits, the lowest first, as RocketMQ writes them without dividing twice.
+    # Ten digits, the lowest first, as RocketMQ writes them.
     digits = str(crc)[::-1].ljust(10, "0")
     return rest + _CRC_NAME + digits.encode() + b"\x02"

@@ -1,9 +1,9 @@
-"""What stands behind the bodies of many records: topic, size of the properties, properties.
+"""Encodes the tails of many records, the bytes after the body: topic, property size, properties.
 
-Rows of one batch most often have the same properties: a key, a tag, the producer's own id. Then the
-text of all rows is joined at once, checked at once, and cut; a row costs a few C calls and no
-Python frame. Whatever does not fit (rows that differ, other than ASCII text, something wrong) goes
-row by row, which also finds the words for what is wrong.
+Rows of one batch mostly have properties of the same names: a key, a tag, the producer's own id.
+Then the text of all rows is joined, checked and cut at once; a row costs a few C calls and no
+Python frame. Other rows (different names, text that is not ASCII, errors) are encoded row by row,
+which also gives the error texts.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _PLACES_OF_SIZES = 3  # one byte of the topic's size, two of the properties'
 
 @attrs.frozen(eq=False)
 class Tails:
-    """One per row."""
+    """The tails of many records, one for each row."""
 
     texts: list[bytes]
     size: npt.NDArray[np.int64]
-    """``(n,)`` bytes of each."""
+    """``(n,)`` bytes of each tail."""
     special: bool
-    """Whether a row may name light queues or inner messages, or bring a record's checksum."""
+    """Whether a row may have properties of light queues or inner batches, or a record checksum."""
 
 
 def tails_at_once(
@@ -55,14 +55,14 @@ def tails_at_once(
     tags: Any,
     properties: Mapping[str, Any] | None,
 ) -> Tails | None:
-    """Tails of rows that have the same properties; None where they must be made row by row.
+    """Return the tails of rows with properties of the same names; None if `tails_one_by_one` must.
 
     Args:
-        encoder: knows topics.
+        encoder: encodes topics.
         topics: ``(n,)``.
-        keys: ``(n,)`` texts, or nothing but None.
-        tags: ``(n,)`` texts, or nothing but None.
-        properties: ``(n,)`` texts of each further name; None where rows have different names.
+        keys: ``(n,)`` texts, or all None.
+        tags: ``(n,)`` texts, or all None.
+        properties: ``(n,)`` texts for each further name; None if rows have different names.
     """
     count = len(topics)
     if properties is None or count == 0:
@@ -73,9 +73,9 @@ def tails_at_once(
             fields[name] = column
         elif column.count(None) != count:
             return None
-    # Plain names, for they are put into words below; the values are joined as they are.
+    # Exact `str` names, as f-strings use them below; the values are joined as they are.
     named = {str.__str__(name): column for name, column in properties.items() if _is_text(name)}
-    # An empty key is left out of its row, and a name given twice stands there twice.
+    # An empty key would be left out of its row, and a name given twice would appear twice.
     if len(named) < len(properties) or not fields.keys().isdisjoint(named):
         return None
     try:
@@ -105,10 +105,10 @@ def _is_text(name: object) -> bool:
 def _pieces(
     topics: Sequence[str], known: Mapping[str, Any], fields: Mapping[str, Any]
 ) -> list[str]:
-    """Text of all rows in pieces; each row's separator at its end stands in front of the next."""
+    """Return the text of all rows in pieces; a row's last separator begins the next row's piece."""
     count, width = len(topics), 2 * len(fields)
     first, *others = fields
-    # Sizes are not known yet: zeros hold their places.
+    # Zeros reserve the bytes of the sizes, which are not known yet.
     begins = {topic: f"\x02\0{topic}\0\0{first}\x01" for topic in known}
     pieces = ["\x02"] * (width * count + 1)
     pieces[0:-1:width] = map(begins.__getitem__, topics)
@@ -144,11 +144,11 @@ def _cut(
 
 
 def tails_one_by_one(encoder: Encoder, topics: Sequence[str], properties: Sequence[bytes]) -> Tails:
-    """Tails of rows with whatever property texts.
+    """Return the tails of rows with any property texts.
 
     Raises:
         PropertiesSizeError: a property text is over the limit.
-        MessageIllegalError: a topic that cannot be one; a text that looks half written.
+        MessageIllegalError: no valid topic, or a property text that looks torn.
     """
     count = len(topics)
     properties_size = np.fromiter(map(len, properties), np.int64, count)
@@ -171,7 +171,7 @@ def tails_one_by_one(encoder: Encoder, topics: Sequence[str], properties: Sequen
 
 
 def transposed(rows: Sequence[Any]) -> dict[str, list[Any]] | None:
-    """Values by name, where all rows are dicts of the same names in the same order, or None."""
+    """Return values by name if all rows are dicts of the same names in the same order, or None."""
     if not rows or (rows[0] is None and rows.count(None) == len(rows)):
         return {}
     if set(map(type, rows)) != {dict}:

@@ -1,10 +1,10 @@
 """Message batches of RocketMQ's wire: several messages of one queue in one body.
 
 A batch is expanded when it is appended: the log holds one record per message, with the batch's
-topic, queue, host and properties behind each message's own.
+topic, queue and host, and with the batch's properties after the message's own.
 
-Source: ``MessageDecoder#encodeMessages``, ``CommitLog#encode`` for batches (5.x: a separator is put
-between the two property texts where it is missing).
+Source: ``MessageDecoder#encodeMessages``, ``CommitLog#encode`` for batches (5.x: a separator is
+added between the two property texts if it is missing).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNIT_MIN_SIZE = UNIT_OF_BATCH.size + 2
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """Batch body of ``messages``: of each its flag, body and properties."""
+    """Return the batch body of ``messages``, which holds flag, body and properties of each."""
     parts: list[bytes] = []
     for message in map(plain_message, messages):
         properties = encode_property_text(message)
@@ -53,7 +53,7 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 
 
 def expand_batch(batch: Message) -> list[Message]:
-    """Messages of a batch whose body `encode_batch` (or a RocketMQ client) made.
+    """Return the messages of a batch whose body `encode_batch` or a RocketMQ client made.
 
     Raises:
         MessageIllegalError: the body is no batch, or the batch has a transaction flag or a delay.
@@ -70,7 +70,7 @@ def expand_batch(batch: Message) -> list[Message]:
     body, position, total = batch.body, 0, 0
     while position < len(body):
         flag, start, end, properties, position = _read_unit(body, position)
-        # Every message gets the shared properties: a few megabytes could become gigabytes.
+        # Every message gets the shared properties, so a few megabytes could become gigabytes.
         total += end - start + len(properties) + len(shared)
         if total > RECORD_SIZE_MAX:
             raise MessageIllegalError(
@@ -93,7 +93,7 @@ def expand_batch(batch: Message) -> list[Message]:
 
 
 def _read_unit(body: bytes, position: int) -> tuple[int, int, int, bytes, int]:
-    """Flag, body start, body end, property text and end of the unit at ``position``."""
+    """Return flag, body start, body end, property text and end of the unit at ``position``."""
     left = len(body) - position
     if left < _UNIT_MIN_SIZE:
         raise _bad_unit(position, f"{left} bytes are left, a message takes {_UNIT_MIN_SIZE}")

@@ -1,6 +1,6 @@
-"""Text in records: properties, topics, and what Java makes of their bytes.
+"""Text in records: properties, topics, and how Java decodes and hashes their bytes.
 
-This room knows bytes of text and columns of them. It must not know records.
+This room works on bytes of text and columns of texts. It must not know records.
 """
 
 from __future__ import annotations

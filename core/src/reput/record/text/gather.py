@@ -1,7 +1,7 @@
-"""Copies many short stretches of a window into the rows of a matrix, without a loop over rows.
+"""Copies many short texts of a window into the rows of a matrix, without a loop over rows.
 
-A window is seen as overlapping fixed-width items, one at every byte; indexing that view copies one
-row per index at the speed of ``memcpy``. All columnar work on text starts here.
+The window is viewed as overlapping items of a fixed width, one at every byte; indexing this view
+copies one row per index at the speed of ``memcpy``. All columnar work on text starts here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def fixed_rows(
 ) -> npt.NDArray[Any]:
     """Return ``(n,)`` items of ``dtype``, copied from the bytes at ``starts``.
 
-    Every ``start + dtype.itemsize`` must lie within the window; `IndexError` otherwise.
+    Raises:
+        IndexError: a ``start + dtype.itemsize`` is outside the window.
     """
     return _overlapping(window, dtype.itemsize)[starts].view(dtype)
 
@@ -33,7 +34,7 @@ def fixed_rows(
 def words_at(
     window: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
-    """Like `fixed_rows` for 2-, 4- and 8-byte numbers at any alignment."""
+    """Return ``(n,)`` numbers of 2, 4 or 8 bytes, like `fixed_rows`, at any alignment."""
     count = max(len(window) - dtype.itemsize + 1, 0)
     view: npt.NDArray[Any] = np.ndarray((count,), dtype, window.data, strides=(1,))
     return view[starts]
@@ -45,11 +46,11 @@ def rows_by_width(
     sizes: npt.NDArray[np.int64],
     slack: int = 0,
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]]:
-    """Yield ``(rows, matrix)`` for classes of rows of like size.
+    """Yield ``(rows, matrix)`` for classes of rows of similar size.
 
-    ``matrix`` is a fresh ``(len(rows), width)`` uint8 array; row ``k`` begins with the bytes of row
-    ``rows[k]``; what stands behind them, ``slack`` bytes at least, is undefined. Rows of no bytes
-    come in no class. Rows are ascending within a class.
+    ``matrix`` is a new ``(len(rows), width)`` uint8 array; row ``k`` begins with the bytes of row
+    ``rows[k]``; the bytes after these, at least ``slack``, are undefined. Rows of no bytes are in
+    no class. Rows are ascending within a class.
     """
     if len(starts) == 0:
         return
@@ -74,7 +75,7 @@ def _matrix(
     width += -width % _WIDTH_STEP
     if int(starts.max()) + width <= len(window):
         return _overlapping(window, width)[starts].view(np.uint8).reshape(len(starts), width)
-    # Some row ends too near the end of the window: those are read from a padded copy of its tail.
+    # Rows too near the end of the window are read from a padded copy of its tail.
     cut = max(len(window) - width + 1, 0)
     matrix = np.empty((len(starts), width), np.uint8)
     near = starts >= cut

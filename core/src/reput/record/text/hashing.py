@@ -1,7 +1,7 @@
 """Java's ``String.hashCode``, for one string and for a column of UTF-8 text.
 
 Source: ``java.lang.String#hashCode``; the tags code of a message is this hash of its whole ``TAGS``
-value (`spec` commitlog §6).
+value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["java_string_hash", "java_string_hash_column"]
 
 
 def java_string_hash(text: str) -> int:
-    """Signed 32-bit hash of the UTF-16 code units of ``text``; 0 for the empty string."""
+    """Return the signed 32-bit hash of the UTF-16 code units of ``text``; 0 for an empty text."""
     units = np.frombuffer(text.encode("utf-16-be", "surrogatepass"), ">u2")
     value = 0
     for unit in units.tolist():
@@ -31,7 +31,7 @@ def java_string_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
-_KEPT_SIZE = 256  # bytes; a log of long texts must not fill the memory
+_KEPT_SIZE = 256  # bytes of a text; longer ones are not cached, which could fill the memory
 
 
 def _hash_of_bytes(text: bytes) -> int:
@@ -55,10 +55,10 @@ def java_string_hash_column(
     """Hash ``window[start : start + size]`` of every row.
 
     Args:
-        window: ``(w,)``, with slack behind the last row as `reput.record.text.gather` asks for.
+        window: ``(w,)`` uint8.
         starts: ``(n,)`` positions in the window.
         sizes: ``(n,)`` bytes; zero and negative sizes hash to the seed.
-        seeds: ``(n,)`` hash of a text in front of each row, 0 when left out.
+        seeds: ``(n,)`` hash of a text before each row's text, 0 when left out.
 
     Returns:
         ``(n,)`` int32. Rows that are not ASCII are decoded one by one (cached by value).
@@ -68,7 +68,7 @@ def java_string_hash_column(
         row_sizes = sizes[rows]
         hashes[rows] = _hashes_of_bytes(matrix.view("<u8"), row_sizes, hashes[rows])
         if not (matrix.view(np.uint64) & _HIGH_BITS).any():
-            continue  # all ASCII, and so is what stands behind the rows
+            continue  # all ASCII, the undefined bytes after the rows included
         inside = np.arange(matrix.shape[1]) < row_sizes[:, None]
         for at in np.flatnonzero(((matrix >= 0x80) & inside).any(axis=1)).tolist():
             row = rows[at]
@@ -80,15 +80,15 @@ def java_string_hash_column(
 def _hashes_of_bytes(
     words: npt.NDArray[np.uint64], sizes: npt.NDArray[np.int64], value: npt.NDArray[np.uint32]
 ) -> npt.NDArray[np.uint32]:
-    """``value``, hashes of what stands in front of each row, hashed on with the bytes of the row.
+    """Continue the hashes ``value`` over the bytes of each row; return the ``(n,)`` new hashes.
 
-    Eight bytes at a time: neighbours are joined to numbers of two bytes, those to numbers of four,
-    and those to one, in three steps for all eight.
+    Eight bytes at a time, in three steps: pairs of bytes become numbers of two bytes, pairs of
+    these numbers of four, and the last pair one number.
 
     Args:
-        words: ``(n, k)``, the rows; what stands behind a row's own bytes may be anything.
-        sizes: ``(n,)`` bytes of each.
-        value: ``(n,)``.
+        words: ``(n, k)``, the rows; bytes after a row's own are ignored.
+        sizes: ``(n,)`` bytes of each row.
+        value: ``(n,)`` hashes of the texts before the rows.
     """
     shortest, longest = int(sizes.min()), int(sizes.max())
     for column, done in enumerate(range(0, longest, 8)):
@@ -100,7 +100,7 @@ def _hashes_of_bytes(
         word = (word & _EVEN_PAIRS) * _POWER_2 + (word >> _TWO_BYTES & _EVEN_PAIRS)
         word = (word & _FIRST_FOUR) * _POWER_4 + (word >> _FOUR_BYTES)
         more = value * _POWER_8 + word.astype(np.uint32)
-        # Zeros at the end have multiplied the hash, and that can be undone: 31 is odd.
+        # Zeros after a row's end have multiplied its hash; as 31 is odd, this can be undone.
         value = more if left is None else more * _UNDO[8 - left]
     return value
 

@@ -1,7 +1,7 @@
-"""Property text: ``name 0x01 value 0x02`` again and again; one text parsed, or a column of texts.
+"""Property texts, repeated ``name 0x01 value 0x02``: encodes and parses one, searches columns.
 
-Parsing follows RocketMQ 5: the last of equal names wins, an entry without name, value or 0x01 is no
-entry, a value keeps every 0x01 behind the first, and the last 0x02 may be missing.
+Parsing follows RocketMQ 5: the last of equal names counts, an entry without name, value or 0x01 is
+ignored, a value keeps every 0x01 after the first, and the last 0x02 may be missing.
 
 Source: ``MessageDecoder#messageProperties2String`` and ``#string2messageProperties``.
 """
@@ -27,7 +27,7 @@ _NAME_END, _VALUE_END = chr(NAME_END), chr(VALUE_END)
 
 
 def encode_properties(properties: Mapping[str, str | None] | Iterable[tuple[str, str]]) -> str:
-    """Text of ``properties`` in their order; entries whose value is None are left out."""
+    """Return the text of ``properties``, in their order; entries with value None are left out."""
     items = properties.items() if isinstance(properties, Mapping) else properties
     return "".join(
         f"{name}{_NAME_END}{value}{_VALUE_END}" for name, value in items if value is not None
@@ -35,7 +35,7 @@ def encode_properties(properties: Mapping[str, str | None] | Iterable[tuple[str,
 
 
 def parse_properties(text: bytes) -> dict[str, str]:
-    """Entries of one property text; bytes that are not UTF-8 come out as U+FFFD, as in Java."""
+    """Return the entries of one property text; bytes that are not UTF-8 become U+FFFD."""
     properties = {}
     for entry in java_text(text).split(_VALUE_END):
         name, separator, value = entry.partition(_NAME_END)
@@ -46,19 +46,19 @@ def parse_properties(text: bytes) -> dict[str, str]:
 
 @attrs.define(eq=False)
 class TextColumn:
-    """One text per row, as places in a window; nothing is copied until asked for."""
+    """One text per row, as positions in a window; a text is copied when it is asked for."""
 
     window: npt.NDArray[np.uint8]
     starts: npt.NDArray[np.int64]
-    """``(n,)`` positions in the window; 0 where the text is missing."""
+    """``(n,)`` positions in the window; 0 if the text is missing."""
     sizes: npt.NDArray[np.int64]
-    """``(n,)`` bytes; -1 where the text is missing."""
+    """``(n,)`` bytes; -1 if the text is missing."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def __getitem__(self, row: int) -> str | None:
-        """Text of one row, None where it is missing."""
+        """Return the text of one row, None if it is missing."""
         size = int(self.sizes[row])
         if size < 0:
             return None
@@ -67,15 +67,15 @@ class TextColumn:
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        """``(n,)``: whether the row has that text."""
+        """``(n,)``: whether the row has a text."""
         return self.sizes >= 0
 
     def tolist(self) -> list[str | None]:
-        """All rows as Python strings; for tools and tests, not for hot paths."""
+        """Return all rows as Python strings; for tools and tests, not for hot paths."""
         return [self[row] for row in range(len(self))]
 
     def java_hash(self, seeds: npt.NDArray[np.int32] | None = None) -> npt.NDArray[np.int32]:
-        """``(n,)`` int32 Java string hash of every row, 0 (or its seed) where missing."""
+        """Return the ``(n,)`` int32 Java string hash of every row; 0 or its seed if missing."""
         from reput.record.text.hashing import java_string_hash_column
 
         return java_string_hash_column(self.window, self.starts, self.sizes, seeds)
@@ -85,8 +85,7 @@ class TextColumn:
 class PropertyColumns:
     """Finds properties by name in a column of property texts.
 
-    The texts are brought together once, at the first question; each name then costs a few passes
-    over them, and its values are measured alone.
+    The first search copies the texts into matrices; each name then costs a few passes over these.
     """
 
     _window: npt.NDArray[np.uint8]
@@ -97,7 +96,7 @@ class PropertyColumns:
     _classes: list[_RowsOfText] | None = attrs.field(default=None, init=False)
 
     def find(self, name: str) -> TextColumn:
-        """Values of the property ``name``."""
+        """Return the values of the property ``name``."""
         if self._classes is None:
             self._classes = [
                 _RowsOfText(rows, matrix, self._sizes[rows])
@@ -119,7 +118,7 @@ class PropertyColumns:
             if not filled.all():
                 rows, value_starts = rows[filled], value_starts[filled]
                 value_sizes = value_sizes[filled]
-            # Repeated indices: the last one assigned stays, which is the rule for equal names.
+            # Of repeated indices the last assignment stays, which is the rule for equal names.
             starts[rows] = value_starts
             sizes[rows] = value_sizes
         return TextColumn(self._window, starts, sizes)
@@ -127,12 +126,12 @@ class PropertyColumns:
     def _value_sizes(
         self, starts: npt.NDArray[np.int64], text_ends: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """Bytes from each start to the next `VALUE_END`, or to the end of the text."""
+        """Return the bytes from each start to the next `VALUE_END`, or to the end of the text."""
         sizes = text_ends - starts
         width, done = _VALUE_LOOK, 0
         open_rows = np.arange(len(starts))
         while len(open_rows):
-            # Most values are short: look at a few bytes of each, and at more of those left over.
+            # Most values are short: search a few bytes of each, then more of those still open.
             left = np.minimum(sizes[open_rows] - done, width)
             some = np.flatnonzero(left > 0)
             if len(some) == 0:
@@ -155,7 +154,7 @@ _VALUE_LOOK = 16
 
 
 class _RowsOfText:
-    """Property texts of like size as a matrix."""
+    """Property texts of similar size as a matrix."""
 
     def __init__(
         self,
@@ -167,11 +166,11 @@ class _RowsOfText:
         self.sizes = sizes
         self.width = matrix.shape[1]
         self.flat = matrix.reshape(-1)
-        # Every place where a name may end, found once: for each name that is asked for hardly more
-        # than its own places are left after one comparison.
+        # All positions where a name may end, found once: after one comparison hardly any but those
+        # of the name asked for are left.
         self._ends, self._columns, ends_rows = self._places(NAME_END)
         self._last_letters = words_at(self.flat, np.maximum(self._ends - 4, 0), _WORD)
-        # Where each value ends, in the same order; None where a text is not name, value, name, ...
+        # Where each value ends, in the same order; None if names and values do not alternate.
         value_ends, _, value_rows = self._places(VALUE_END)
         self._value_ends = None
         if (
@@ -185,11 +184,11 @@ class _RowsOfText:
     def _places(
         self, byte: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Places of a byte in the texts, and the columns and rows in which they lie."""
+        """Return the positions of ``byte`` in the texts, with their columns and rows."""
         places = np.flatnonzero(self.flat == byte)
         rows = places // self.width
         columns = places - rows * self.width
-        inside = columns < self.sizes[rows]  # some lie behind a row's text
+        inside = columns < self.sizes[rows]  # bytes after a row's text do not count
         if not inside.all():
             places, columns, rows = places[inside], columns[inside], rows[inside]
         return places, columns, rows
@@ -197,7 +196,7 @@ class _RowsOfText:
     def find(
         self, name: bytes
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
-        """Rows that have ``name``, ascending; where in them its value begins; its size if known."""
+        """Return rows that have ``name``, ascending, where its value begins, and sizes if known."""
         flat, ends, columns, value_ends = self.flat, self._ends, self._columns, self._value_ends
         name_left = name
         if len(name) >= 4:  # four letters at once
@@ -206,10 +205,10 @@ class _RowsOfText:
             name_left = name[:-4]
         else:
             found = np.arange(len(ends))
-        found = found[columns[found] >= len(name)]  # others would begin in front of their row
+        found = found[columns[found] >= len(name)]  # others would begin before their row
         for place, byte in enumerate(name_left):
             found = found[flat[ends[found] - len(name) + place] == byte]
-        # The name begins its entry: first in the text, or right behind the entry before.
+        # The name must begin its entry: first in the text, or right after the entry before.
         ends, columns = ends[found], columns[found]
         keep = flat[ends - (len(name) + 1)] == VALUE_END
         keep |= columns == len(name)

@@ -1,8 +1,7 @@
 """Dictionary-encodes topics: a column of names in a window becomes codes and a table of names.
 
-The table lives as long as its decoder, so that the topics of one window are recognised in the next
-by one search over a few hashes. Every recognised row is compared with the name it stands for: a
-hash only selects the candidate.
+The table lives as long as its decoder, so the topics of one window are recognised in the next by
+one search over a few hashes. A hash only selects a candidate: every row is compared with its name.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicTable"]
 
-_NAMES_MAX = 1 << 16  # a hostile log may hold a new topic in every record; then start over
+_NAMES_MAX = 1 << 16  # a hostile log may have a new topic in every record; then start over
 _NAMES_SIZE_MAX = 1 << 24  # bytes of all names; likewise
 _INDEXED_SIZE_MAX = 256  # bytes; no writer makes longer names, and rows of the index are as wide
 _LEARNED_FIRST = 64  # rows
@@ -33,7 +32,7 @@ _MULTIPLIERS = np.array(
 
 
 class TopicTable:
-    """Names seen so far, in order of appearance; a code is a position among them."""
+    """Names seen so far, in order of appearance; a topic's code is its index."""
 
     def __init__(self) -> None:
         self._clear()
@@ -59,7 +58,7 @@ class TopicTable:
         self._recognise_rows(window, starts, sizes, codes)
         unknown = np.flatnonzero(codes < 0)
         if len(unknown) > _LEARNED_FIRST:
-            # A table is new, and topics are few: most rows have the names of the first ones.
+            # Topics are few: after the first rows are learned, most other rows are recognised.
             self._learn(window, starts, sizes, codes, unknown[:_LEARNED_FIRST])
             rest = unknown[_LEARNED_FIRST:]
             rest_codes = codes[rest]
@@ -82,7 +81,7 @@ class TopicTable:
             within = (
                 np.arange(matrix.shape[1], dtype=np.int16) < sizes[rows].astype(np.int16)[:, None]
             )
-            matrix *= within  # what stands behind a name is no part of it
+            matrix *= within  # zero the bytes after a name
             codes[rows] = self._recognise(matrix.view(np.uint64))
 
     def _recognise(self, words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
@@ -93,7 +92,7 @@ class TopicTable:
         place[place == len(self._hashes)] = 0
         shared = min(words.shape[1], self._words.shape[1])
         candidates = self._words[place]
-        # Column by column: names are a few words long, and reducing so short rows costs more.
+        # Column by column: names are a few words long, and numpy reduces short rows slowly.
         same = np.ones(len(words), np.bool_)
         for column in range(shared):
             same &= candidates[:, column] == words[:, column]
@@ -111,7 +110,7 @@ class TopicTable:
         codes: npt.NDArray[np.int32],
         rows: npt.NDArray[np.int64],
     ) -> None:
-        # Row by row: a topic is new once in the life of a table, or its hash is another's.
+        # Row by row is enough: a topic is new once in a table's life, unless hashes collide.
         learned = len(self.names)
         for row in rows.tolist():
             name = window[starts[row] : starts[row] + max(int(sizes[row]), 0)].tobytes()
@@ -139,7 +138,7 @@ class TopicTable:
 
 
 def _hash(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    # Words of zero add nothing, so that padding to any width gives the same hash.
+    # Words of zero add nothing, so padding to any width gives the same hash.
     total = np.zeros(len(words), np.uint64)
     for column in range(words.shape[1]):
         mixed = words[:, column] * _MULTIPLIERS[column]
