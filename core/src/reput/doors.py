@@ -1,8 +1,8 @@
 """Doors: packages that import each of their names when it is first used.
 
-What a door lists in ``__all__`` stays; everything else in the package may change in any release.
-Nothing is imported with a door but itself: ``import reput`` is quick, and a plugin pays for what it
-uses.
+The names in a door's ``__all__`` are public; everything else in the package may change in any
+release. Importing a door imports no other module, so that ``import reput`` is quick and a plugin
+loads only what it uses.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["door"]
 def door(
     package: str, homes: Mapping[str, str], former: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package that is a door.
+    """Return ``__getattr__`` and ``__dir__`` for a package that is a door.
 
     Args:
-        package: its full name.
-        homes: for each name the module below the package that has it; ``module:name`` where it has
-            another name there.
-        former: names of the release before, with what each is called now; using one is a warning.
+        package: the package's full name.
+        homes: for each name its module, relative to the package; ``module:name`` if the name there
+            is another one.
+        former: old names with their new ones; using an old name is a warning.
     """
     renamed = former or {}
 
@@ -39,7 +39,7 @@ def door(
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, _, real = home.partition(":")
         value = getattr(importlib.import_module(f"{package}.{module}"), real or name)
-        setattr(sys.modules[package], name, value)  # from now on without this function
+        setattr(sys.modules[package], name, value)  # later uses do not call this function
         return value
 
     def names() -> list[str]:

@@ -1,8 +1,8 @@
 """Every error that reput raises on purpose.
 
 An error carries its facts as attributes, in the order of its positional arguments, so that it
-pickles and a program can act on it; the text is built in one place from those facts. Where an error
-also is one of Python's own kinds (`ValueError`, `LookupError`), existing ``except`` clauses work.
+pickles and a program can act on it; its text is built from these facts in one place. An error that
+also is a Python error (`ValueError`, `LookupError`) is caught by existing ``except`` clauses.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 class ReputError(Exception):
     """Base of every error raised by reput and its plugins.
 
-    No slots: several errors are also built-in ones, whose memory layouts do not combine with slots.
+    Without slots, which cannot be combined with the built-in errors that several subclasses are.
     """
 
 
@@ -57,7 +57,7 @@ class ReputError(Exception):
 
 @attrs.define(eq=False, slots=False)
 class ConfigError(ReputError, ValueError):
-    """An option that nobody knows, or a value that its option does not take."""
+    """An unknown option, or a value that the option does not allow."""
 
     section: str
     option: str
@@ -71,7 +71,7 @@ class ConfigError(ReputError, ValueError):
 
 @attrs.define(eq=False, slots=False)
 class PluginError(ReputError):
-    """A plugin that cannot be used as it is."""
+    """A plugin cannot be used."""
 
     plugin: str
     reason: str
@@ -82,22 +82,22 @@ class PluginError(ReputError):
 
 @attrs.define(eq=False, slots=False)
 class PluginNotFoundError(PluginError):
-    """A plugin that a store names and that is not installed."""
+    """A plugin that a store names is not installed."""
 
 
 @attrs.define(eq=False, slots=False)
 class PluginOrderError(PluginError):
-    """Plugins whose declared order has a cycle, or one whose requirement is not active."""
+    """The declared order of plugins has a cycle, or a required plugin is not active."""
 
 
 @attrs.define(eq=False, slots=False)
 class PluginMethodError(PluginError, AttributeError):
-    """A method that a store does not have, perhaps because a plugin could not be opened."""
+    """A store has no such method, perhaps because a plugin could not be opened."""
 
 
 @attrs.define(eq=False, slots=False)
 class PluginFlushError(PluginError):
-    """A plugin whose files could not be brought to disk in time; everything else is there."""
+    """A plugin's files could not be brought to disk in time; everything else is on disk."""
 
 
 # --------------------------------------------------------------------------- files and life cycle
@@ -109,7 +109,7 @@ EXPECTED: Final = 'no store: a directory that holds "commitlog" is expected'
 
 @attrs.define(eq=False, slots=False)
 class StoreNotFoundError(ReputError, FileNotFoundError):
-    """A directory that holds no store, opened for reading only."""
+    """A directory that was opened for reading holds no store."""
 
     path: str
     reason: str
@@ -120,12 +120,12 @@ class StoreNotFoundError(ReputError, FileNotFoundError):
 
 @attrs.define(eq=False, slots=False)
 class StoreLockedError(ReputError):
-    """A second writer; one store has one writer at a time."""
+    """Another writer has the store; a store has one writer at a time."""
 
     path: str
     holder_pid: int | None
     reason: str = ""
-    """Why its writer still holds the store though it was closed; empty while it is open."""
+    """Why the writer still holds the store after closing it; empty while the store is open."""
 
     def __str__(self) -> str:
         holder = "another process" if self.holder_pid is None else f"process {self.holder_pid}"
@@ -142,7 +142,7 @@ class StoreLockedError(ReputError):
 
 @attrs.define(eq=False, slots=False)
 class UnsafePathError(ReputError, OSError):
-    """A link, a pipe or a path that would lead out of the store; nothing was read or changed."""
+    """A link, a pipe or a path leads out of the store; nothing was read or changed."""
 
     path: str
     found: str
@@ -159,13 +159,13 @@ class UnsafePathError(ReputError, OSError):
 
 @attrs.define(eq=False, slots=False)
 class DiskShutError(ReputError, OSError):
-    """A change of a store's files when the store takes none any more."""
+    """The store's files may not be changed any more, for instance after the store was closed."""
 
     path: str
     reason: str
 
     def __attrs_post_init__(self) -> None:
-        self.errno = errno.EROFS  # no `filename`: an error of two facts that has one pickles wrong
+        self.errno = errno.EROFS  # no `filename`: with it, an error of two facts pickles wrong
 
     def __str__(self) -> str:
         return f"{self.path}: nothing is changed any more: {self.reason}"
@@ -201,7 +201,7 @@ class OffsetOutOfRangeError(ReputError, LookupError):
 
 @attrs.define(eq=False, slots=False)
 class NoReaderError(ReputError):
-    """A read that no active plugin answers."""
+    """No active plugin can answer a read."""
 
     operation: str
     distribution: str
@@ -218,7 +218,7 @@ class NoReaderError(ReputError):
 
 @attrs.define(eq=False, slots=False)
 class PutError(ReputError):
-    """A message that was not stored; `status` is RocketMQ's word for why."""
+    """A put failed; `status` is RocketMQ's word for the reason."""
 
     field: str
     value: object
@@ -238,46 +238,46 @@ class PutError(ReputError):
 
 @attrs.define(eq=False, slots=False)
 class MessageIllegalError(PutError, ValueError):
-    """A field that the format or RocketMQ's rules do not allow."""
+    """A field of a message is not what the format or RocketMQ's rules allow."""
 
     status = PutStatus.MESSAGE_ILLEGAL
 
 
 @attrs.define(eq=False, slots=False)
 class MessageTooLargeError(MessageIllegalError):
-    """A body or whole record over its limit (append status ``MESSAGE_SIZE_EXCEEDED``)."""
+    """A body or a whole record exceeds its limit (append status ``MESSAGE_SIZE_EXCEEDED``)."""
 
 
 @attrs.define(eq=False, slots=False)
 class PropertiesSizeError(PutError, ValueError):
-    """Encoded properties over 32,767 bytes, the most their length field can say."""
+    """The encoded properties exceed 32,767 bytes, the most that their length field can hold."""
 
     status = PutStatus.PROPERTIES_SIZE_EXCEEDED
 
 
 @attrs.define(eq=False, slots=False)
 class ServiceNotAvailableError(PutError):
-    """The store takes no puts now: shut down, or writing failed before."""
+    """The store takes no puts now: it is closed, or writing failed before."""
 
     status = PutStatus.SERVICE_NOT_AVAILABLE
 
 
 @attrs.define(eq=False, slots=False)
 class DiskFullError(ServiceNotAvailableError, OSError):
-    """The disk is fuller than the store's configuration allows; puts work again when it is not."""
+    """The disk is fuller than the configuration allows; puts work again when it is less full."""
 
     def __attrs_post_init__(self) -> None:
-        self.errno = errno.ENOSPC  # whoever waits out a full disk waits this out, too
+        self.errno = errno.ENOSPC  # code that waits while a disk is full treats this alike
 
 
 @attrs.define(eq=False, slots=False)
 class ReadOnlyStoreError(ServiceNotAvailableError):
-    """A put into a store that was opened with ``mode="r"``."""
+    """The store was opened with ``mode="r"``."""
 
 
 @attrs.define(eq=False, slots=False)
 class StoreClosedError(ServiceNotAvailableError):
-    """A call on a store that was closed, a put or any other."""
+    """The store was closed before this call."""
 
     path: str
     # Facts of a `PutError`, the same every time.
@@ -292,7 +292,7 @@ class StoreClosedError(ServiceNotAvailableError):
 
 @attrs.define(eq=False, slots=False)
 class ForkedStoreError(StoreClosedError):
-    """A call, in a forked child, on a store that its parent opened."""
+    """A forked child called a store that its parent opened."""
 
     opener_pid: int
     child_pid: int
@@ -307,25 +307,25 @@ class ForkedStoreError(StoreClosedError):
 
 @attrs.define(eq=False, slots=False)
 class CreateMappedFileError(PutError, OSError):
-    """The next commit-log file could not be made, most often for want of space."""
+    """The next commit-log file could not be made, mostly for want of space."""
 
     status = PutStatus.CREATE_MAPPED_FILE_FAILED
 
 
 @attrs.define(eq=False, slots=False)
 class FlushDiskTimeoutError(PutError, TimeoutError):
-    """Stored, but not known to be on disk within the time allowed."""
+    """The message is stored, but was not on disk within the time allowed."""
 
     status = PutStatus.FLUSH_DISK_TIMEOUT
 
 
 @attrs.define(eq=False, slots=False)
 class LightQueueCountError(PutError):
-    """One more light queue (``%LMQ%…``) than the store is configured for."""
+    """A put would create more light queues (``%LMQ%…``) than the configuration allows."""
 
     status = PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
 
 
 def known_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Sort ``names`` for an error text, so that the text is the same everywhere."""
+    """Return ``names`` sorted, so that an error text is always the same."""
     return tuple(sorted(names))

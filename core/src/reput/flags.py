@@ -1,14 +1,12 @@
-"""What `threading` has and an exception from a signal handler can break: `Flag`, `start_thread`.
-
-`Flag` is a `threading.Event` that such an exception cannot leave unusable.
+"""`Flag` and `start_thread`: parts of `threading` that survive exceptions of signal handlers.
 
 CPython runs signal handlers on the main thread, between two byte codes: when a function begins,
-when a loop goes round, and when a call has returned (``Py_MakePendingCalls`` in its evaluation
-loop). A handler that raises, as that of Ctrl-C does, raises there. `threading.Event` takes its
-inner lock by way of `threading.Condition.__enter__`, which is Python: where the exception comes
-after the lock was taken and before the ``with`` block has begun, the lock stays taken for ever, and
-so hangs whoever sets the event next. Here every step is one assignment or one call of C, and
-between any two of them the flag is as good as before the first or after the last.
+when a loop repeats, and when a call has returned (``Py_MakePendingCalls`` in its evaluation loop).
+A handler that raises, as that of Ctrl-C does, raises there. `threading.Event` takes its inner lock
+in `threading.Condition.__enter__`, which is Python: if the exception comes after the lock was taken
+and before the ``with`` block has begun, the lock is never released, and the next call that sets the
+event hangs. In a `Flag` every step is one assignment or one call of C, and between any two steps
+the flag is in a valid state.
 """
 
 from __future__ import annotations
@@ -21,39 +19,39 @@ __all__ = ["Flag", "start_thread"]
 
 
 class Flag:
-    """Set or not; threads wait for it. Thread-safe, also for handlers on a thread that is in it."""
+    """Like `threading.Event`. Thread-safe, also if a signal handler interrupts one of its calls."""
 
     def __init__(self) -> None:
         self._is_set = False
-        # Free while those who wait may go through, one after the other. It may be free though the
-        # flag is not set: then one comes through, sees that, and keeps it closed.
+        # Free while waiting threads may pass, one after the other. It may be free though the flag
+        # is not set: then one thread gets it, sees that, and keeps it.
         self._gate = threading.Lock()
         self._gate.acquire()
 
     def is_set(self) -> bool:
-        """Whether it is set."""
+        """Whether the flag is set."""
         return self._is_set
 
     def set(self) -> None:
-        """Let all go on who wait, and who will."""
+        """Set the flag: all threads that wait, or will wait, go on."""
         if not self._is_set:
             self._is_set = True
             try:
                 self._gate.release()
             except RuntimeError:
-                pass  # it was free already
+                pass  # the gate was free already
 
     def clear(self) -> None:
-        """Have those wait who come from now on."""
+        """Clear the flag: threads wait from now on."""
         self._is_set = False
         try:
             self._gate.acquire(blocking=False)
         finally:
             if self._is_set:
-                self._open()  # somebody has set it in between
+                self._open()  # another thread has set it meanwhile
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return whether it is set, at the latest after ``timeout`` seconds."""
+        """Wait until the flag is set, at most ``timeout`` seconds; return whether it is set."""
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             while not self._is_set:
@@ -61,7 +59,7 @@ class Flag:
                 if not self._gate.acquire(timeout=min(left, threading.TIMEOUT_MAX)):
                     break
         finally:
-            # The next one's turn; also where an exception came between the two.
+            # Let the next thread pass; also after an exception since the gate was acquired.
             if self._is_set:
                 self._open()
         return self._is_set
@@ -74,10 +72,10 @@ class Flag:
 
 
 def start_thread(thread: threading.Thread) -> None:
-    """Start ``thread``, which nobody joins, where a signal handler may come at any moment.
+    """Start ``thread``, which is never joined, safely against exceptions of signal handlers.
 
-    `threading.Thread.start` waits for the new thread by an event, and so can be left in the middle:
-    then the thread never runs. This is one call of C.
+    `threading.Thread.start` waits for the new thread by an event; an exception meanwhile can leave
+    the thread never running. This function is one call of C.
 
     Raises:
         RuntimeError: no thread can be started.
@@ -89,4 +87,4 @@ def _start(thread: threading.Thread) -> None:
     try:
         thread.start()
     except RuntimeError:
-        thread.run()  # there was room for one more thread and not for two: this one does it
+        thread.run()  # room for one more thread, but not for two: run on this one

@@ -1,8 +1,8 @@
-"""Locks that a signal handler which closes the store can let go: `new_lock`, `locks_let_go`.
+"""Locks that a signal handler can release while it closes a store: `new_lock`, `locks_let_go`.
 
-A handler runs on the main thread, between two byte codes of whatever that is doing (see
-`reput.flags`), so under any lock too. Closing waits for the store's threads, which may want that
-lock, and the code that holds it goes on only when the handler has returned.
+A signal handler interrupts the main thread between any two byte codes (see `reput.flags`), so
+perhaps while that thread holds a lock. Closing a store waits for the store's threads, which may
+need that lock, while the interrupted code can go on, and release it, only after the handler.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from typing import Any, Final, cast
 __all__ = ["let_go_wholly", "locks_let_go", "new_lock"]
 
 _locks: dict[weakref.ref[threading.RLock], None] = {}
-"""All that `new_lock` made and somebody still has, the oldest first."""
+"""All locks of `new_lock` that still exist, the oldest first."""
 
 
 def new_lock() -> threading.RLock:
-    """A lock whose holder a signal handler may interrupt anywhere, to close the store.
+    """Return a reentrant lock whose holder a signal handler may interrupt to close the store.
 
-    What is done under it must be such that the handler, on the thread that holds the lock, may do
-    all of it once more in between.
+    Code under the lock must allow that the handler, on the same thread, runs all of that code once
+    more in between.
     """
     lock = threading.RLock()
-    # Forgotten by a call of C, as what a handler raises in a finalizer is lost.
+    # The finalizer is a function of C: an exception of a handler in a Python one would be lost.
     _locks[weakref.ref(lock, _locks.__delitem__)] = None
     return lock
 
 
 @contextlib.contextmanager
 def locks_let_go() -> Iterator[None]:
-    """Let other threads have what this one holds of the locks of `new_lock`, for a time.
+    """Release all locks of `new_lock` that this thread holds, during the ``with`` block.
 
-    For who waits for threads and may be a signal handler: the code that it interrupted holds locks
-    that those threads may want, and goes on only when the handler has returned. Between any two
-    steps of that code the handler itself could come in, as the locks are reentrant; so may others,
-    if they are out again before the ``with`` block ends.
+    For code that waits for threads and may run in a signal handler: the interrupted code holds
+    locks that these threads may need. As the locks are reentrant, that code allows the handler in
+    between any two of its steps; so it also allows other threads, if they have released the locks
+    when the ``with`` block ends.
     """
     held: list[threading.RLock] = []
-    # All in C, as there may be the locks of many stores, hardly any of which is this thread's; a
-    # list, which has its room before it looks at the dictionary: a tuple takes it in between, and
-    # the garbage collector, which that may call, forgets locks.
+    # All in C, as there may be the locks of many stores, few of them held by this thread. A list of
+    # the dictionary, as it allocates before it iterates; a tuple allocates meanwhile, which may run
+    # the garbage collector, whose finalizers change the dictionary.
     for lock in filter(_is_held_here, filter(None, map(operator.call, list(_locks)))):
         held += [lock] * let_go_wholly(lock)
     try:
@@ -53,23 +53,23 @@ def locks_let_go() -> Iterator[None]:
         _take_back(held)
 
 
-# Also what `threading.Condition` asks a lock.
+# `threading.Condition` uses this method of locks, too.
 _is_held_here: Final = cast(Any, type(threading.RLock()))._is_owned
 
 
 def let_go_wholly(lock: threading.RLock) -> int:
-    """Release a lock as often as this thread has acquired it; how often that was."""
+    """Release a lock as often as this thread has acquired it; return how often."""
     depth = 0
     try:
         while True:
             lock.release()
             depth += 1
     except RuntimeError:
-        return depth  # it is not, or no longer, this thread's
+        return depth  # this thread does not hold it (any more)
 
 
 def _take_back(held: list[threading.RLock]) -> None:
-    # None is kept while another one is waited for: a thread that has that one may want this one.
+    # No lock is kept while waiting for another: the thread that holds the other may need this one.
     waited_for = 0
     while held:
         held[waited_for].acquire()

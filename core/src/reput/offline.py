@@ -1,6 +1,7 @@
-"""Stores that are not open: looked at without a lock, or held by it and changed.
+"""Inspect a store without opening it, or change it while holding its lock.
 
-A store is changed here only under its lock, and in an order that a crash may end after any step.
+`look` takes no lock. `hold` takes it; every change is made in an order that a crash may interrupt
+after any step. `READING` and `WAITING` are, beside `Phase`, states of a `reput.PluginState`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The words with which a store answers a put and a read.
+"""Status of puts and reads.
 
 Source: RocketMQ ``PutMessageStatus`` and ``GetMessageStatus`` (5.x names and order).
 """
@@ -11,7 +11,7 @@ __all__ = ["Durability", "PutStatus", "ReadStatus"]
 
 
 class PutStatus(enum.IntEnum):
-    """What became of a put; only the first three mean that the message is stored."""
+    """Result of a put; only with the first three is the message stored."""
 
     PUT_OK = 0
     FLUSH_DISK_TIMEOUT = 1
@@ -32,7 +32,7 @@ class PutStatus(enum.IntEnum):
 
 
 class ReadStatus(enum.IntEnum):
-    """What a read of a queue found; the result's next offset says where to go on."""
+    """Result of reading a queue; the `reput.ReadResult` says where the next read begins."""
 
     FOUND = 0
     NO_MATCHED_MESSAGE = 1
@@ -47,7 +47,7 @@ class ReadStatus(enum.IntEnum):
 
 
 class Durability(enum.IntEnum):
-    """How far the bytes of a put have come."""
+    """How safe the bytes of a put are."""
 
     APPENDED = 0
     """In the operating system's page cache: survives the process, not a power cut."""

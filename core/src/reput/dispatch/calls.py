@@ -1,10 +1,10 @@
-"""Every call of a plugin's hook that is under way: of which plugin, and since when.
+"""`PluginCalls`: every call of a plugin's hook that is under way, and since when.
 
-Hooks that are called rarely (opening, recovering, flushing, closing) and may hang are called on a
-thread that can be left behind. A caller waits as long as the call advances, or as long as it likes;
-a call that has not returned by then goes on alone. The threads that dispatch and that work by the
-clock enter their calls here as well, so that one place knows whether a plugin can still change
-a file: the store's lock is given up when none can.
+Hooks that are called rarely (open, recover, flush, close) and may hang are called on a thread that
+can be abandoned. The caller waits while the call advances, or for a time; a call that has not
+returned by then goes on alone. Calls of the dispatching and working threads are entered here, too,
+so that one place knows whether a plugin can still change a file: the store's lock is released when
+no plugin can.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["Call", "PluginCalls", "is_users_interrupt"]
 
-_LONGEST_WAIT: Final = 1.0  # seconds; then a waiter looks for itself
+_LONGEST_WAIT: Final = 1.0  # seconds; then a waiting thread checks again
 
 
 @attrs.define(eq=False)
@@ -38,48 +38,48 @@ class Call:
     plugin: str
     hook: str
     calls: PluginCalls
-    """Where it was entered."""
+    """The store's calls, which this call is one of."""
     started: float
-    """When it began, in seconds of the store's disk (`reput.files.Disk.monotonic`)."""
+    """When the call began, in seconds of the store's disk (`reput.files.Disk.monotonic`)."""
     advanced: float
-    """When it last told that it advances; when it began as long as it has not."""
+    """When the call last beat; when it began if it has not."""
     result: Any = None
     error: BaseException | None = None
     facts: Any = None
-    """What the caller wants to remember with it."""
+    """Data that the caller keeps with the call."""
     is_done: bool = False
-    """Whether it has returned or raised, or is not going to be made."""
+    """Whether the call has returned or raised, or will not be made."""
     is_given: bool = False
-    """Whether a thread of its own was started for it."""
+    """Whether a thread of its own was started for the call."""
     asker: int = 0
-    """The thread that entered it, for `PluginCalls.make`."""
+    """The thread that entered the call, for `PluginCalls.make`."""
     thread: int = 0
-    """The thread that makes it; 0 as long as none does."""
+    """The thread that makes the call; 0 if none does yet."""
     after: Callable[[Call], None] | None = None
-    """Called when it has ended."""
+    """Called when the call has ended."""
     outer_heart: Callable[[], None] | None = None
-    """What `reput.files.heartbeat.beat` called on its thread before it began."""
+    """The heart (`reput.files.heartbeat`) of the call's thread before the call."""
 
     def beat(self) -> None:
-        """Take note that the call advances."""
+        """Note that the call advances."""
         self.advanced = self.calls.now()
 
     @property
     def is_made_here(self) -> bool:
-        """Whether this very thread is inside of it: a signal handler cannot wait for that."""
+        """Whether this thread is inside of the call: a signal handler cannot wait for that."""
         return not self.is_done and self.thread == threading.get_ident()
 
     @property
     def idle_seconds(self) -> float:
-        """For how long it has not advanced."""
+        """Seconds since the call last advanced."""
         return self.calls.now() - self.advanced
 
     def wait(self, seconds: float | None) -> bool:
-        """Return whether it is done, at the latest after ``seconds``."""
+        """Wait until the call is done, at most ``seconds``; return whether it is."""
         return self.calls.wait_any((self,), seconds)
 
     def wait_while_advancing(self, seconds: float) -> bool:
-        """Return whether it is done, at the latest when it has not advanced for ``seconds``."""
+        """Wait until the call is done, or has not advanced for ``seconds``; return whether done."""
         began = self.calls.now()
         while not self.is_done:
             if self.is_made_here:
@@ -92,50 +92,50 @@ class Call:
 
 
 def is_users_interrupt(error: BaseException) -> bool:
-    """Whether it is Ctrl-C: that reaches the main thread only, and is no plugin's fault."""
+    """Whether ``error`` is Ctrl-C, which comes on the main thread and is no plugin's failure."""
     on_main = threading.current_thread() is threading.main_thread()
     return isinstance(error, KeyboardInterrupt) and on_main
 
 
 @attrs.define(eq=False)
 class PluginCalls:
-    """The calls of one store. Thread-safe, also where a signal comes in between."""
+    """The calls of one store. Thread-safe, also if a signal handler interrupts a method."""
 
     root: str = ""
     """The store's directory, for error texts."""
     threads: bool = True
-    """Whether `start` makes calls on threads of their own; else where they are asked for."""
+    """Whether `start` makes calls on threads of their own; if false, on the caller's."""
     now: Callable[[], float] = time.monotonic
-    """Seconds that pass."""
-    # Oldest first. One that is done may be left in here, where a signal handler has raised.
+    """Returns monotonic seconds."""
+    # Oldest first. May contain a call that is done, after an exception of a signal handler.
     _entered: dict[Call, None] = attrs.field(factory=dict)
-    # No Condition: between its Python frames a signal handler may raise, or come in and close the
-    # store, and then its lock is held for good.
+    # No `threading.Condition`: if a signal handler raised between its Python frames, or closed the
+    # store there, its lock would stay held.
     _lock: threading.RLock = attrs.field(factory=new_lock)
     _bells: list[threading.Lock] = attrs.field(factory=list)
-    """One for each thread that waits, locked; released when a call has ended."""
+    """One locked lock for each waiting thread, released when a call has ended."""
     _is_refusing: bool = False
     _after_last: Callable[[], None] | None = None
 
-    # A signal handler may raise wherever a function begins or a call has returned (`reput.flags`).
-    # So a call is made ready first, which enters nothing; a ``try`` begins; it is entered and made;
-    # and ``finally`` begins with ``call.is_done = True``: an assignment, before which no handler
-    # comes. What `end` does beyond that is clearing up.
+    # A signal handler may raise whenever a function begins or a call has returned (`reput.flags`).
+    # So a call is first made ready, which enters nothing; then a ``try`` begins; then the call is
+    # entered and made; and ``finally`` begins with ``call.is_done = True``, an assignment, before
+    # which no handler can run. `end` only cleans up.
 
     # ------------------------------------------------------------------ on this thread
 
     def ready(self, plugin: str, hook: str, after: Callable[[Call], None] | None = None) -> Call:
-        """Make a call that may be entered; until then it is not known."""
+        """Return a new call that may be entered; `running` does not list it before that."""
         started = self.now()
         return Call(plugin, hook, self, started, started, after=after)
 
     def begin(self, call: Call) -> bool:
-        """Enter a call that this thread makes from here on.
+        """Enter a call that this thread is about to make.
 
         Returns:
-            False once `refuse` was called: it must not be made.
+            False after `refuse`: the call must not be made.
         """
-        # All of it before it is entered: a handler asks by it whether it can wait for the call.
+        # Set before entering: a handler decides by these whether it can wait for the call.
         call.outer_heart = heart_of_thread()
         call.thread = threading.get_ident()
         if not self.enter(call):
@@ -144,7 +144,7 @@ class PluginCalls:
         return True
 
     def end(self, call: Call) -> None:
-        """Clear up after a call that was begun on this thread, or perhaps was not."""
+        """Clean up after a call that was begun, or was perhaps not begun, on this thread."""
         call.is_done = True
         try:
             if call.thread:
@@ -156,12 +156,13 @@ class PluginCalls:
 
     def _clear(self, call: Call) -> None:
         self._entered.pop(call, None)
-        # Each side writes before it looks: this one that the call is done, the others who waits.
+        # Both sides write before they read: this side that the call is done, then the bells; a
+        # waiting thread its bell, then whether the call is done.
         if self._bells or self._after_last is not None:
             self._ring()
 
     def _ring(self) -> None:
-        """Wake those who wait for a call, and do what is to be done after the last one."""
+        """Wake all threads that wait for a call; after the last call, run the last callback."""
         after, bells = None, []
         try:
             with self._lock:
@@ -185,17 +186,17 @@ class PluginCalls:
         is_last: bool = False,
         after: Callable[[Call], None] | None = None,
     ) -> Call:
-        """Begin a call that may not return, and go on.
+        """Start a call that may not return, without waiting for it; return it.
 
         Args:
-            plugin: whose hook it is.
-            hook: its name.
+            plugin: the plugin's name.
+            hook: the hook's name.
             function: makes the call.
-            is_last: make it also after `refuse`.
-            after: called when it has ended.
+            is_last: make the call even after `refuse`.
+            after: called when the call has ended.
 
         Raises:
-            StoreClosedError: no call is made any more.
+            StoreClosedError: no more calls are made.
         """
         call = self.ready(plugin, hook, after)
         call.asker = threading.get_ident()
@@ -210,13 +211,13 @@ class PluginCalls:
     def close_plugin(
         self, plugin: str, hook: Callable[[], Any] | None, seconds: float, *, is_last: bool = False
     ) -> None:
-        """Have a plugin close its files, unless it is still inside of another call.
+        """Have a plugin close its files, unless it is inside of another call.
 
         Args:
-            plugin: its name.
-            hook: its `reput_close`; None where it has none.
+            plugin: the plugin's name.
+            hook: its `reput_close`; None if it has none.
             seconds: how long to wait while the call does not advance.
-            is_last: make it also after `refuse`.
+            is_last: make the call even after `refuse`.
         """
         if hook is None:
             return
@@ -231,10 +232,10 @@ class PluginCalls:
             logger.error("plugin failed while closing plugin=%s error=%r", plugin, call.error)
 
     def enter(self, call: Call, *, is_last: bool = False) -> bool:
-        """Enter a call that `make` is about to make; who enters it calls `leave` in ``finally``.
+        """Enter a call that `make` is about to make; the caller calls `leave` in ``finally``.
 
         Returns:
-            False once `refuse` was called: it must not be made.
+            False after `refuse`: the call must not be made.
         """
         with self._lock:
             if self._is_refusing and not is_last:
@@ -243,7 +244,7 @@ class PluginCalls:
             return True
 
     def leave(self, call: Call) -> None:
-        """Give up a call where an exception came before it was made; else it goes on."""
+        """Give up a call that was not made, because of an exception; a call under way goes on."""
         with self._lock:
             if call.is_given or call.thread:
                 return
@@ -251,9 +252,9 @@ class PluginCalls:
         self._clear(call)
 
     def make(self, call: Call, function: Callable[[], Any]) -> None:
-        """Make a call that was entered, on a thread of its own where there can be one.
+        """Make a call that was entered, on a thread of its own if possible.
 
-        Does nothing where it was made already, or given up.
+        Does nothing if the call was made already, or given up.
         """
         if self.threads:
             thread = threading.Thread(
@@ -267,8 +268,8 @@ class PluginCalls:
                 call.is_given = True
                 return
             except RuntimeError as error:
-                # A limit on processes, or an interpreter that is ending. What hangs now holds up
-                # the caller; what is not done at all would be lost.
+                # A limit on processes, or the interpreter is ending. On this thread a call that
+                # hangs holds up the caller; but without the call its work would be lost.
                 logger.warning(
                     "no thread for a call, made on the caller's plugin=%s hook=%s error=%s",
                     call.plugin,
@@ -292,13 +293,13 @@ class PluginCalls:
         me, outer, mine = threading.get_ident(), heart_of_thread(), False
         try:
             with self._lock:
-                # It was given up, or a signal handler on the thread that asked for it has made it.
+                # Given up, or made by a signal handler on the thread that entered it.
                 if call.thread or call.is_done:
                     return
                 call.outer_heart, call.thread, mine = outer, me, True
             set_heart(call.beat)
             call.result = function()
-        except BaseException as error:  # the plugin's own, SystemExit and all
+        except BaseException as error:  # the plugin's, SystemExit included
             call.error = error
             if is_users_interrupt(error):
                 raise
@@ -310,12 +311,12 @@ class PluginCalls:
     # ------------------------------------------------------------------ what is under way
 
     def running(self, plugin: str | None = None) -> list[Call]:
-        """Calls of a plugin, or of all, that have not returned, the oldest first."""
+        """Return the calls of a plugin, or of all, that have not returned, oldest first."""
         calls = [call for call in self._entered.copy() if not call.is_done]
         return calls if plugin is None else [call for call in calls if call.plugin == plugin]
 
     def wait_any(self, calls: Collection[Call], seconds: float | None) -> bool:
-        """Return whether one of ``calls`` is done, at the latest after ``seconds``."""
+        """Wait until one of ``calls`` is done, at most ``seconds``; return whether one is."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while True:
             bell = threading.Lock()
@@ -335,27 +336,27 @@ class PluginCalls:
         """Wait until no call of a plugin is under way.
 
         Returns:
-            False when a call of it is still running that has not advanced for ``seconds``.
+            False if a call of it is still running and has not advanced for ``seconds``.
         """
         return all(call.wait_while_advancing(seconds) for call in self.running(plugin))
 
     # ------------------------------------------------------------------ the end
 
     def refuse(self) -> None:
-        """Begin no call any more: plugins are about to be closed."""
+        """Begin no more calls: plugins are about to be closed."""
         with self._lock:
             self._is_refusing = True
 
     def after_last(self, callback: Callable[[], None]) -> list[Call]:
-        """Call ``callback`` when no call is under way any more; once, after `refuse`.
+        """Call ``callback`` once when no call is under way any more, after `refuse`.
 
-        It is called now, or by the last thread that comes back.
+        It is called now, or by the thread of the last call.
 
         Returns:
-            The calls that it waits for.
+            The calls that are still under way.
         """
         with self._lock:
-            self._after_last = callback  # first: a call that ends from here on sees it
+            self._after_last = callback  # before `running`: a call that ends from here on sees it
             running = self.running()
         if not running:
             self._ring()
@@ -363,6 +364,6 @@ class PluginCalls:
 
 
 def texts_of(calls: Iterable[Call]) -> str:
-    """Which calls have not returned, for people."""
+    """Return a text that names the calls that have not returned."""
     texts = (f"plugin {call.plugin!r} has not returned from {call.hook}" for call in calls)
     return ", ".join(dict.fromkeys(texts))

@@ -33,29 +33,30 @@ class DispatchConfig:
     """Options of the section ``dispatch``."""
 
     on_error: str = attrs.field(default=SUSPEND, validator=in_(POLICIES))
-    """After the last retry: ``"suspend"`` the plugin; ``"skip"`` the message, and keep a note in
-    the plugin's dead-letter file; ``"halt"`` all dispatching, so that nobody gets ahead of it."""
+    """After the last retry: ``"suspend"`` the plugin; ``"skip"`` the message, with a note in the
+    plugin's dead-letter file; ``"halt"`` all dispatching, so that no other plugin gets ahead."""
     on_error_of: Mapping[str, str] = attrs.field(factory=dict, validator=_policies_by_name)
     """Other policies for some plugins, by name."""
     retry_count: int = attrs.field(default=5, validator=_count)
-    """How often the same messages are tried again before that."""
+    """How often the same messages are retried before that."""
     retry_pause_ms: int = attrs.field(default=100, validator=_positive)
     """Pause before the first retry; each further one is twice as long."""
     retry_max_pause_ms: int = attrs.field(default=5_000, validator=_positive)
-    """Longest pause; a plugin that found the disk full is tried again this often, for ever."""
+    """Longest pause; a plugin that found the disk full is retried this often, without end."""
     skip_limit: int = attrs.field(default=1_000, validator=_positive)
-    """Messages that ``"skip"`` passes over one after the other before the plugin is suspended."""
+    """Messages that ``"skip"`` skips in a row before the plugin is suspended."""
     stall_ms: int = attrs.field(default=10_000, validator=_positive)
-    """A call of a plugin that takes longer is left to itself: the plugin is shown as stalled and
-    goes on, if it ever returns, on a thread of its own."""
+    """A call of a plugin that takes longer is abandoned: the plugin is shown as stalled and, if the
+    call returns, goes on, on a thread of its own."""
     close_timeout_ms: int = attrs.field(default=10_000, validator=_positive)
-    """How long closing a store waits for plugins that are behind; they catch up next time."""
+    """How long closing a store waits for plugins that are behind; they catch up after the next
+    opening."""
 
     def pause_seconds(self, attempts: int) -> float:
-        """How long to wait after so many failures in a row."""
+        """Return how long to wait after ``attempts`` failures in a row."""
         pause_ms = self.retry_pause_ms << min(attempts - 1, 30)
         return min(pause_ms, self.retry_max_pause_ms) / 1_000
 
     def policy_of(self, plugin: str) -> str:
-        """The policy for one plugin."""
+        """Return the policy for one plugin."""
         return self.on_error_of.get(plugin, self.on_error)

@@ -1,4 +1,4 @@
-"""What a store's own threads do when a plugin forks on one of them."""
+"""Ends a forked child in which a thread of the store would go on."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _EXIT_CODE: Final = 70
 
 
 def end_forked_thread(process: int) -> None:
-    """End this process at once where it is not ``process`` but a forked child.
+    """End this process at once if it is a forked child, and not ``process``.
 
-    For a store's own threads. A plugin that forks on one of them comes back twice, and the one in
-    the child must not go on as if the store were its own.
+    Called on a store's own threads. A plugin that forks there returns twice, and the child must not
+    go on as if the store were its own.
     """
     if os.getpid() != process:
         os._exit(_EXIT_CODE)

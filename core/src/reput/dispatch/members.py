@@ -1,7 +1,7 @@
-"""Plugins of an open store come, go, are suspended and resumed, and what they do is kept on disk.
+"""`Members`: adds, removes, suspends and resumes plugins of an open store, and records this.
 
-Here the pieces meet that each know one thing: the set says who there is and in what order, the
-opener opens one, the loop drives them, plugin_flusher flushes them, the records remember.
+It connects the parts that each do one thing: the plugin set orders plugins, the opener opens one,
+the loop dispatches to them, the plugin flusher flushes them, the records remember their states.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _FIGURES_SECONDS = 5.0  # how often figures are written while nothing else chang
 
 @attrs.define(eq=False)
 class Members:
-    """The plugins of one store that is open for writing."""
+    """The plugins of one writable store."""
 
     root: str
     plugins: PluginSet
-    """The active ones; replaced whole."""
+    """The active plugins; replaced as a whole."""
     sections: Mapping[str, Mapping[str, Any]]
-    """Configuration of the store as the manifest remembers it."""
+    """The store's configuration, as the manifest records it."""
     opener: PluginOpener
     board: Board
     records: PluginRecords
@@ -63,17 +63,17 @@ class Members:
     disk: Disk
     clock: Callable[[], int]
     after_change: Callable[[PluginSet], None] = lambda plugins: None
-    """Called with the new set when plugins came or went."""
+    """Called with the new set after a plugin was added, removed or resumed."""
     _lock: threading.RLock = attrs.field(factory=new_lock)
     _figures_at: float = 0.0
 
-    # ------------------------------------------------------------------ come and go
+    # ------------------------------------------------------------------ add and remove
 
     def add(self, item: str | Plugin, options: Mapping[str, Any]) -> str:
-        """Give the store one plugin more; it catches up with the log. Its name.
+        """Add a plugin to the store, which then catches up with the log; return its name.
 
         Raises:
-            PluginError: it cannot be found, ordered or opened; the store stays as it was.
+            PluginError: it cannot be found, ordered or opened; the store is unchanged.
             ConfigError: a wrong option.
         """
         with self._lock:
@@ -92,7 +92,7 @@ class Members:
             if opened.error is not None:
                 self._close(wider, name)
                 raise PluginError(name, f"it cannot be opened: {opened.error}")
-            # The manifest before the first message: from here on the store knows the plugin.
+            # The manifest before the first message, as the plugin now belongs to the store.
             self.sections = {**self.sections, name: dict(options)} if options else self.sections
             self._save_manifest(wider)
             if file is not None:
@@ -104,7 +104,7 @@ class Members:
             return name
 
     def remove(self, name: str) -> None:
-        """Use a plugin no more; its files and its progress stay, should it come back.
+        """Remove a plugin; its files and its progress stay for a later `add`.
 
         Raises:
             PluginError: the store does not use it, another plugin requires it, or it does not
@@ -119,13 +119,13 @@ class Members:
                 raise PluginOrderError(name, f"it is required by {', '.join(needing)}")
             was_running = each.is_active
             if was_running:
-                # Whoever names it again has it running, also where a crash comes in between.
+                # Not recorded as suspended: added again, even after a crash, the plugin must run.
                 each.suspend(Stopped.FOR_REMOVAL)
             try:
                 self._wait_outside(each)
             except PluginError:
                 if was_running:
-                    each.suspend(Stopped.BY_USER)  # it stays
+                    each.suspend(Stopped.BY_USER)  # it stays a member
                 raise
             if was_running:
                 self.plugin_flusher.flush_plugin(each)
@@ -138,10 +138,10 @@ class Members:
             self._save_record(each)
             logger.info("plugin removed plugin=%s", name)
 
-    # ------------------------------------------------------------------ stop and go on
+    # ------------------------------------------------------------------ suspend and resume
 
     def suspend(self, name: str) -> None:
-        """Give a plugin nothing more until it is resumed, also after the store was closed.
+        """Give a plugin no messages until it is resumed, even after the store was closed.
 
         Raises:
             PluginError: the store does not use it.
@@ -155,11 +155,11 @@ class Members:
             self._save_record(each)
 
     def resume(self, name: str) -> None:
-        """Open a suspended or halted plugin anew and let it catch up.
+        """Open a suspended or halted plugin again, and let it catch up.
 
         Raises:
             PluginError: the store does not use it, it does not return from a call, or it cannot be
-                opened; then it stays as it is.
+                opened; then it stays stopped.
         """
         with self._lock:
             each = self._runner(name)
@@ -189,7 +189,7 @@ class Members:
     # ------------------------------------------------------------------ what is kept on disk
 
     def tick(self) -> None:
-        """Hear requests of other processes and write down what changed; never raises."""
+        """Follow requests of other processes and write changed records; never raises."""
         try:
             self.workers.look_after()
             self.hear()
@@ -202,7 +202,7 @@ class Members:
             logger.warning("records of plugins not written error=%s", error)
 
     def hear(self) -> None:
-        """Do what other processes asked for."""
+        """Follow the requests of other processes."""
         for name, request in self.records.requests():
             try:
                 if request == SUSPEND:
@@ -214,7 +214,7 @@ class Members:
             except PluginError as error:
                 logger.warning("request not followed plugin=%s error=%s", name, error)
             finally:
-                # Behind the work, so that whoever asked sees the file go when it is done.
+                # After the work: the requesting process takes the file's removal for "done".
                 self.records.withdraw(name)
 
     def save_records(self) -> None:
@@ -223,7 +223,7 @@ class Members:
             self._save_record(each)
 
     def close_records(self) -> None:
-        """Write the last records: who is flushed as far as it came was closed in good order."""
+        """Write the last records; a plugin whose files are all flushed counts as cleanly closed."""
         for each in self.board.runners.values():
             flushed = each.hooks.dispatch is None or self.plugin_flusher.is_flushed(each)
             stopped = _is_asked(each) or each.phase is Phase.RUNNING
@@ -231,8 +231,8 @@ class Members:
             self.records.save(each.name, attrs.evolve(self._record(each), is_clean=sound))
 
     def queues_reach(self, physical_offset: int) -> bool:
-        """Whether every plugin that keeps queues has everything below an offset on disk."""
-        with self._lock:  # nobody comes or goes meanwhile
+        """Whether every plugin that keeps queues has flushed everything below an offset."""
+        with self._lock:  # the set of plugins must not change meanwhile
             keepers = [each for each in self.board.runners.values() if each.hooks.queue_offsets]
             return all(
                 each.position >= physical_offset
@@ -260,7 +260,7 @@ class Members:
     # ------------------------------------------------------------------ parts
 
     def still(self) -> AbstractContextManager[Any]:
-        """While it is held no plugin is added, removed, suspended or resumed."""
+        """Return a lock; while held, no plugin is added, removed, suspended or resumed."""
         return self._lock
 
     def _runner(self, name: str) -> PluginRunner:
@@ -296,7 +296,7 @@ class Members:
 
 
 def _is_asked(each: PluginRunner) -> bool:
-    """Whether a plugin was stopped in good order, for whatever reason."""
+    """Whether a plugin was stopped on request, and not by a failure."""
     return each.stopped in (Stopped.BY_USER, Stopped.FOR_REMOVAL)
 
 

@@ -1,6 +1,6 @@
-"""Opens and recovers one plugin of a store: when the store opens, is given it, or resumes it.
+"""Opens and recovers one plugin: when a store is opened, or when the plugin is added or resumed.
 
-What the plugin raises, or that it does not return, stops only itself: the store goes on without it.
+An exception, or a call that does not return, stops only this plugin: the store goes on without it.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ logger = logging.getLogger(__name__)
 __all__ = ["OPEN_SECONDS", "Opened", "PluginOpener"]
 
 OPEN_SECONDS = 120.0
-"""How long a plugin may take to open and recover; it may have to read much of what it has."""
+"""How long a plugin may take to open and recover, which may read much of its files."""
 
 
 @attrs.frozen
 class Opened:
-    """How opening a plugin went."""
+    """Result of opening a plugin."""
 
     position: int
     """Physical offset from which on it needs messages."""
     error: BaseException | str | None = None
-    """Why it cannot be used, if it cannot."""
+    """Why the plugin cannot be used; None if it can."""
 
 
 @attrs.define(eq=False)
 class PluginOpener:
-    """What opening a plugin of one store takes."""
+    """Opens plugins of one store."""
 
     root: str
     writable: bool
@@ -60,12 +60,12 @@ class PluginOpener:
     board: Board
     records: PluginRecords
     access: Callable[[str], StoreAccess]
-    """The store as the plugin of that name may use it."""
+    """Returns the store as the plugin of that name may use it."""
     floors: QueueFloors
     wake: Callable[[str], None] = lambda name: None
-    """Has the work of a plugin called soon."""
+    """Has a plugin's `reput_work` called soon."""
     note_problem: Callable[[str], None] = lambda text: None
-    """Remembers what a reader has found damaged."""
+    """Adds to the problems of a read-only store."""
 
     def open(
         self,
@@ -80,18 +80,19 @@ class PluginOpener:
         """Call `reput_open` and `reput_recover`.
 
         Args:
-            plugins: the set that the plugin is in.
-            name: which one.
-            file: where its progress is recorded; None when it dispatches nothing.
+            plugins: the set that contains the plugin.
+            name: the plugin's name.
+            file: its progress file; None if it dispatches nothing.
             progress: physical offset below which its files are known to be complete.
             clean: whether the store was closed by its last writer.
-            record: what is remembered of the plugin.
+            record: the plugin's record.
         """
         context = self._context(name, clean=clean and record.is_clean)
         end = self.log.max_physical_offset
         if record.cut_to is not None and self.writable:
-            # A flush failed, and the system may have dropped what it could not write, but shows it
-            # until the next start. For the plugin the log ends where its files are sound.
+            # After a failed flush the system may have dropped pages that it could not write, but
+            # shows them until the next start. For this plugin the log ends where its files are
+            # sound.
             progress = max(min(progress, record.cut_to), self.log.min_physical_offset)
             end = min(end, progress)
         call = self.board.calls.start(
@@ -108,15 +109,15 @@ class PluginOpener:
             return Opened(progress, f"reput_recover returned {position!r}, not an offset")
         position = max(min(progress, position), self.log.min_physical_offset)
         if self.writable and file is not None and position < progress:
-            # Before the first message comes again: a crash on the way must not leave the old
-            # promise standing over files that are being built anew.
+            # Before the first message comes again: after a crash the old progress must not stand
+            # over files that were being built again.
             file.save(Progress(position))
         return Opened(position)
 
     def runner(
         self, plugins: PluginSet, name: str, opened: Opened, record: PluginRecord
     ) -> PluginRunner:
-        """The plugin as the loop drives it."""
+        """Return the runner of a plugin that was opened, or could not be."""
         runner = PluginRunner(
             self.board,
             name,

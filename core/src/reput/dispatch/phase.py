@@ -1,4 +1,4 @@
-"""What a plugin is doing: in a word, in figures, and as others are shown it."""
+"""A plugin's phase, its place in the log, its figures, and its state as users see it."""
 
 from __future__ import annotations
 
@@ -24,85 +24,84 @@ __all__ = [
 
 
 class Phase(enum.StrEnum):
-    """What a plugin of an open store is doing; the values are shown, and written to disk."""
+    """What a plugin of an open store is doing; users see the values, and records hold them."""
 
     RUNNING = "running"
     """Gets messages, or has seen all of them."""
     RETRYING = "retrying"
-    """Failed, and is tried again after a pause."""
+    """Failed, and is retried after a pause."""
     STALLED = "stalled"
     """Has not returned from a call for longer than ``dispatch.stall_ms``."""
     SUSPENDED = "suspended"
-    """Gets nothing until it is resumed; keeps its place."""
+    """Gets no messages until it is resumed; keeps its place in the log."""
     HALTED = "halted"
-    """It failed, and its policy is to stop all dispatching."""
+    """Failed, and its policy is to stop all dispatching."""
     BROKEN = "broken"
-    """It could not be opened, so that no hook of it may be called until it is resumed."""
+    """Could not be opened: none of its hooks may be called until it is resumed."""
 
     @property
     def shown(self) -> str:
-        """The word for users and for notes, which know a broken plugin as a suspended one."""
+        """The word for users and for records, which show a broken plugin as suspended."""
         return (Phase.SUSPENDED if self is Phase.BROKEN else self).value
 
 
 class Stopped(enum.Enum):
-    """Who stopped a plugin."""
+    """Why a plugin is stopped."""
 
     BY_USER = enum.auto()
-    """Asked for, and so remembered when the store is closed."""
+    """On request; recorded, so that it stays stopped after the next opening."""
     FOR_REMOVAL = enum.auto()
-    """To be taken away only, which is not remembered."""
+    """Only to be removed; not recorded."""
     BY_FAILURE = enum.auto()
-    """It failed, or could not be opened."""
+    """The plugin failed, or could not be opened."""
 
 
 @attrs.frozen
 class Place:
-    """How far in the log a plugin is."""
+    """A plugin's place in the log."""
 
     position: int
     """Physical offset of the next message that it needs."""
     record_offset: int = -1
-    """Where the last record begins that it was given; -1 when not known."""
+    """Where the last record that it was given begins; -1 if not known."""
     store_timestamp: int = 0
     """Store time of that record, ms."""
 
 
 WAITING: Final = "waiting"
-"""Shown of a plugin whose phase is running, while one that it requires does not run."""
+"""State of a running plugin while a plugin that it requires does not run."""
 READING: Final = "reading"
-"""Shown of a plugin in a read-only store, where nothing is dispatched."""
+"""State of a plugin in a read-only store, where nothing is dispatched."""
 
 _RECENT_COUNT = 5
 _LONG_BATCH = 0.05  # seconds
 _SHORT_BATCH = 0.005  # seconds; a batch done by then delays no other plugin
-_LONG_MESSAGE = 2e-6  # seconds; batches worked on by columns take a quarter of it
+_LONG_MESSAGE = 2e-6  # seconds; plugins that work on columns take a quarter of it
 
 
 @attrs.frozen(kw_only=True)
 class PluginFigures:
-    """What a plugin was given since the store was opened, and how long it took."""
+    """Figures of a plugin since the store was opened; in a read-only store, of the last writer."""
 
     batch_count: int = 0
-    """Batches that it was given since the store was opened, or in a read-only store by the last
-    writer."""
+    """Batches that it was given."""
     message_count: int = 0
     """Messages in them."""
     mean_batch_ms: float = 0.0
-    """Mean time that it took for a batch."""
+    """Mean time for a batch."""
     max_batch_ms: float = 0.0
-    """Longest time."""
+    """Longest time for a batch."""
     skipped_count: int = 0
     """Messages in its dead-letter file."""
 
     def figures(self) -> dict[str, Any]:
-        """These values by name, for another one that has them."""
+        """Return the values by name, to pass them to another class with these fields."""
         return {field.name: getattr(self, field.name) for field in attrs.fields(PluginFigures)}
 
 
 @attrs.frozen
 class PluginState(PluginFigures):
-    """One active plugin as ``reput plugins PATH`` shows it."""
+    """State of one active plugin, as `reput.Store.plugins` returns it."""
 
     name: str
     version: str
@@ -110,21 +109,21 @@ class PluginState(PluginFigures):
     """``"running"``, ``"retrying"``, ``"stalled"``, ``"waiting"``, ``"suspended"``, ``"halted"``;
     ``"reading"`` in a read-only store."""
     dispatched_to: int
-    """Physical offset below which the plugin has seen everything."""
+    """Physical offset below which the plugin has seen all messages."""
     lag_size: int
-    """Bytes of the log that it has not seen."""
+    """Backlog: bytes of the log that it has not seen."""
     last_error: str | None = None
     lag_count: int = 0
-    """Messages that it has not seen."""
+    """Backlog: messages that it has not seen."""
     lag_is_exact: bool = True
-    """Whether they were counted; where the lag is long they are estimated from their mean size."""
+    """Whether these were counted; for a long backlog they are estimated from the mean size."""
     policy: str = "suspend"
     """What happens when it fails: ``"suspend"``, ``"skip"`` or ``"halt"``."""
 
 
 @attrs.define(eq=False)
 class Figures:
-    """What a plugin was given until now, and how fast it is, judged by its last batches."""
+    """Counts what a plugin was given, and judges its speed by its last batches."""
 
     skipped_count: int = 0
     batch_count: int = 0
@@ -132,12 +131,12 @@ class Figures:
     total_seconds: float = 0.0
     max_seconds: float = 0.0
     _slow: deque[bool] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
-    """Whether the last batches took it long."""
+    """For each of the last batches, whether it took long."""
     _blocked: deque[float] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
-    """Seconds of them in which the processor did something else: the plugin slept or waited."""
+    """For each of the last batches, seconds in which the plugin slept or waited."""
 
     def count(self, batch: DispatchBatch, seconds: float, processor_seconds: float) -> None:
-        """Take note of a batch that was dispatched."""
+        """Count a batch that was dispatched."""
         self.batch_count += 1
         self.message_count += len(batch)
         self.total_seconds += seconds
@@ -150,13 +149,13 @@ class Figures:
         self._blocked.append(max(seconds - processor_seconds, 0.0))
 
     def forget_times(self) -> None:
-        """Judge the speed by the batches to come alone."""
+        """Judge the speed only by batches from now on."""
         self._slow.clear()
         self._blocked.clear()
 
     @property
     def shown(self) -> PluginFigures:
-        """The values for users and for notes, times to the microsecond."""
+        """The values for users and for records, times to the microsecond."""
         mean = self.total_seconds / self.batch_count if self.batch_count else 0.0
         return PluginFigures(
             batch_count=self.batch_count,
@@ -168,21 +167,21 @@ class Figures:
 
     @property
     def blocks(self) -> bool:
-        """Whether it waits for something in every batch, so that it should not hold up others."""
+        """Whether the plugin waited in every one of the last batches."""
         return len(self._blocked) == _RECENT_COUNT and min(self._blocked) > 0.002
 
     @property
     def works_long(self) -> bool:
-        """Whether every batch takes it so long that others would be late."""
+        """Whether every one of the last batches took so long that other plugins would be late."""
         return len(self._slow) == _RECENT_COUNT and all(self._slow)
 
     @property
     def is_slow(self) -> bool:
-        """Whether it holds up others in every batch."""
+        """Whether the plugin holds up others in every batch."""
         return self.blocks or self.works_long
 
     @property
     def is_quick(self) -> bool:
-        """Whether no batch of the last ones would have made others late."""
+        """Whether none of the last batches would have made other plugins late."""
         quick = len(self._slow) == _RECENT_COUNT and not any(self._slow)
         return quick and not self.blocks

@@ -1,11 +1,10 @@
-"""`PluginRunner`: one plugin of an open store: its place in the log, its phase, its calls.
+"""`PluginRunner`: place, phase and calls of one plugin of an open store.
 
-It is the one owner of these: the modules that dispatch, flush, work by the clock and expire the log
-ask it whether the plugin may run, enter calls by way of it, and tell it what came of them. Nothing
-else sets an attribute of it. `Board` is what the plugins of one store have in common.
+Only the runner changes these: the modules that dispatch, flush, work by the clock and expire the
+log ask it whether the plugin may run, make calls through it, and tell it the results. `Board` is
+what the plugins of one store share.
 
-What a plugin's phase becomes, by what is told and what the phase was (``-``: stays as it was, also
-where `last_error` changes):
+The new phase of a plugin, by event and old phase (``-``: unchanged, even if `last_error` changes):
 
 =============== ========= ========= ========= ========= ========= =========
 told            running   retrying  stalled   suspended halted    broken
@@ -22,8 +21,9 @@ not_opened      broken    broken    broken    broken    broken    broken
 resume          running   running   running   running   running   running
 =============== ========= ========= ========= ========= ========= =========
 
-So what its user or a failure has stopped only `resume` sets going, however late a call ends that
-began before; and what is stalled goes on when that same call comes back, or passes its batch.
+So only `resume` starts a plugin again that its user or a failure has stopped, however late an
+earlier call ends. A stalled plugin goes on when the call that it hangs in returns, or passes its
+batch.
 """
 
 from __future__ import annotations
@@ -60,37 +60,37 @@ _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
 @attrs.define(eq=False)
 class Board:
-    """What the plugins of one store have in common."""
+    """What the plugins of one store share."""
 
     config: DispatchConfig
     calls: PluginCalls
     """All calls of plugins that are under way."""
     now: Callable[[], float] = time.monotonic
-    """Seconds that pass, for pauses between retries."""
+    """Returns monotonic seconds, for pauses between retries."""
     lock: threading.RLock = attrs.field(factory=new_lock)
-    """Guards the plugins' states, and in which read group each is."""
+    """Guards the plugins' states and their assignment to read groups."""
     runners: dict[str, PluginRunner] = attrs.field(factory=dict, init=False)
-    """The active plugins by name, in dispatch order; replaced whole."""
+    """The active plugins by name, in dispatch order; replaced as a whole."""
     halted: str | None = attrs.field(default=None, init=False)
     """The plugin that stopped all dispatching."""
     is_stopping: bool = attrs.field(default=False, init=False)
-    """Whether the store closes, so that what is refused to a plugin is not its fault."""
+    """Whether the store closes, so that a refused call is no failure of the plugin."""
     is_finishing: bool = attrs.field(default=False, init=False)
-    """Whether nothing is tried again any more."""
+    """Whether there are no more retries."""
     changed: Flag = attrs.field(factory=Flag, init=False)
-    """Set when the state of a plugin has changed; cleared when the notes of it are written."""
+    """Set when a plugin's state has changed; cleared when records are written."""
     _moved: Flag = attrs.field(factory=Flag, init=False)
     _listeners: list[Callable[[], None]] = attrs.field(factory=list, init=False)
 
     # ------------------------------------------------------------------ members
 
     def add(self, runner: PluginRunner) -> None:
-        """Have one plugin more; call `sort` when the order is known."""
+        """Add a plugin; the caller calls `sort` afterwards."""
         with self.lock:
             self.runners = {**self.runners, runner.name: runner}
 
     def remove(self, name: str) -> PluginRunner:
-        """Have one plugin less."""
+        """Remove a plugin."""
         with self.lock:
             runners = dict(self.runners)
             runner = runners.pop(name)
@@ -98,54 +98,54 @@ class Board:
             return runner
 
     def sort(self, names: Iterable[str]) -> None:
-        """Keep the plugins in this order."""
+        """Put the plugins in the order of ``names``."""
         with self.lock:
             self.runners = {name: self.runners[name] for name in names if name in self.runners}
 
-    # ------------------------------------------------------------------ what happens to all
+    # ------------------------------------------------------------------ all plugins
 
     @property
     def stall_seconds(self) -> float:
-        """How long a call may go without advancing."""
+        """Seconds that a call may take without advancing."""
         return self.config.stall_ms / 1_000
 
     def halt(self, name: str) -> None:
-        """Stop all dispatching, because of a plugin that the others must not overtake."""
+        """Stop all dispatching because a plugin failed, whose policy this is."""
         with self.lock:
             self.halted = name
 
     def go_on(self, name: str) -> None:
-        """Take back what `halt` did for a plugin."""
+        """Undo `halt` for a plugin."""
         with self.lock:
             if self.halted == name:
                 self.halted = None
 
     def finish(self) -> None:
-        """Try everything once more at once, and nothing after that: the store closes."""
+        """Retry everything at once, for the last time: the store closes."""
         with self.lock:
             self.is_finishing = True
             for runner in self.runners.values():
                 runner.retry_now()
 
     def stop(self) -> None:
-        """Take note that the store closes under its plugins."""
+        """Note that the store closes."""
         self.is_stopping = True
 
     def look_for_stalls(self) -> None:
-        """Take note of every plugin that does not return from a call."""
+        """Mark every plugin that does not return from a call as stalled."""
         for call in self.calls.running():
             runner = self.runners.get(call.plugin)
             if runner is not None:
                 runner.is_stuck(call)
 
-    # ------------------------------------------------------------------ telling
+    # ------------------------------------------------------------------ notifying
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever the state of a plugin has changed."""
+        """Have ``listener`` called whenever a plugin's state has changed."""
         self._listeners.append(listener)
 
     def tell(self) -> None:
-        """The state of a plugin has changed."""
+        """Notify all that a plugin's state has changed."""
         self.changed.set()
         self.notify_moved()
         for listener in self._listeners:
@@ -153,17 +153,17 @@ class Board:
 
     @property
     def moved(self) -> Flag:
-        """Set when the place or the state of a plugin changes from now on."""
+        """A flag that is set when a plugin's place or state changes next."""
         return self._moved
 
     def notify_moved(self) -> None:
-        """The place or the state of a plugin has changed."""
+        """Set `moved`: a plugin's place or state has changed."""
         moved, self._moved = self._moved, Flag()
         moved.set()
 
 
 class PluginRunner:
-    """One plugin of an open store. Its attributes are for others to read; it alone sets them."""
+    """One plugin of an open store. Other objects only read its attributes."""
 
     def __init__(
         self,
@@ -177,11 +177,11 @@ class PluginRunner:
         """Make the runner of a plugin that runs.
 
         Args:
-            board: what it has in common with the others; `Board.add` makes it one of them.
-            name: the plugin's.
-            hooks: what it implements.
+            board: shared with the other plugins; `Board.add` adds the runner to it.
+            name: the plugin's name.
+            hooks: the plugin's hooks.
             position: physical offset from which on it needs messages.
-            requires: plugins without which it does not run.
+            requires: plugins that it cannot run without.
             skipped_count: messages in its dead-letter file.
         """
         self._board = board
@@ -189,22 +189,22 @@ class PluginRunner:
         self.hooks = hooks
         self.requires = requires
         self.place = Place(position)
-        """Replaced whole."""
+        """Replaced as a whole."""
         self.phase = Phase.RUNNING
         self.stopped: Stopped | None = None
-        """Who stopped it; None where its phase does not say that it is stopped."""
+        """Why the plugin is stopped; None unless its phase is a stopped one."""
         self.last_error: str | None = None
         self.cut_to: int | None = None
-        """After a failed flush: its files are what was written only up to this progress."""
+        """After a failed flush: progress up to which its files are sound; else None."""
         self.retry_at = 0.0
-        """When to try again, in seconds of the board's clock."""
+        """When to retry, in seconds of the board's clock."""
         self.figures = Figures(skipped_count)
         self._attempts = 0
-        """Failures since the last batch that went well."""
+        """Failures since the last batch that succeeded."""
         self._skipped_in_a_row = 0
         self._stalled_in: Call | None = None
         self._last_calls: dict[str, Call] = {}
-        """By hook, the last call that `begin` has entered."""
+        """For each hook, the last call that `begin` has entered."""
 
     # ------------------------------------------------------------------ asking
 
@@ -215,22 +215,22 @@ class PluginRunner:
 
     @property
     def is_active(self) -> bool:
-        """Whether it is given messages, now or after a pause, as far as it is up to itself."""
+        """Whether the plugin itself could be given messages, now or after a pause."""
         return self.phase in _ACTIVE
 
     @property
     def failure(self) -> str | None:
-        """Why it does not run; None while it does."""
+        """Why the plugin is not active; None if it is."""
         return None if self.is_active else self.last_error or self.phase.shown
 
     @property
     def is_broken(self) -> bool:
-        """Whether it could not be opened, so that no hook of it may be called."""
+        """Whether the plugin could not be opened: none of its hooks may be called."""
         return self.phase is Phase.BROKEN
 
     @property
     def is_usable(self) -> bool:
-        """Whether hooks of it may be called: it is active, and no other has halted everything."""
+        """Whether hooks may be called: the plugin is active, and dispatching is not halted."""
         return self.phase in _ACTIVE and self._board.halted is None
 
     @property
@@ -243,45 +243,45 @@ class PluginRunner:
 
     @property
     def may_run(self) -> bool:
-        """Whether it runs: it is usable, and so are those that it requires."""
+        """Whether the plugin and all that it requires are usable."""
         return self.is_usable and not self.is_waiting
 
     @property
     def wants_messages(self) -> bool:
-        """Whether it makes sense to wait until it has seen messages."""
+        """Whether the plugin dispatches and may run, so that a caller may wait for it."""
         return self.hooks.dispatch is not None and self.may_run
 
     @property
     def may_dispatch(self) -> bool:
-        """Whether it may be given messages now."""
+        """Whether the plugin may be given messages now, and is not in a pause."""
         is_due = self.phase is Phase.RUNNING or self.retry_at <= self._board.now()
         return is_due and self.wants_messages
 
     @property
     def may_skip(self) -> bool:
-        """Whether another message may be passed over."""
+        """Whether one more message may be skipped."""
         return self._skipped_in_a_row < self._board.config.skip_limit
 
     # ------------------------------------------------------------------ calling
 
-    # A signal handler may raise wherever a call has returned (`reput.dispatch.calls`), so that
-    # beginning a call takes two steps: `ready` makes it and enters nothing; then a ``try`` begins,
-    # whose ``finally`` says that it is done; `begin` enters it.
+    # A signal handler may raise whenever a call has returned (`reput.dispatch.calls`), so beginning
+    # a call takes two steps: `ready` makes it and enters nothing; then a ``try`` begins, whose
+    # ``finally`` marks it as done; then `begin` enters it.
 
     def ready(self, hook: str) -> Call:
-        """Make a call that `begin` may enter; until then it is not known."""
+        """Return a new call that `begin` may enter; `calls` does not list it before that."""
         return self._board.calls.ready(self.name, hook, self._ended)
 
     def begin(self, call: Call, *, at: int | None = None) -> bool:
-        """Enter a call that this thread makes from here on; `PluginCalls.end` ends it.
+        """Enter a call that this thread is about to make; `PluginCalls.end` ends it.
 
         Args:
-            call: a ready one.
-            at: where the plugin must stand, for a call that gives it messages.
+            call: a call from `ready`.
+            at: for a call that gives messages, the position at which the plugin must be.
 
         Returns:
-            False where it must not be made: the plugin does not run, stands elsewhere, or is inside
-            of the same hook; or the store is closed.
+            False if the call must not be made: the plugin does not run, is at another position, or
+            is inside of the same hook; or the store is closed.
         """
         with self._board.lock:
             may = self.is_usable if at is None else self.position == at and self.may_dispatch
@@ -291,37 +291,37 @@ class PluginRunner:
             return True
 
     def start(self, hook: str, function: Callable[[], Any]) -> Call:
-        """Begin a call that may not return, on a thread that can be left behind, and go on.
+        """Start a call that may not return, on a thread that can be abandoned; return it.
 
-        What it raises, however late, is a failure of the plugin, and nothing is tried again: its
-        files may be half of what they were, and are looked at when it is opened again.
+        An exception, however late, is a failure of the plugin, without retry: its files may be half
+        written, and are checked when it is opened again.
 
         Raises:
-            StoreClosedError: no call is made any more.
+            StoreClosedError: no more calls are made.
         """
         return self._board.calls.start(self.name, hook, function, after=self._ended_alone)
 
     def inside(self, hook: str) -> Call | None:
-        """The call of a hook, entered by `begin`, that is under way; None without."""
+        """Return the call of ``hook``, entered by `begin`, that is under way; None without one."""
         call = self._last_calls.get(hook)
         return None if call is None or call.is_done else call
 
     @property
     def calls(self) -> list[Call]:
-        """All calls that are under way, the oldest first."""
+        """All calls of the plugin that are under way, oldest first."""
         return self._board.calls.running(self.name)
 
     def wait_outside(self) -> bool:
-        """Wait until no call of it is under way.
+        """Wait until no call of the plugin is under way.
 
         Returns:
-            False when one is that has not advanced for as long as a call may take.
+            False if one is that has not advanced for `Board.stall_seconds`.
         """
         return self._board.calls.wait_outside(self.name, self._board.stall_seconds)
 
     def is_stuck(self, call: Call) -> bool:
-        """Whether a call of it has not advanced for too long; then it is stalled in it."""
-        with self._board.lock:  # in here: a call that is done later finds the plugin stalled in it
+        """Whether ``call`` has not advanced for too long; if so, mark the plugin as stalled."""
+        with self._board.lock:  # so that a call that ends later finds the plugin stalled in it
             if call.is_done or call.idle_seconds < self._board.stall_seconds:
                 return False
             if self.phase not in _ACTIVE:
@@ -334,7 +334,7 @@ class PluginRunner:
         return True
 
     def came_back(self, call: Call) -> None:
-        """Take note that a call has returned, perhaps after it was given up."""
+        """Note that a call has returned, perhaps after the plugin was marked as stalled."""
         with self._board.lock:
             if self.phase is not Phase.STALLED or self._stalled_in is not call:
                 return
@@ -343,8 +343,8 @@ class PluginRunner:
         self._board.tell()
 
     def _ended(self, call: Call) -> None:
-        # What raised is told by its caller, as a failure: until then a plugin whose flush failed
-        # must not go on.
+        # A call that raised does not let the plugin go on: the caller reports the failure, and
+        # until then a plugin whose flush failed must not continue.
         if call.error is None:
             self.came_back(call)
 
@@ -356,10 +356,10 @@ class PluginRunner:
     # ------------------------------------------------------------------ moving
 
     def advance(self, start: int, end: int) -> bool:
-        """Pass over the log from ``start`` to ``end``, where no record is.
+        """Move the plugin from ``start`` to ``end`` of the log, where there are no records.
 
         Returns:
-            False where it stands elsewhere by now; it stays there.
+            False if it is at another position by now; it is not moved then.
         """
         with self._board.lock:
             if self.position != start:
@@ -368,7 +368,7 @@ class PluginRunner:
             return True
 
     def passed(self, batch: DispatchBatch, seconds: float, processor_seconds: float) -> None:
-        """Take note of a batch that it has dispatched."""
+        """Note a batch that the plugin has dispatched, and move it past the batch."""
         with self._board.lock:
             self.figures.count(batch, seconds, processor_seconds)
             self._attempts = self._skipped_in_a_row = 0
@@ -376,7 +376,7 @@ class PluginRunner:
             if len(batch):
                 last_offset = batch.base_offset + int(batch.start[-1])
                 place = Place(batch.end_offset, last_offset, int(batch.store_timestamp[-1]))
-            # After everything else: a thread that sees the new place may take the rest for granted.
+            # Set last: a thread that sees the new place may rely on the rest.
             self.place = place
             stalled_in = self._stalled_in
             if self.phase is Phase.RETRYING or (
@@ -388,7 +388,7 @@ class PluginRunner:
                 self._board.changed.set()
 
     def skipped(self, batch: DispatchBatch) -> None:
-        """Take note of the one message of a batch that was passed over, and noted down."""
+        """Note that the one message of a batch was skipped and is in the dead-letter file."""
         with self._board.lock:
             in_a_row = self._skipped_in_a_row + 1
             self.passed(batch, 0.0, 0.0)
@@ -397,7 +397,7 @@ class PluginRunner:
         self._board.changed.set()
 
     def drop(self, min_physical_offset: int) -> None:
-        """Pass over what the log is going to lose."""
+        """Move the plugin past messages that are about to be removed from the log."""
         with self._board.lock:
             if self.hooks.dispatch is None or self.position >= min_physical_offset:
                 return
@@ -412,17 +412,17 @@ class PluginRunner:
     # ------------------------------------------------------------------ failing
 
     def failed(self, error: BaseException) -> bool:
-        """Take note that the plugin failed on a batch.
+        """Note that the plugin failed on a batch.
 
         Returns:
-            Whether the batch is to be skipped.
+            Whether the batch must be skipped.
         """
         config, no_space = self._board.config, _is_no_space(error)
         with self._board.lock:
             self.last_error = text_of(error)
             if self.phase in _STOPPED:
-                # Its user stopped it, or a flush of its files failed, while the call was under way.
-                # Tried again it would go on as if nothing had been.
+                # While the call was under way, the user stopped the plugin, or a flush of its files
+                # failed. A retry would let it go on regardless.
                 return False
             self._attempts += 1
             again = no_space or self._attempts <= config.retry_count
@@ -446,13 +446,13 @@ class PluginRunner:
         return False
 
     def fail(self, error: BaseException) -> None:
-        """Take note that the plugin failed where nothing can be tried again."""
+        """Note a failure of the plugin that is not retried."""
         if isinstance(error, StoreClosedError) and self._board.is_stopping:
-            return  # the store closes under it
+            return  # the store is closing
         is_halting = self._board.config.policy_of(self.name) == HALT
         with self._board.lock:
             self.last_error = text_of(error)
-            if self.phase in _STOPPED:  # by its user, or by what failed first: that stays as it is
+            if self.phase in _STOPPED:  # stays stopped as it was, by its user or an earlier failure
                 return
             self.stopped = Stopped.BY_FAILURE
             self.phase = Phase.HALTED if is_halting else Phase.SUSPENDED
@@ -463,12 +463,12 @@ class PluginRunner:
         self._board.tell()
 
     def flush_failed(self, error: BaseException, cut_to: int | None) -> None:
-        """Take note that a flush failed.
+        """Note that a flush failed.
 
         Args:
-            error: what it raised.
-            cut_to: progress up to which its files are known to be on disk; None for a plugin that
-                derives nothing.
+            error: the flush's exception.
+            cut_to: progress up to which the plugin's files are known to be on disk; None for a
+                plugin that dispatches nothing.
         """
         with self._board.lock:
             if cut_to is not None:
@@ -476,11 +476,11 @@ class PluginRunner:
             self.fail(error)
 
     def not_opened(self, why: BaseException | str, cut_to: int | None) -> None:
-        """Take note that it could not be opened.
+        """Note that the plugin could not be opened.
 
         Args:
-            why: what it raised, or what is wrong.
-            cut_to: see `cut_to`; it still holds when the plugin is opened the next time.
+            why: the exception, or what is wrong.
+            cut_to: the attribute `cut_to`, which holds for the next opening of the plugin, too.
         """
         text = f"{type(why).__name__}: {why}" if isinstance(why, BaseException) else why
         with self._board.lock:
@@ -489,10 +489,10 @@ class PluginRunner:
         logger.error("plugin not usable plugin=%s error=%s", self.name, text)
         self._board.tell()
 
-    # ------------------------------------------------------------------ stopping and going on
+    # ------------------------------------------------------------------ suspending and resuming
 
     def suspend(self, by: Stopped) -> None:
-        """Give it no messages any more; its place and its files stay as they are."""
+        """Give the plugin no more messages; its place and its files stay."""
         with self._board.lock:
             self.stopped = by
             if by is Stopped.FOR_REMOVAL:
@@ -503,7 +503,7 @@ class PluginRunner:
         self._board.tell()
 
     def resume(self, position: int) -> None:
-        """Give it messages again, from ``position`` on; it was opened once more."""
+        """Give the plugin, which was opened again, messages from ``position`` on."""
         with self._board.lock:
             self.place = Place(position)
             self._attempts = self._skipped_in_a_row = 0
@@ -519,7 +519,7 @@ class PluginRunner:
 
 
 def text_of(error: BaseException) -> str:
-    """An error in one line, or some."""
+    """Return type and text of an error."""
     return "".join(traceback.format_exception_only(error)).strip()
 
 

@@ -1,6 +1,6 @@
-"""Where things stand when a store opens: how far plugins are, and what queues go on with.
+"""Start positions of plugins and next queue offsets when a store opens.
 
-What files and plugins say is believed only as far as the log bears it out.
+What files and plugins say counts only as far as the log confirms it.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ def known_progress(
     recovery: RecoveryReport,
     manifest: Manifest | None,
 ) -> int:
-    """Physical offset below which a plugin's files are known to be complete and flushed."""
+    """Return the physical offset below which a plugin's files are complete and flushed."""
     progress = file.load()
     if progress is None:
         if manifest is not None:
             return log.min_physical_offset  # new in this store: from the beginning
-        # RocketMQ wrote it: a closed store is dispatched to its end; after a crash everything is
-        # dispatched again from the file that the checkpoint vouches for.
+        # RocketMQ wrote the store: after a close everything is dispatched; after a crash all is
+        # dispatched again from the file that recovery began to read at.
         return recovery.end_offset if clean else recovery.start_offset
     believable = file.believable(log)
     if believable is not None:
         if log.follows or not recovery.holes:
             return believable
-        # The records that were there are gone: what was derived from them goes, too.
+        # The records of the damaged range are lost: what was derived from them must go, too.
         return min(believable, recovery.holes[0].start_offset)
     if progress.physical_offset > recovery.end_offset:
         return min(recovery.start_offset, recovery.end_offset)
@@ -49,11 +49,11 @@ def known_progress(
 
 
 def checked_offsets(plugins: PluginSet) -> dict[tuple[str, int], int] | None:
-    """What the first plugin that knows says of queue offsets; None where that is no answer."""
+    """Return the queue offsets of the first plugin that has them; None if none, or not valid."""
     try:
         asked = (hook() for _, hook in plugins.having(lambda hooks: hooks.queue_offsets))
         answer = next((answer for answer in asked if answer is not None), None)
-    except (Exception, SystemExit) as error:  # whatever a plugin raises
+    except (Exception, SystemExit) as error:  # a plugin may raise anything
         logger.error("queue offsets not known, counted instead error=%r", error)
         return None
     if answer is None:
@@ -73,7 +73,7 @@ def checked_offsets(plugins: PluginSet) -> dict[tuple[str, int], int] | None:
 
 
 def dispatch_limit(log: CommitLog, config: CommitLogConfig) -> Callable[[], int]:
-    """How far messages may be dispatched: as far as they are written, or are on disk."""
+    """Return a function of the offset up to which may be dispatched: appended, or on disk."""
     if config.reads_durable:
         return lambda: min(log.flushed_offset, log.max_physical_offset)
     return lambda: log.max_physical_offset

@@ -1,4 +1,4 @@
-"""What each plugin of a store is doing: state, place, lag, figures."""
+"""Makes the `PluginState` of each plugin of a store: state, place, backlog, figures."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["live_state", "recorded_state"]
 
-_COUNTED_SIZE = 64 << 20  # bytes of lag in which messages are counted; behind that, estimated
+_COUNTED_SIZE = 64 << 20  # bytes of backlog in which messages are counted; beyond, estimated
 
 
 def live_state(
     each: PluginRunner, loop: ReputLoop, log: CommitLog, config: DispatchConfig, version: str
 ) -> PluginState:
-    """The state of a plugin of a store that is open for writing."""
+    """Return the state of a plugin of a writable store."""
     end = log.max_physical_offset
     position = end if each.hooks.dispatch is None else each.position
     state, error, halted = each.phase.shown, each.last_error, loop.board.halted
@@ -54,7 +54,7 @@ def recorded_state(
     config: DispatchConfig,
     version: str,
 ) -> PluginState:
-    """The state of a plugin of a store that is open for reading: as the last writer wrote it."""
+    """Return the state of a plugin of a read-only store, as the last writer recorded it."""
     end = log.max_physical_offset
     position = end if each.hooks.dispatch is None else each.position
     error = each.last_error
@@ -75,7 +75,7 @@ def recorded_state(
 
 
 def _lag(log: CommitLog, position: int, end: int) -> tuple[int, bool]:
-    """Messages between two places of the log, and whether they were counted."""
+    """Return the number of messages between two offsets, and whether they were counted."""
     if position >= end:
         return 0, True
     counted_end = position
@@ -87,5 +87,5 @@ def _lag(log: CommitLog, position: int, end: int) -> tuple[int, bool]:
             if counted_end - position >= _COUNTED_SIZE and counted_end < end:
                 return round(count * (end - position) / (counted_end - position)), False
     except (OSError, CorruptFileError):
-        return count, False  # that the log cannot be read is said elsewhere
+        return count, False  # an unreadable log is reported elsewhere
     return count, True

@@ -1,4 +1,4 @@
-"""Files of a store: paths, sizes, descriptors, maps, and how they get to disk whole.
+"""Files of a store: paths, sizes, descriptors, maps, and how bytes and names get to disk.
 
 This room does everything that touches the file system. It must not know what the bytes mean: no
 message, no record, no log. `reput.files.brokerjson` is part of this door.

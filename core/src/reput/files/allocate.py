@@ -1,10 +1,10 @@
-"""Makes the next commit-log file before it is needed.
+"""Allocates the next commit-log file before it is needed.
 
-A roll must not wait for a gigabyte to be allocated, so a thread of its own keeps one file ready. It
-is made under ``<store>/reput`` and renamed into the log when it is used: the log's directory never
-holds a file that is not part of the log, whatever happens.
+A roll must not wait until a gigabyte is allocated, so a thread keeps one file ready. The file is
+made under ``<store>/reput`` and renamed into the log when it is used: at no moment does the log's
+directory hold a file that is not part of the log.
 
-Source: RocketMQ ``AllocateMappedFileService``, which makes them in place, two at a time.
+Source: RocketMQ ``AllocateMappedFileService``, which makes files in place, two at a time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FileAllocator:
         self._file_size = file_size
         self._disk = disk
         self._ahead = ahead
-        # Reentrant: a signal handler that closes the store may come while a put makes a file.
+        # Reentrant: a signal handler may close the store while a put makes a file.
         self._lock = new_lock()
         self._ready = False
         self._is_wanted = False
@@ -49,12 +49,12 @@ class FileAllocator:
         return os.path.join(self._directory, READY_NAME)
 
     def discard_leftovers(self) -> None:
-        """Remove what an earlier process left; call before anything else."""
+        """Remove the file that an earlier process left; call this first."""
         if self._disk.exists(self._path):
             self._disk.remove(self._path)
 
     def start(self) -> None:
-        """Start the thread; not in the first `prepare`, which may be that of a put."""
+        """Start the thread; not done by the first `prepare`, which may be a put's."""
         if self._ahead:
             self._thread = threading.Thread(target=self._run, name="reput-allocate", daemon=True)
             try:
@@ -64,26 +64,27 @@ class FileAllocator:
                 self._thread = None
 
     def prepare(self) -> None:
-        """Begin to make a file in the background, unless one is ready or coming."""
+        """Begin to make a file in the background, unless one is ready or being made."""
         if not self._ready:
             self._is_wanted = True
             self._asked.set()
 
     def take(self) -> str:
-        """Path of a file of the full size, for the caller to rename; made now if none is ready.
+        """Return the path of a file of full size, made now if none is ready; the caller renames it.
 
         Raises:
-            OSError: there is no room for it.
+            OSError: there is no room for the file.
         """
         with self._lock:
             if not self._ready:
                 self._make()
-            # Until it is asked for again, which is after the rename, none is made under this name.
+            # The thread makes no other file under this name before the next `prepare`, which
+            # follows the caller's rename.
             self._is_wanted = self._ready = False
         return self._path
 
     def close(self) -> None:
-        """Wait for the thread and remove the file that nobody took."""
+        """Wait for the thread to end, and remove a file that was not taken."""
         self._stopping = True
         self._asked.set()
         if self._thread is not None:
@@ -99,7 +100,7 @@ class FileAllocator:
             self._asked.clear()
             if self._stopping:
                 return
-            # Not waited for: who has the lock makes a file, or takes it and asks for another one.
+            # No waiting: the holder of the lock makes a file, or takes it and asks for another.
             if self._lock.acquire(blocking=False):
                 try:
                     if self._is_wanted and not self._ready:
@@ -115,7 +116,7 @@ class FileAllocator:
             logger.warning("could not allocate ahead size=%d error=%s", self._file_size, error)
 
     def _make(self) -> None:
-        # Flushed before it gets its name: a power cut must not leave one without its size in the
-        # log, where another file may follow it.
+        # Flushed before it gets its name: after a power cut a file of the log must have its size,
+        # as another file may follow it.
         make_aside(self._disk, self._path, self._file_size, reserve=True, flush=True)
         self._ready = True

@@ -1,7 +1,7 @@
-"""JSON as RocketMQ's brokers write it: keys that are integers stand without quotes.
+"""Reads and writes JSON as RocketMQ's brokers do, which leave integer keys without quotes.
 
-That is no JSON. Such keys are `BareKey` in memory, so that a file which is read and written has the
-same bytes: tabs, no space after a colon, entries with bare keys all on one line.
+Such a key, which JSON does not allow, is a `BareKey` in memory, so that a file that is read and
+written again has the same bytes: tabs, no space after a colon, entries with bare keys on one line.
 
 Source: RocketMQ ``ConfigManager`` and fastjson's pretty form.
 """
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 __all__ = ["BareKey", "backup_of", "decode", "encode", "read", "replace"]
 
 _SIZE_MAX: Final = 64 << 20
-_MARK: Final = "\0"  # at the beginning of a key that stood without quotes; no text begins with it
-# A text, which stays as it is, or a key that lacks its quotes.
+_MARK: Final = "\0"  # marks a key that stood without quotes; no other text begins with it
+# A text, which stays unchanged, or a key without quotes.
 _BARE_KEY: Final = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?[0-9]+)(?=\s*:)')
 
 
 class BareKey(str):
-    """A key that stands without quotes; equal to the same key with quotes."""
+    """A key written without quotes; equal to the same key with quotes."""
 
     __slots__ = ()
 
 
 def decode(data: bytes) -> Any:
-    """What a document says.
+    """Return the value of a document.
 
     Raises:
-        ValueError: it is none.
+        ValueError: ``data`` is no such document.
     """
     try:
         text = _BARE_KEY.sub(_quoted, data.decode("utf-8"))
@@ -44,24 +44,24 @@ def decode(data: bytes) -> Any:
 
 
 def encode(document: object) -> str:
-    """The text of a document; objects all of whose keys are bare stand on one line."""
+    """Return the text of a document; objects whose keys are all bare are written on one line."""
     return _encode(document, 0)
 
 
 def backup_of(path: str) -> str:
-    """Where a broker keeps the file as it was before; read where the file itself cannot be."""
+    """Return the path of the file's previous version, which is read if the file is damaged."""
     return f"{path}.bak"
 
 
 def read(
     disk: Disk, path: str, tell: Callable[[str], None] = lambda text: None
 ) -> dict[str, Any] | None:
-    """The object in the file, or in its backup; None when neither holds one.
+    """Return the JSON object in the file, or in its backup; None if neither holds one.
 
     Args:
-        disk: where.
+        disk: the store's.
         path: the file.
-        tell: called with what is wrong of one that is there and holds none.
+        tell: called with a text for each of the two files that exists and holds no object.
     """
     for candidate in (path, backup_of(path)):
         try:
@@ -78,7 +78,7 @@ def read(
 
 
 def replace(disk: Disk, path: str, document: Mapping[str, Any]) -> None:
-    """Replace the file, at once and durably; what it held before is in the backup then."""
+    """Replace the file atomically and durably; its previous content goes to the backup."""
     data = encode(document).encode()
     try:
         before = disk.read_file(path, _SIZE_MAX)

@@ -1,4 +1,4 @@
-"""The system's clock, for stores that were given none."""
+"""The system's clock, which a store uses unless it is given another."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ __all__ = ["system_clock"]
 
 
 def system_clock() -> int:
-    """Now, in ms since the epoch."""
+    """Return the time now, ms since the epoch."""
     return time.time_ns() // 1_000_000

@@ -1,11 +1,11 @@
-"""The one door to the operating system's files, for the core and for plugins.
+"""`Disk`: the only way by which core and plugins reach the operating system's files.
 
-Everything that changes or reads a file of a store goes through a `Disk`. That keeps three promises
-in one place: what is created is created at full size, a short write is finished or an error, and
-nothing is reported flushed that was not. Tests put a disk of their own in its stead.
+Every read and every change of a store's file goes through a `Disk`, which keeps three promises: a
+file is created at full size, a short write is completed or raises, and only flushed bytes are
+reported as flushed. Tests replace it by a disk of their own.
 
-A disk that is bound to a store by `Disk.at` also leaves everything alone that is not part of the
-store; see `reput.files.root`.
+A disk that is bound to a store by `Disk.at` also refuses everything that is not part of the store;
+see `reput.files.root`.
 """
 
 from __future__ import annotations
@@ -32,24 +32,25 @@ Buffer = bytes | bytearray | memoryview
 
 Item = TypeVar("Item")
 
-_CLEAR_SIZE = 1 << 20  # bytes looked at, and zeroed, at a time
+_CLEAR_SIZE = 1 << 20  # bytes read, and zeroed, at a time
 
 
 class Disk:
     """File operations of a store; every method raises `OSError` when the system does.
 
-    A subclass keeps what it knows in ordinary attributes: `at` gives them to the bound disk, too.
+    A subclass keeps its state in ordinary attributes, which it shares with the disks that `at`
+    makes of it.
     """
 
     flushes_at_once: int = 8
-    """How many files are flushed side by side, where many are; 1 keeps them in order."""
+    """How many files are flushed in parallel, if there are many; 1 flushes them in order."""
 
-    # The one thing that a disk and those bound from it do not share.
+    # `_root` is the one attribute that a disk and the disks bound from it do not share.
     __slots__ = ("__dict__", "__weakref__", "_root")
     _root: StoreRoot
 
     def __new__(cls, *args: object, **options: object) -> Self:
-        """Bound to nothing; here, as subclasses need not call ``__init__`` of this class."""
+        """Make a disk bound to no root; not in ``__init__``, which subclasses need not call."""
         made = super().__new__(cls)
         made._root = ANYWHERE
         return made
@@ -57,16 +58,15 @@ class Disk:
     # ------------------------------------------------------------------ one store's disk
 
     def at(self, root: str, *, follow_links: bool = False) -> Self:
-        """This disk for one store only.
+        """Return a disk bound to one store: it refuses every path outside ``root``.
 
-        What it returns is of the same class and shares all attributes with this one, so that what a
-        subclass counts, plans or refuses goes on. It refuses every path outside of ``root``
-        and, unless told otherwise, every symbolic link below it: the root itself and what is
-        above it may be links. It also opens no pipes and devices, and writes no file that has a
-        second name (a hard link).
+        The bound disk is of the same class and shares all attributes with this disk, so that what a
+        subclass counts, plans or refuses goes on. It refuses symbolic links below the root, unless
+        ``follow_links``; the root and the directories above it may be links. It also refuses to
+        open pipes and devices, and to write a file that has a second name (a hard link).
 
         Args:
-            root: absolute path of the store's directory; it need not be there yet.
+            root: absolute path of the store's directory, which need not exist yet.
             follow_links: whether links below the root are followed.
 
         Raises:
@@ -84,17 +84,17 @@ class Disk:
 
     @property
     def follows_links(self) -> bool:
-        """Whether symbolic links are followed: always but for a disk of `at`."""
+        """Whether symbolic links are followed: always true for a disk that is not bound."""
         return self._root.follow_links
 
     def shut(self, reason: str) -> None:
-        """Refuse every operation that changes something from now on; reading goes on.
+        """Refuse every change from now on; reading goes on.
 
-        Only this disk's operations: others of the same store, or of other stores, are not
-        concerned. A map that was made before can still be written through.
+        Concerns this disk only, and no other disk of the same store. A map that was made before can
+        still be written through.
 
         Args:
-            reason: why, for the error's text.
+            reason: for the error's text.
         """
         if self._root is ANYWHERE:
             raise ValueError("only a disk that is bound to a store can be shut; see Disk.at")
@@ -106,7 +106,7 @@ class Disk:
         return self._root.shut_reason is not None
 
     def let_go(self) -> None:
-        """Close the descriptor of the store's root; what comes later opens it again."""
+        """Close the descriptor of the store's root; a later operation opens it again."""
         self._root.let_go()
 
     # ------------------------------------------------------------------ open files
@@ -118,7 +118,7 @@ class Disk:
             flags |= os.O_CREAT
         if write or create:
             self._root.require_open(path)
-        flags |= getattr(os, "O_NONBLOCK", 0)  # nobody waits for the other end of a foreign pipe
+        flags |= getattr(os, "O_NONBLOCK", 0)  # opening a foreign pipe must not wait for a peer
         flags |= getattr(os, "O_CLOEXEC", 0)
         with self._root.parent(path) as (directory, name):
             if directory is None:
@@ -126,14 +126,14 @@ class Disk:
             return self._root.open_file(directory, name, path, flags)
 
     def create_fresh(self, path: str) -> int:
-        """Make an empty file for writing, for what is under way and gets another name later.
+        """Make an empty temporary file, which is renamed later; return its descriptor.
 
-        What a crash left under that name is removed first and never opened: nobody else can hold
-        the new file, and no bytes of the old one can be taken for its own.
+        A file that a crash left under that name is removed first and never opened: so no other
+        process has the new file open, and it contains no bytes of the old file.
         """
         if self.exists(path):
             if not self.follows_links:
-                self.status(path)  # which refuses a link
+                self.status(path)  # raises for a link
             self.remove(path)
         return self.open(path, create=True)
 
@@ -142,7 +142,7 @@ class Disk:
         os.close(descriptor)
 
     def is_removed(self, descriptor: int) -> bool:
-        """Whether the open file has no name any more, so that nobody will find it again."""
+        """Whether the open file has no name any more, so that it is lost when it is closed."""
         return os.fstat(descriptor).st_nlink == 0
 
     def size(self, descriptor: int) -> int:
@@ -154,7 +154,7 @@ class Disk:
         return os.pread(descriptor, size, position)
 
     def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
-        """Fill ``buffer`` from file position ``position``; the number of bytes that were there."""
+        """Fill ``buffer`` from file position ``position``; return the number of bytes read."""
         filled = 0
         while filled < len(buffer):
             count = os.preadv(descriptor, [buffer[filled:]], position + filled)
@@ -164,11 +164,11 @@ class Disk:
         return filled
 
     def data_ranges(self, descriptor: int, start: int, end: int) -> list[tuple[int, int]]:
-        """Parts of ``[start, end)`` that are not holes of the file.
+        """Return the parts of ``[start, end)`` that are no sparse regions of the file.
 
-        A hole reads as zero, and most of a file that was made ahead of need is one. All of them are
-        looked up before any is read: what a read brings into memory, and that is more than was
-        asked for, is no hole any more. The whole range where the system cannot tell.
+        A sparse region reads as zero; most of a preallocated file is one. All parts are looked up
+        before any is read: reading brings more than was asked for into memory, and what is in
+        memory is not reported as sparse. If the system cannot tell, the whole range is returned.
         """
         ranges = []
         try:
@@ -179,17 +179,17 @@ class Disk:
                 start = os.lseek(descriptor, first, os.SEEK_HOLE)
                 ranges.append((first, min(start, end)))
         except OSError as error:
-            if error.errno != errno.ENXIO:  # that one says: nothing but a hole, or the file's end
+            if error.errno != errno.ENXIO:  # ENXIO: only a sparse region up to the file's end
                 return [(start, end)]
         except AttributeError:  # no SEEK_DATA on this system
             return [(start, end)]
         return ranges
 
     def clear(self, descriptor: int, start: int, end: int) -> int:
-        """Zero what is not zero in ``[start, end)``.
+        """Zero the bytes in ``[start, end)`` that are not zero; the caller flushes them.
 
         Returns:
-            How many bytes were written, for the caller to flush; 0 where all were zero already.
+            How many bytes were written; 0 if all were zero already.
         """
         cleared = 0
         for first, stop in self.data_ranges(descriptor, start, end):
@@ -208,13 +208,13 @@ class Disk:
             written += self.write_some(descriptor, view[written:], position + written)
 
     def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
-        """Write a first part of ``data``; the number of bytes written, often all. Use `write`."""
+        """Write a first part of ``data``, often all; return its size. Callers use `write`."""
         if self._root.shut_reason is not None:  # as in `rename`: no call in between
             self._root.require_open(descriptor)
         return os.pwrite(descriptor, data, position)
 
     def allocate(self, descriptor: int, size: int) -> None:
-        """Give the file ``size`` bytes of real space, so that writing it cannot run out of it."""
+        """Give the file ``size`` bytes of real space, so that writing it cannot fail for space."""
         has_fallocate = hasattr(os, "posix_fallocate")
         if self._root.shut_reason is not None:  # as in `rename`: no call in between
             self._root.require_open(descriptor)
@@ -224,7 +224,7 @@ class Disk:
             os.ftruncate(descriptor, size)
 
     def truncate(self, descriptor: int, size: int) -> None:
-        """Set the size of the file; what is added reads as zero and takes no space yet."""
+        """Set the size of the file; added bytes read as zero and take no space yet."""
         if self._root.shut_reason is not None:  # as in `rename`: no call in between
             self._root.require_open(descriptor)
         os.ftruncate(descriptor, size)
@@ -246,18 +246,19 @@ class Disk:
     # ------------------------------------------------------------------ names
 
     def rename(self, source: str, target: str) -> None:
-        """Put ``source`` in the place of ``target``, at once."""
+        """Rename ``source`` to ``target``, replacing it atomically."""
         self._root.require_open(source)
         with self._root.parent(source) as (old, name), self._root.parent(target) as (new, fresh):
             self._refuse_link(old, name, source)
             self._refuse_link(new, fresh, target)
-            # Once more, with no call in between: a signal handler may have closed the store.
+            # Checked again, with no call before the rename: a signal handler may have closed the
+            # store meanwhile.
             if self._root.shut_reason is not None:
                 self._root.require_open(source)
             os.replace(name, fresh, src_dir_fd=old, dst_dir_fd=new)
 
     def remove(self, path: str) -> None:
-        """Remove a file; of a link the link itself, and never what it leads to."""
+        """Remove a file, or a link itself, never what the link leads to."""
         self._root.require_open(path)
         with self._root.parent(path) as (directory, name):
             if self._root.shut_reason is not None:  # as in `rename`: no call in between
@@ -274,9 +275,9 @@ class Disk:
             os.rmdir(name, dir_fd=directory)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with everything in it; nothing where there is none.
+        """Remove a directory with everything in it; do nothing if there is none.
 
-        Links in it are removed, and never what they lead to, also where links are followed.
+        Links are removed themselves, never what they lead to, even if this disk follows links.
         """
         if self.follows_links and self._is_link(path):
             self.remove(path)
@@ -290,11 +291,11 @@ class Disk:
             self.remove_directory(path)
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything under that name.
+        """Whether a file, directory or link of that name exists.
 
         Raises:
-            OSError: the system does not tell, as in a directory that may not be looked into. To
-                take that for "no" would be to make a store's notes anew that are there.
+            OSError: the system cannot tell, for example in a directory without permission. Taking
+                this for "no" would overwrite a store's files that exist.
         """
         try:
             with self._root.parent(path) as (directory, name):
@@ -310,7 +311,7 @@ class Disk:
         return True
 
     def is_dangling_link(self, path: str) -> bool:
-        """Whether there is a symbolic link of that name, to something that is not there."""
+        """Whether ``path`` is a symbolic link to something that does not exist."""
         if self.follows_links:
             return self._is_link(path) and not os.path.exists(path)
         if self.exists(path):
@@ -318,23 +319,23 @@ class Disk:
         return False
 
     def status(self, path: str) -> os.stat_result:
-        """Size, times and the like of the file or directory."""
+        """Return size, times and the like of the file or directory."""
         with self._root.parent(path) as (directory, name):
             if directory is None:
                 return os.stat(path)
             return self._root.status(directory, name, path)
 
     def identity(self, path: str) -> tuple[int, int]:
-        """What tells the file or directory from all others, whichever path leads to it."""
+        """Return device and inode: equal for all paths that lead to the same file or directory."""
         about = self.status(path)
         return about.st_dev, about.st_ino
 
     def modified_ms(self, path: str) -> int:
-        """When the file's bytes were changed for the last time, ms since the epoch."""
+        """Return when the file's bytes were last changed, ms since the epoch."""
         return self.status(path).st_mtime_ns // 1_000_000
 
     def usage(self, path: str) -> tuple[int, int]:
-        """Bytes in use, and bytes that we may still use, of the file system that holds ``path``."""
+        """Return bytes used and bytes still available to us in the file system of ``path``."""
         if self.follows_links:
             with self._root.parent(path):
                 facts = os.statvfs(path)
@@ -348,33 +349,30 @@ class Disk:
         return used, facts.f_bavail * facts.f_frsize
 
     def lock(self, descriptor: int) -> bool:
-        """Lock the file's first byte for this open file; False where another one has it.
+        """Lock the file's first byte for this open file; False if another open file has the lock.
 
-        The lock belongs to the open file and not to the process: it goes with the last descriptor
-        that was made of this one (`os.dup`, a forked child), whatever other descriptors of the
-        same file are closed. It keeps out the locks of processes, as Java takes them, and they it.
-        Where the system has no such lock it is the process's, and goes when the process closes
-        any descriptor of the file.
+        The lock belongs to the open file and not to the process: it is released when the last copy
+        of this descriptor is closed (`os.dup`, a forked child), whatever other descriptors of the
+        file are closed. It excludes locks of processes, such as Java's, and they exclude it. On a
+        system without such locks it belongs to the process, and is released when the process
+        closes any descriptor of the file.
         """
         return take_lock(descriptor)
 
     def is_locked(self, descriptor: int) -> bool:
-        """Whether another open file, or another process, holds the lock; changes nothing.
-
-        False where the system cannot tell.
-        """
+        """Whether another open file or process holds the lock; False if the system cannot tell."""
         return lock_owner(descriptor) is not None
 
     def lock_holder(self, descriptor: int) -> int | None:
-        """Process that holds the lock; None where it is free or the system cannot tell.
+        """Return the process that holds the lock; None if it is free or the system cannot tell.
 
-        The system knows the process only for a lock of a process: not for those of `lock`.
+        The system can tell only for a lock that belongs to a process, unlike those of `lock`.
         """
         pid = lock_owner(descriptor)
         return pid if pid is not None and pid > 0 else None
 
     def list(self, path: str) -> list[Entry]:
-        """Entries of a directory sorted by name; empty where there is no such directory."""
+        """Return the entries of a directory, sorted by name; none if there is no directory."""
         try:
             if self.follows_links:
                 with self._root.parent(path), os.scandir(path) as entries:
@@ -384,10 +382,10 @@ class Disk:
             return []
 
     def make_directory(self, path: str, *, durable: bool = False) -> None:
-        """Make a directory and those above it; nothing happens where it is already there.
+        """Make a directory, and its parents, if missing.
 
-        With ``durable`` the names of those that were made are on disk when this returns; without,
-        flush the directories that hold them.
+        With ``durable`` the names of new directories are on disk when this returns; without it, the
+        caller flushes the directories that hold these names.
         """
         missing = []
         while not self._is_directory(path) and path not in ("", os.sep):
@@ -401,7 +399,7 @@ class Disk:
                 self.flush_directory(os.path.dirname(each) or ".")
 
     def make_one_directory(self, path: str) -> None:
-        """Make a directory in one that is there; use `make_directory`."""
+        """Make a directory whose parent exists. Callers use `make_directory`."""
         self._root.require_open(path)
         try:
             with self._root.parent(path) as (directory, name):
@@ -409,11 +407,11 @@ class Disk:
                     self._root.require_open(path)
                 os.mkdir(name, dir_fd=directory)
         except FileExistsError:
-            if not self._is_directory(path):  # else somebody was quicker
+            if not self._is_directory(path):  # else another process was quicker
                 raise
 
     def flush_directory(self, path: str) -> None:
-        """Return when names made, renamed or removed in that directory are on disk."""
+        """Return when the directory's names (made, renamed, removed) are on disk."""
         self._root.require_open(path)
         descriptor = self._root.open_directory(path, os.O_RDONLY)
         try:
@@ -423,15 +421,15 @@ class Disk:
         beat()
 
     def side_by_side(self, work: Callable[[Item], object], items: Sequence[Item]) -> None:
-        """Call ``work`` for each of ``items``, `flushes_at_once` at a time where there are many.
+        """Call ``work`` for each of ``items``, up to `flushes_at_once` in parallel if many.
 
         Raises:
-            OSError: what the first call raised that failed; then no other is begun any more.
+            OSError: the exception of the first call that failed; no other call is begun after it.
         """
         side_by_side(work, items, self.flushes_at_once)
 
     def monotonic(self) -> float:
-        """Seconds that pass, by which is judged whether somebody hangs: `time.monotonic`."""
+        """Return `time.monotonic`, by which a store judges whether a call hangs."""
         return time.monotonic()
 
     def _is_link(self, path: str) -> bool:
@@ -452,12 +450,12 @@ class Disk:
             try:
                 self._root.status(directory, name, path)
             except FileNotFoundError:
-                return  # for the operation to say, where it matters
+                return  # the operation itself raises, if it needs the file
 
     # ------------------------------------------------------------------ small files
 
     def replace(self, path: str, data: bytes) -> None:
-        """Replace a small file so that a crash leaves the whole old or the whole new one.
+        """Replace a small file so that a crash leaves the whole old or the whole new file.
 
         The new bytes are on disk before the name points to them, and the name is on disk before
         this returns.
@@ -473,28 +471,28 @@ class Disk:
         self.flush_directory(os.path.dirname(path))
 
     def finish_replacing(self, directory: str, *names: str) -> None:
-        """Finish, or take back, what a `replace` that a kill has interrupted left in a directory.
+        """Complete, or undo, calls of `replace` that a kill interrupted.
 
-        What has not got its name is removed. Names that were given are brought to disk: what is
-        done by a file that was read must not be there after a power cut that takes the file back.
-        To be called by whoever writes the files, before they are read, when no process writes them.
+        Removes temporary files, and flushes the directory: a rename that is not on disk could be
+        lost in a power cut, after changes that rest on the new file. The writer of the files calls
+        this before it reads them, while no other process writes them.
 
         Args:
-            directory: may be missing.
-            names: of the files that are replaced; all that are there when left out.
+            directory: where the files are; may be missing.
+            names: names of the files; all files of the directory when left out.
         """
         fresh = {f"{name}.new" for name in names}
         for entry in self.list(directory):
             if entry.name in fresh or (not names and entry.name.endswith(".new")):
                 if not self.follows_links:
-                    self.status(entry.path)  # which refuses a link
+                    self.status(entry.path)  # raises for a link
                 if entry.is_file():
                     self.remove(entry.path)
         if self.exists(directory):
             self.flush_directory(directory)
 
     def read_file(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes:
-        """All of a small file, at most ``limit`` bytes of it."""
+        """Return the bytes of a small file, at most ``limit``."""
         descriptor = self.open(path)
         try:
             return self.read(descriptor, min(self.size(descriptor), limit), 0)

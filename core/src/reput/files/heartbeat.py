@@ -1,9 +1,8 @@
-"""Tells the one who waits for a long piece of work that it advances.
+"""Heartbeats: tell a waiting thread that the work it waits for advances.
 
-A flush of a thousand files on a slow disk takes long and does not hang. The thread that makes it
-beats the heart of the call that it is part of, with every file; the one that waits looks at the
-last beat and not only at the beginning. `reput.files.disk` beats it, so that a plugin need do
-nothing.
+A flush of a thousand files on a slow disk takes long, but does not hang. The flushing thread beats
+the heart of its call after every file; the waiting thread measures the time since the last beat,
+not since the beginning. `reput.files.disk` beats, so that plugins need not.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ _hearts = _Hearts()
 
 
 def beat() -> None:
-    """Tell whoever waits for what this thread does that it has advanced."""
+    """Tell a thread that waits for this thread's work that the work has advanced."""
     if _hearts.heart is not None:
         _hearts.heart()
 
 
 def heart_of_thread() -> Heart | None:
-    """The heart that `beat` beats on this thread, for another thread that works for this one."""
+    """Return the heart that `beat` calls on this thread, for a thread that works on its behalf."""
     return _hearts.heart
 
 
 @contextlib.contextmanager
 def beating(heart: Heart | None) -> Iterator[None]:
-    """Have `beat` on this thread call ``heart`` for the time of the ``with`` block."""
+    """Have `beat` on this thread call ``heart`` during the ``with`` block."""
     outer, _hearts.heart = _hearts.heart, heart
     try:
         yield
@@ -49,7 +48,7 @@ def set_heart(heart: Heart | None) -> Heart | None:
     """Have `beat` on this thread call ``heart`` from now on.
 
     Returns:
-        The one that it called before, to be set again afterwards.
+        The previous heart, which the caller sets again afterwards.
     """
     outer, _hearts.heart = _hearts.heart, heart
     return outer

@@ -1,4 +1,4 @@
-"""Locks of a file's first byte that belong to an open file and not to a process.
+"""Locks of a file's first byte, which belong to an open file and not to a process.
 
 Source: Linux ``fcntl(2)``, open file description locks; ``struct flock`` of 64-bit systems.
 """
@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["lock_owner", "take_lock"]
 
 _FLOCK: Final = struct.Struct("hhqqi")  # type, whence, start, len, pid
-# Locks of open files where the system has them; asked for so, it also tells of those of processes.
+# Locks of open files if the system has them; the same query also reports locks of processes.
 _SET_LOCK: Final[int] = getattr(fcntl, "F_OFD_SETLK", fcntl.F_SETLK)
 _GET_LOCK: Final[int] = getattr(fcntl, "F_OFD_GETLK", fcntl.F_GETLK)
 
@@ -23,7 +23,7 @@ def take_lock(descriptor: int) -> bool:
     """Lock the first byte for this open file.
 
     Returns:
-        False where another open file, or another process, has the lock.
+        False if another open file, or another process, has the lock.
 
     Raises:
         OSError: the file system takes no locks.
@@ -34,7 +34,7 @@ def take_lock(descriptor: int) -> bool:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            # Neither the kernel nor the file system is sure to know locks of open files.
+            # The kernel or the file system may not support locks of open files.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):
@@ -44,10 +44,10 @@ def take_lock(descriptor: int) -> bool:
 
 
 def lock_owner(descriptor: int) -> int | None:
-    """Find who has the lock of the first byte; changes nothing.
+    """Return the owner of the lock of the first byte; changes nothing.
 
     Returns:
-        The process, -1 for an open file; None where the lock is free or the system cannot tell.
+        The process, -1 for an open file; None if the lock is free or the system cannot tell.
     """
     for command in dict.fromkeys((_GET_LOCK, fcntl.F_GETLK)):
         try:
@@ -59,7 +59,7 @@ def lock_owner(descriptor: int) -> int | None:
 
 
 def _ask(descriptor: int, command: int) -> tuple[int, int]:
-    """Ask for the lock, or about it; kind and process of the system's answer."""
+    """Request or query the lock; return kind and process of the system's answer."""
     asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, command, asked)[: _FLOCK.size])
     return kind, pid

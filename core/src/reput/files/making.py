@@ -1,9 +1,9 @@
-"""Makes a file of a fixed size elsewhere, and gives it its name when it is whole.
+"""Makes files of a fixed size under a temporary name, and renames them when they are complete.
 
-Made in place, a crash could leave one without its size, which RocketMQ refuses to open.
+Made in place, a crash could leave a file of a wrong size, which RocketMQ refuses to open.
 
-That a new file is all zeros is a contract: decoding, recovery and `MappedFileQueue` take zeros for
-space that nobody has written.
+A new file is all zeros by contract: decoding, recovery and `MappedFileQueue` take zeros for
+unwritten space.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = ["make_aside", "make_file"]
 
 
 def make_file(disk: Disk, path: str, size: int, *, aside: str = "") -> None:
-    """Make a file of zeros; its bytes and its name are for the caller to flush.
+    """Make a file of zeros. The caller flushes its bytes and its name.
 
-    It takes no space yet: a full disk is an error of the write that needs it, and ten thousand
-    queues of three messages do not take sixty gigabytes.
+    The file takes no space yet, so that ten thousand queues of three messages do not take sixty
+    gigabytes. On a full disk the write that needs space fails.
 
     Args:
-        disk: where.
-        path: the file, in a directory that is there.
+        disk: the store's.
+        path: the file, in a directory that exists.
         size: bytes.
-        aside: where it is made, in the same file system; beside ``path`` when left out.
+        aside: temporary path, in the same file system; next to ``path`` when left out.
     """
     aside = aside or f"{path}.new"
     make_aside(disk, aside, size)
@@ -40,15 +40,15 @@ def make_file(disk: Disk, path: str, size: int, *, aside: str = "") -> None:
 def make_aside(
     disk: Disk, path: str, size: int, *, reserve: bool = False, flush: bool = False
 ) -> None:
-    """Make a file of zeros that gets its name later; nothing is left of it where that fails.
+    """Make a temporary file of zeros, which the caller renames; leave nothing behind on failure.
 
     Args:
-        disk: where.
-        path: the file; its directory is made. What a power cut left there is not opened: it may
-            have been renamed already, and be another file under its other name.
+        disk: the store's.
+        path: the temporary path; its directory is made. A file that a power cut left there is not
+            opened, but removed: it may also have its final name already.
         size: bytes.
-        reserve: whether it gets its space at once, so that writing it cannot run out of it.
-        flush: whether it is on disk when this returns.
+        reserve: whether the file gets its space at once, so that writing it cannot fail for space.
+        flush: whether the file is on disk when this returns.
     """
     disk.make_directory(os.path.dirname(path))
     descriptor = disk.create_fresh(path)
@@ -60,9 +60,9 @@ def make_aside(
         if flush:
             disk.flush(descriptor)
     except OSError:
-        with contextlib.suppress(OSError):  # else the next one removes it
+        with contextlib.suppress(OSError):  # the next call removes it otherwise
             disk.remove(path)
         raise
     finally:
         disk.close(descriptor)
-    beat()  # a dispatch that makes a file for each of ten thousand queues does not hang
+    beat()  # a dispatch may make ten thousand files, one for each queue: it does not hang

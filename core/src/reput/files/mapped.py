@@ -1,13 +1,13 @@
-"""`MappedFile`, one file of fixed size, and `MappedFileQueue`, a run of them.
+"""`MappedFile`, one file of fixed size, and `MappedFileQueue`, a run of such files.
 
-Files are named by the offset of their first byte, in 20 digits, and lie end to end. The last one
-may be mapped for writing; everything is read through ``pread``, so that a file that somebody cuts
-short gives fewer bytes and never a signal.
+Files are named by the offset of their first byte, in 20 digits, and lie end to end. The last file
+may be mapped for writing; all reads use ``pread``, so that a file that another process cuts short
+gives fewer bytes and never a signal.
 
-Source: RocketMQ ``DefaultMappedFile``, ``MappedFileQueue``. Different on purpose: truncating clears
-the bytes that it cuts, as records left behind the end are read as good ones once the log has
-grown up to them again; a new file is made elsewhere and renamed into place, so that a crash never
-leaves one of a wrong size, which RocketMQ refuses to open.
+Source: RocketMQ ``DefaultMappedFile``, ``MappedFileQueue``. Different on purpose: truncating zeroes
+the bytes that it cuts, as records left after the end would count again once the log has grown up to
+them; a new file is made elsewhere and renamed into place, so that a crash never leaves a file of a
+wrong size, which RocketMQ refuses to open.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class MappedFile:
 
     @classmethod
     def open(cls, path: str, base_offset: int, size: int, disk: Disk) -> MappedFile:
-        """Open and map a file that exists at its full size."""
+        """Open and map a file that has its full size already."""
         descriptor = disk.open(path, write=True)
         try:
             found = disk.size(descriptor)
             if found != size:
                 raise CorruptFileError(path, found, f"the file should have {size} bytes")
-            # A file copied sparsely has holes; with space behind them a store through the map
-            # cannot run out of it.
+            # A copied file may be sparse; once it has all its space, a store to the map cannot fail
+            # for space, which would be a signal.
             disk.allocate(descriptor, size)
             return cls(path, base_offset, size, disk, descriptor, disk.map(descriptor, size))
         except BaseException:
@@ -70,27 +70,27 @@ class MappedFile:
         self.disk.flush(self.descriptor)
 
     def require_there(self) -> None:
-        """Make sure that what was written can be found again.
+        """Check that the open file still has its name and its size.
 
         Raises:
-            OSError: somebody removed or cut the file.
+            OSError: the file was removed or cut by another process.
         """
         if self.disk.is_removed(self.descriptor) or self.disk.size(self.descriptor) < self.size:
             reason = "the file was removed or cut while it was open"
             raise OSError(errno.EIO, reason, self.path)
 
     def close(self) -> None:
-        """Unmap and close; what was written stays written."""
+        """Unmap and close the file; written bytes stay in the page cache."""
         if not self.map.closed:
             self.map.close()
             self.disk.close(self.descriptor)
 
 
 class MappedFileQueue:
-    """The files of one directory: which there are, how to read them, how to cut them.
+    """The files of one directory: lists, reads, adds, cuts and removes them.
 
-    Knows sizes, names and positions, and nothing of what the bytes mean. Reading is thread-safe;
-    `add`, `truncate` and `trim` belong to one writer.
+    Knows sizes, names and positions, but not the meaning of the bytes. Reading is thread-safe; only
+    one writer may call `add`, `truncate` and `trim`.
     """
 
     def __init__(self, directory: str, file_size: int, disk: Disk, pool: FilePool) -> None:
@@ -100,25 +100,25 @@ class MappedFileQueue:
         self._pool = pool
         self._bases: tuple[int, ...] = ()  # replaced whole, so that readers need no lock
         self._adding = -1
-        """Base of the file that `add` gave its name last."""
-        self._lock = new_lock()  # a signal handler may come in again
+        """Base of the file that `add` renamed last."""
+        self._lock = new_lock()  # reentrant, for signal handlers
 
     # ------------------------------------------------------------------ which files there are
 
     def load(self, *, writable: bool, damaged: Callable[[str], None] | None = None) -> None:
-        """Read the directory.
+        """List the directory's files.
 
-        An empty last file, which a crash may leave, is removed (or passed over in a read-only
-        store). Names that are no offsets are passed over with a warning.
+        An empty last file, which a crash may leave, is removed (in a read-only store, ignored).
+        Names that are no offsets are ignored with a warning.
 
         Args:
             writable: whether the caller may change the files.
-            damaged: told, in words, of each file that is cut short or missing, which then reads as
-                so many bytes fewer; None refuses them.
+            damaged: called with a text for each file that is cut short or missing, and then reads
+                as fewer bytes; None raises instead.
 
         Raises:
             CorruptFileError: a file of another size than the rest, a gap between two files, or a
-            link that leads to nothing.
+                dangling link.
         """
         found = _sized_files(self._disk, self.directory)
         if found and found[-1][1] == 0:
@@ -156,9 +156,9 @@ class MappedFileQueue:
         self._bases = tuple(base for base, _ in found)
 
     def _take_size_of(self, found: list[tuple[int, int]], damaged: Callable[[str], None]) -> None:
-        """Go by the largest file where none has the size that was noted, or none was noted."""
+        """Take the largest file's size, unless a file has the size that is configured."""
         sizes = {size for _, size in found}
-        # One that was cut short does not say what the others should have.
+        # A single file that is cut short does not tell the size that files should have.
         largest = max(sizes)
         is_cut_short = len(found) == 1 and largest < self.file_size
         if is_cut_short or self.file_size in sizes:
@@ -171,7 +171,7 @@ class MappedFileQueue:
         self.file_size = largest
 
     def refresh(self) -> None:
-        """Notice files that another process added at the end or removed at the head."""
+        """List the directory again, for files that another process added or removed."""
         found = _sized_files(self._disk, self.directory)
         known = frozenset(self._bases)
         self._bases = tuple(base for base, size in found if size == self.file_size or base in known)
@@ -183,27 +183,27 @@ class MappedFileQueue:
 
     @property
     def min_offset(self) -> int:
-        """Base of the first file; 0 when there is none."""
+        """Base of the first file; 0 if there is none."""
         bases = self._bases
         return bases[0] if bases else 0
 
     def has_first(self) -> bool:
-        """Whether the first file is still there; another process may have removed it."""
+        """Whether the first file still exists; another process may have removed it."""
         bases = self._bases
         return not bases or self._disk.exists(self.path(bases[0]))
 
     @property
     def capacity_end(self) -> int:
-        """Offset behind the last file; 0 when there is none."""
+        """Offset at which the last file ends; 0 if there is none."""
         bases = self._bases
         return bases[-1] + self.file_size if bases else 0
 
     def path(self, base_offset: int) -> str:
-        """Path of the file with that base."""
+        """Return the path of the file with that base."""
         return os.path.join(self.directory, file_name(base_offset))
 
     def base_of(self, offset: int) -> int | None:
-        """Base of the file that holds ``offset``; None when no file does."""
+        """Return the base of the file that holds ``offset``; None if no file does."""
         bases = self._bases
         index = bisect.bisect_right(bases, offset) - 1
         if index < 0 or offset >= bases[index] + self.file_size:
@@ -211,13 +211,13 @@ class MappedFileQueue:
         return bases[index]
 
     def base_after(self, offset: int) -> int | None:
-        """Base of the first file that begins behind ``offset``; None when none does."""
+        """Return the base of the first file that begins after ``offset``; None if there is none."""
         bases = self._bases
         index = bisect.bisect_right(bases, offset)
         return bases[index] if index < len(bases) else None
 
     def base_by_time(self, timestamp: int) -> int | None:
-        """First file modified at ``timestamp`` (ms) or later, else the last; None when empty."""
+        """Return the first file modified at ``timestamp`` (ms) or later, else the last, or None."""
         for base in self._bases:
             try:
                 modified = self._disk.modified_ms(self.path(base))
@@ -230,7 +230,7 @@ class MappedFileQueue:
     # ------------------------------------------------------------------ reading
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes of one file from ``offset`` on; fewer at its end, none where there is no file."""
+        """Return bytes of one file from ``offset`` on: fewer at its end, none without a file."""
         base = self.base_of(offset)
         if base is None or size <= 0:
             return b""
@@ -242,7 +242,7 @@ class MappedFileQueue:
             return b""
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill ``buffer`` from ``offset`` on, up to the file's end; the number of bytes read."""
+        """Fill ``buffer`` from ``offset`` up to the file's end; return the number of bytes read."""
         base = self.base_of(offset)
         if base is None:
             return 0
@@ -254,7 +254,7 @@ class MappedFileQueue:
             return 0
 
     def data_ranges(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Parts of ``[start, end)``, in one file, that the disk holds; all else reads as zero."""
+        """Return the parts of ``[start, end)``, in one file, that are not sparse."""
         base = self.base_of(start)
         if base is None or start >= end:
             return []
@@ -266,7 +266,10 @@ class MappedFileQueue:
         return [(base + first, base + stop) for first, stop in ranges]
 
     def last_used(self, start: int, end: int) -> int:
-        """End of the last byte of ``[start, end)``, in one file, that is not zero, or ``start``."""
+        """Return the end of the last byte in ``[start, end)``, of one file, that is not zero.
+
+        ``start`` if all are zero.
+        """
         for first, stop in reversed(self.data_ranges(start, end)):
             while stop > first:
                 at = max(first, stop - _CLEAR_SIZE)
@@ -279,10 +282,11 @@ class MappedFileQueue:
     # ------------------------------------------------------------------ changing
 
     def add(self, base_offset: int, source: str) -> str:
-        """Make the finished file ``source`` the next one; its new path.
+        """Make the finished file ``source`` the next file of the run; return its new path.
 
-        The name is on disk before this returns: a record in it may be acknowledged next. Where
-        this was left after the rename, by an error or a signal handler, `finish_adding` goes on.
+        The name is on disk before this returns, as a record in the file may be acknowledged next.
+        If an error or a signal handler interrupts this after the rename, `finish_adding` completes
+        it.
         """
         path = self.path(base_offset)
         if self._disk.exists(path):
@@ -292,7 +296,7 @@ class MappedFileQueue:
         return self._added(base_offset)
 
     def finish_adding(self, base_offset: int) -> str | None:
-        """Go on with an `add` that was left after the rename; the path, None where none was."""
+        """Complete an `add` that was interrupted after the rename; return the path, or None."""
         if self._adding != base_offset or not self._disk.exists(self.path(base_offset)):
             return None
         return self._added(base_offset)
@@ -305,14 +309,17 @@ class MappedFileQueue:
         return self.path(base_offset)
 
     def truncate(self, offset: int, keep: Mapping[int, str] | None = None) -> int:
-        """Cut everything from ``offset`` on; the number of files removed.
+        """Remove everything from ``offset`` on.
 
-        The file that holds ``offset`` stays, its bytes behind it cleared. Later files go first, the
-        last one first, so that a crash in between leaves a log without gaps.
+        Later files are removed before that, the last one first, so that a crash leaves no gap. The
+        file that holds ``offset`` stays, and is zeroed from there on.
 
         Args:
             offset: the new end.
-            keep: paths to which later files are moved, by their base; others are removed.
+            keep: for later files that are to be moved instead of removed, the new path by base.
+
+        Returns:
+            The number of files removed or moved.
         """
         removed = 0
         for base in reversed(self._bases):
@@ -331,7 +338,7 @@ class MappedFileQueue:
         return removed
 
     def trim(self, min_offset: int, before_remove: Callable[[str], None] | None = None) -> int:
-        """Remove whole files below ``min_offset``, never the last; the number removed."""
+        """Remove whole files below ``min_offset``, never the last; return their number."""
         removed = 0
         while len(self._bases) > 1 and self._bases[0] + self.file_size <= min_offset:
             if before_remove is not None:
@@ -348,7 +355,7 @@ class MappedFileQueue:
             self._bases = tuple(other for other in self._bases if other != base)
         self._pool.forget(path)
         self._disk.remove(path)
-        # One after the other also on disk: a power cut must not leave a gap.
+        # Flushed for each file: a power cut must not leave a gap.
         self._disk.flush_directory(self.directory)
         logger.info("removed file=%s", path)
 
@@ -362,7 +369,7 @@ class MappedFileQueue:
         logger.warning("moved file behind the end file=%s kept=%s", path, kept)
 
     def _clear(self, path: str, position: int) -> None:
-        """Zero whatever is not zero in the file from ``position`` on."""
+        """Zero the file from ``position`` on."""
         descriptor = self._disk.open(path, write=True)
         try:
             cleared = self._disk.clear(descriptor, position, self.file_size)
@@ -374,7 +381,7 @@ class MappedFileQueue:
 
 
 def unused_path(disk: Disk, directory: str, name: str) -> str:
-    """A path in ``directory`` that nothing has yet: ``name``, or with a number behind it."""
+    """Return a path in ``directory`` that does not exist: ``name``, or ``name-2`` and so on."""
     path, number = os.path.join(directory, name), 1
     while disk.exists(path):
         number += 1
@@ -383,7 +390,7 @@ def unused_path(disk: Disk, directory: str, name: str) -> str:
 
 
 def _sized_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
-    """``(base offset, size)`` of every file that is named by an offset, ascending."""
+    """Return ``(base offset, size)`` of every file that is named by an offset, ascending."""
     found = []
     for entry in disk.list(directory):
         name = entry.name

@@ -1,7 +1,8 @@
-"""`FilePool`: open descriptors of many files, kept for the next one who asks.
+"""`FilePool`: open descriptors of many files, kept for reuse.
 
-A file is known by its path or, where names pass from one file to another, by a `Handle`: who has
-begun to read the old one goes on with it, and who has not is told that it was replaced.
+A file is identified by its path or, if a path may pass from one file to another, by a `Handle`: a
+reader that has begun to read the old file continues with it, and a reader that has not gets a
+`ReplacedError`.
 """
 
 from __future__ import annotations
@@ -23,42 +24,42 @@ __all__ = ["FilePool", "Handle", "ReplacedError"]
 
 
 class ReplacedError(Exception):
-    """The file was replaced before it was opened; look for the one that has its place."""
+    """The file was replaced before it was opened; look for the file in its place."""
 
 
 @attrs.define(eq=False)
 class Handle:
-    """One file, whatever it is called."""
+    """Identifies one file, while its path may come to name another."""
 
     path: str
     is_replaced: bool = False
-    """Whether it is opened no more, as the name leads elsewhere by now; see `FilePool.forget`."""
+    """Whether `path` names another file by now, so that it is not opened; see `FilePool.forget`."""
 
 
 class FilePool:
-    """Open descriptors of many files, at most ``max_open`` at a time, least recently used out.
+    """Open descriptors of many files, at most ``max_open``; closes the least recently used.
 
-    A descriptor that somebody is using is pinned and never closed under them, so the number open
-    can pass ``max_open`` by the number of threads. Thread-safe.
+    A descriptor in use is pinned and not closed, so that up to one descriptor per thread can be
+    open beyond ``max_open``. Thread-safe.
     """
 
     def __init__(self, disk: Disk, max_open: int = 256, *, write: bool = False) -> None:
         self._disk = disk
         self._max_open = max_open
         self._write = write
-        self._lock = new_lock()  # a signal handler may close the store on any thread
+        self._lock = new_lock()  # reentrant: a signal handler may close the store on any thread
         self._idle: OrderedDict[str | Handle, int] = OrderedDict()
         self._pinned: dict[str | Handle, tuple[int, int]] = {}  # file -> (descriptor, users)
-        self._opening: dict[str | Handle, int] = {}  # file -> threads that open it
+        self._opening: dict[str | Handle, int] = {}  # file -> number of threads opening it
         self._doomed: set[str | Handle] = set()
         self._is_closed = False
 
     @contextlib.contextmanager
     def descriptor(self, file: str | Handle) -> Iterator[int]:
-        """The file's descriptor, open for the time of the ``with`` block.
+        """Yield the file's descriptor, which stays open during the ``with`` block.
 
         Raises:
-            ReplacedError: it was replaced, and is not open any more.
+            ReplacedError: the file was replaced, and is not open.
         """
         descriptor = self._pin(file)
         try:
@@ -67,7 +68,7 @@ class FilePool:
             self._unpin(file)
 
     def read(self, file: str | Handle, size: int, position: int) -> bytes:
-        """`Disk.read` of a pooled file."""
+        """Call `Disk.read` on a pooled file."""
         descriptor = self._pin(file)
         try:
             return self._disk.read(descriptor, size, position)
@@ -75,7 +76,7 @@ class FilePool:
             self._unpin(file)
 
     def write(self, file: str | Handle, data: Buffer, position: int) -> None:
-        """`Disk.write` of a pooled file."""
+        """Call `Disk.write` on a pooled file."""
         descriptor = self._pin(file)
         try:
             self._disk.write(descriptor, data, position)
@@ -83,19 +84,19 @@ class FilePool:
             self._unpin(file)
 
     def flush(self, file: str | Handle) -> None:
-        """`Disk.flush` of a pooled file."""
+        """Call `Disk.flush` on a pooled file."""
         with self.descriptor(file) as descriptor:
             self._disk.flush(descriptor)
 
     def size(self, file: str | Handle) -> int:
-        """`Disk.size` of a pooled file."""
+        """Call `Disk.size` on a pooled file."""
         with self.descriptor(file) as descriptor:
             return self._disk.size(descriptor)
 
     def forget(self, file: str | Handle) -> None:
-        """Close the file's descriptor when its last user is done; a `Handle` is replaced then.
+        """Close the file's descriptor after its last use; mark a `Handle` as replaced.
 
-        To be called before the file is removed, or its name is given to another one.
+        Call this before the file is removed, or its path given to another file.
         """
         with self._lock:
             if isinstance(file, Handle):
@@ -107,7 +108,7 @@ class FilePool:
             self._disk.close(descriptor)
 
     def close(self) -> None:
-        """Close every idle descriptor; those in use close when their user is done."""
+        """Close all idle descriptors now, and those in use after their last use."""
         with self._lock:
             idle, self._idle = list(self._idle.values()), OrderedDict()
             self._is_closed = True
@@ -126,7 +127,7 @@ class FilePool:
                 return descriptor
             path = file if isinstance(file, str) else _path_of(file)
             self._opening[file] = self._opening.get(file, 0) + 1
-        # Not under the lock: one slow open, on a network's disk, would stop all other readers.
+        # Not under the lock: one slow open, as on a network file system, would stop all readers.
         opened = spare = -1
         try:
             opened = self._disk.open(path, write=self._write)
@@ -146,7 +147,7 @@ class FilePool:
         return descriptor
 
     def _chosen(self, file: str | Handle, opened: int) -> tuple[int, int]:
-        """Pin the descriptor in use, or ``opened``: the one to use, and one to close; -1: none."""
+        """Pin the file's descriptor; return the one to use and the one to close, -1 for none."""
         held = self._pinned.get(file)
         idle = self._idle.pop(file, -1)
         if held is not None:
@@ -156,7 +157,7 @@ class FilePool:
             self._pinned[file] = (idle, 1)
             return idle, opened
         if isinstance(file, Handle) and file.is_replaced:
-            return -1, opened  # the name may have led to the other file by then
+            return -1, opened  # the path may have named the other file when it was opened
         self._pinned[file] = (opened, 1)
         return opened, -1
 

@@ -1,11 +1,11 @@
 """Makes pages of a mapped file present before they are written.
 
-The first store to a page of a file costs microseconds inside the kernel (it has to find the block
-on disk), and in Python everybody waits for it, since the interpreter lock is held. A thread of its
-own asks for the pages ahead of the writer, in a call that gives the lock up. Measured with
-records of 280 bytes: 0.42 microseconds a record become 0.20.
+The first store to a page of a file costs microseconds inside the kernel, which has to find the
+block on disk; in Python all threads wait meanwhile, as the interpreter lock is held. A thread
+requests the pages ahead of the writer, in a call that releases the lock. Measured with records of
+280 bytes: 0.42 microseconds a record become 0.20.
 
-Works where Linux has ``MADV_POPULATE_WRITE`` (5.14); elsewhere pages come when they are touched.
+Needs Linux 5.14 (``MADV_POPULATE_WRITE``); elsewhere pages become present when they are touched.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 __all__ = ["PREFAULT_STEP", "Prefaulter"]
 
 PREFAULT_STEP: Final = 8 << 20
-"""Bytes that a writer asks for at a time."""
+"""Bytes that a writer requests at a time."""
 _CALL_SIZE: Final = 4 << 20
 _POPULATE_WRITE: Final = 23  # <linux/mman.h>; the mmap module has no name for it
 
 
 @cache
 def _madvise() -> Any:
-    """The system's ``madvise``, called without the interpreter lock; None where there is none."""
+    """Return the system's ``madvise``, which releases the interpreter lock; None if missing."""
     try:
         function = ctypes.CDLL(None, use_errno=True).madvise
     except (OSError, AttributeError):
@@ -46,7 +46,7 @@ class Prefaulter:
     """Keeps the pages ahead of one writer present, on a thread of its own."""
 
     def __init__(self) -> None:
-        self._lock = new_lock()  # a signal handler may come in again
+        self._lock = new_lock()  # reentrant, for signal handlers
         """Held while a map is used."""
         self._asked = Flag()
         self._wish: tuple[mmap.mmap, int, int] | None = None
@@ -55,7 +55,7 @@ class Prefaulter:
         self._works = True
 
     def start(self) -> None:
-        """Start the thread; not in the first `ask`, which may be that of a put."""
+        """Start the thread; not done by the first `ask`, which may be a put's."""
         self._thread = threading.Thread(target=self._run, name="reput-pages", daemon=True)
         try:
             self._thread.start()
@@ -64,13 +64,13 @@ class Prefaulter:
             self._works, self._thread = False, None
 
     def ask(self, target: mmap.mmap, start: int, end: int) -> None:
-        """Make bytes ``[start, end)`` of ``target`` present soon; replaces a wish not begun yet."""
+        """Make bytes ``[start, end)`` of ``target`` present soon; replaces the request before."""
         if self._works:
             self._wish = target, start, end
             self._asked.set()
 
     def forget(self, target: mmap.mmap) -> None:
-        """Return when ``target`` is not used any more, so that it can be closed."""
+        """Drop a request for ``target``; when this returns, the map can be closed."""
         with self._lock:
             if self._wish is not None and self._wish[0] is target:
                 self._wish = None
@@ -92,7 +92,7 @@ class Prefaulter:
                 return
 
     def _step(self) -> bool:
-        """Make a part present; whether there is more to do."""
+        """Make one part present; return whether more parts remain."""
         with self._lock:
             wish = self._wish
             if wish is None or self._stopping:
@@ -110,7 +110,7 @@ def _populate(target: mmap.mmap, start: int, end: int) -> bool:
     if madvise is None or target.closed:
         return False
     start -= start % mmap.PAGESIZE
-    # The object holds the map open; it must be gone before anybody closes it.
+    # The object keeps the map from being closed, so it must be gone when this returns.
     anchor = ctypes.c_char.from_buffer(target)
     try:
         failed = madvise(ctypes.addressof(anchor) + start, end - start, _POPULATE_WRITE)

@@ -1,4 +1,4 @@
-"""`RecordFiles`: records of one size in files of one size, end to end, named by first bytes."""
+"""`RecordFiles`: records of one size in files of one size, each named by its first byte."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ __all__ = ["FileAccess", "RecordFiles"]
 
 @attrs.define(eq=False)
 class FileAccess:
-    """What many runs of files share: the disk, open files, and what is not flushed."""
+    """What the runs of files of one plugin share: disk, open files, and unflushed files."""
 
     disk: Disk
     pool: FilePool
     writable: bool = attrs.field(kw_only=True)
     scratch: str = attrs.field(default="", kw_only=True)
-    """Where a file is made before it gets its name; beside it when left out."""
+    """Temporary path at which files are made; next to the file when left out."""
     unflushed: Unflushed[str] = attrs.field(init=False)
     lock: threading.RLock = attrs.field(factory=new_lock, init=False)
-    """Held for moments, by whoever changes the list of a run's files."""
+    """Held for moments, to change the list of a run's files."""
 
     def __attrs_post_init__(self) -> None:
         self.unflushed = Unflushed(self.disk, self.pool.flush)
 
     def remove(self, path: str) -> None:
-        """Remove a file; its name is for `Unflushed.flush` to bring to disk."""
+        """Remove a file; `Unflushed.flush` brings the removal of its name to disk."""
         self.unflushed.forget(path)
         self.pool.forget(path)
         self.disk.remove(path)
@@ -50,28 +50,27 @@ class FileAccess:
 
 
 class RecordFiles:
-    """The files of one directory. Positions are records, not bytes; a *base* is a file's first one.
+    """The files of one directory, addressed by record number; a file's *base* is its first record.
 
-    One thread appends; any may read, and one may trim the head. Nothing is on disk before
-    `FileAccess.unflushed` was flushed.
+    One thread appends, any thread may read, and one may trim the head. Nothing is on disk before
+    `FileAccess.unflushed` is flushed.
 
     Attributes:
-        bases: of all files, ascending; replaced whole, so that readers need no lock.
+        bases: bases of all files, ascending; replaced as a whole, so that readers need no lock.
         per_file: records in one file.
     """
 
     def __init__(
         self, directory: str, access: FileAccess, *, record_size: int, per_file: int, depth: int
     ) -> None:
-        """Know of no files yet.
+        """Start with no files; the caller sets `bases`.
 
         Args:
             directory: made with the first file.
             access: shared with other runs.
             record_size: bytes.
             per_file: records in one file.
-            depth: how many directories above ``directory`` are made with it, where they are not
-                there.
+            depth: how many directories above ``directory`` may be made with it.
         """
         self.directory = directory
         self.record_size = record_size
@@ -87,11 +86,11 @@ class RecordFiles:
         return self.per_file * self.record_size
 
     def path(self, base: int) -> str:
-        """Path of the file with that base."""
+        """Return the path of the file with that base."""
         return f"{self.directory}/{file_name(base * self.record_size)}"
 
     def base_of(self, record: int) -> int | None:
-        """Base of the file that holds ``record``; None when no file does."""
+        """Return the base of the file that holds ``record``; None if no file does."""
         bases = self.bases
         index = bisect.bisect_right(bases, record) - 1
         if index < 0 or record >= bases[index] + self.per_file:
@@ -101,13 +100,13 @@ class RecordFiles:
     # ------------------------------------------------------------------ bytes of one file
 
     def read_bytes(self, base: int, position: int, size: int) -> bytes:
-        """``size`` bytes of a file from ``position`` on; fewer at its end, none without a file."""
+        """Return ``size`` bytes of a file from ``position``: fewer at its end, none without it."""
         access = self._access
         try:
             if access.writable:
                 return access.pool.read(self.path(base), size, position)
-            # Opened each time: a descriptor that is kept would go on showing a file which the
-            # writer has removed, also when it has made another one of that name.
+            # Opened each time: a kept descriptor would still show a file that the writer has
+            # removed, even after the writer has made another file of that name.
             descriptor = access.disk.open(self.path(base))
         except FileNotFoundError:  # trimmed in the meantime
             return b""
@@ -117,13 +116,13 @@ class RecordFiles:
             access.disk.close(descriptor)
 
     def write_bytes(self, base: int, position: int, data: Buffer) -> None:
-        """Write to a file that is there."""
+        """Write ``data`` to an existing file, at file position ``position``."""
         path = self.path(base)
         self._access.pool.write(path, data, position)
         self._access.unflushed.written(path)
 
     def clear_tail(self, record: int) -> None:
-        """Zero what is not zero from ``record`` on in the file that holds it."""
+        """Zero the file that holds ``record`` from that record on."""
         base = self.base_of(record)
         if base is None:
             return
@@ -135,12 +134,12 @@ class RecordFiles:
     # ------------------------------------------------------------------ files
 
     def make(self, base: int) -> None:
-        """Make the file with that base, at full size and zero."""
+        """Make the file with that base, at full size and all zeros."""
         access, path = self._access, self.path(base)
         if not self.bases:
             access.disk.make_directory(self.directory)
             if self._removed_one:
-                # The new run need not go on where the old one ended: a power cut must not leave
+                # The new run may begin elsewhere than the old one ended: a power cut must not leave
                 # files of both.
                 access.disk.flush_directory(self.directory)
                 self._removed_one = False
@@ -151,7 +150,7 @@ class RecordFiles:
             self.bases = tuple(sorted((*self.bases, base)))
 
     def note_unflushed(self) -> None:
-        """Have the next flush bring all files to disk, and the names that lead to them."""
+        """Have the next flush bring all files, and the names of all directories, to disk."""
         for base in self.bases:
             self._access.unflushed.written(self.path(base))
         self._note_names(is_new=True)
@@ -162,7 +161,7 @@ class RecordFiles:
             self.remove(base)
 
     def trim(self, min_record: int) -> int:
-        """Remove whole files below ``min_record``, never the last; the number removed."""
+        """Remove whole files below ``min_record``, never the last; return their number."""
         removed = 0
         while len(self.bases) > 1 and self.bases[0] + self.per_file <= min_record:
             self.remove(self.bases[0])
@@ -175,7 +174,7 @@ class RecordFiles:
         with self._access.lock:
             self.bases = tuple(other for other in self.bases if other != base)
         if self._removed_one:
-            # One after the other also on disk: a power cut must not leave a gap.
+            # Flushed for each file: a power cut must not leave a gap.
             self._access.disk.flush_directory(self.directory)
         self._access.remove(path)
         self._removed_one = True

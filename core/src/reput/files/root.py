@@ -1,12 +1,12 @@
-"""`StoreRoot`: which paths a disk may touch, and how it gets there without following a link.
+"""`StoreRoot`: which paths a disk may touch, and how it reaches them without following a link.
 
-A store may come from somebody else: a tar that was sent, a directory on a share. What lies below
-its root is then theirs, names included. A symbolic link that a writer follows has it overwrite,
-empty or remove what the link leads to, outside of the store. So a path is taken apart, each step is
-taken from the descriptor of the one before, none of them over a link, and the last name is used
-relative to the descriptor of its directory. What was looked at is then what is used.
+A store may come from a stranger, as an archive or a directory on a share; then everything below its
+root is the stranger's, names included. If a writer followed a symbolic link there, it would
+overwrite, empty or remove files outside of the store. So a path is split, each step is opened
+relative to the descriptor of the step before, never over a link, and the last name is used relative
+to the descriptor of its directory. What was checked is then what is used.
 
-The root itself, and what is above it, is the user's own: links are as good there as directories.
+The root itself and the directories above it are the user's own: they may be links.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reput.locks import new_lock
 __all__ = ["ANYWHERE", "Entry", "StoreRoot"]
 
 _STEP: Final = (
-    getattr(os, "O_PATH", os.O_RDONLY)  # who passes through a directory need not be able to list it
+    getattr(os, "O_PATH", os.O_RDONLY)  # passing through a directory needs no right to list it
     | os.O_DIRECTORY
     | os.O_NOFOLLOW
 )
@@ -70,7 +70,7 @@ class StoreRoot:
     Args:
         path: its absolute path.
         follow_links: whether links below it are followed; they may lead out of it then.
-        outer: the root around it, for a directory of a store that is a root of its own.
+        outer: the root that contains this one, for a directory of a store that has its own root.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class StoreRoot:
         self._outer = outer
         self._prefix = path if path.endswith(os.sep) else path + os.sep
         self._kept: _Kept | None = None
-        self._lock = new_lock()  # a signal handler may come in again
+        self._lock = new_lock()  # reentrant, for signal handlers
 
     def __reduce__(self) -> tuple[object, ...]:
         return _root_of, (self.path, self.follow_links, self._outer)
@@ -90,23 +90,24 @@ class StoreRoot:
     def let_go(self) -> None:
         """Close the root's descriptor; the next operation that needs it opens the root again.
 
-        An operation that is under way keeps it until it has ended: on another thread, or on this
-        one where a signal handler closes the store. Its number must not be another file's by then.
+        An operation under way keeps the descriptor until it has ended, be it on another thread or
+        on this one, interrupted by a signal handler that closes the store. Otherwise the number of
+        the descriptor could belong to another file by then.
         """
         self._kept = None
 
     def require_open(self, path: str | int) -> None:
-        """Raise where the disk was shut: nothing is changed any more."""
+        """Raise if the disk was shut: nothing may be changed any more."""
         if self.shut_reason is not None:
             raise DiskShutError(self.path, self.shut_reason)
 
     # ------------------------------------------------------------------ ways
 
     def names(self, path: str) -> list[str]:
-        """The steps from the root to ``path``; none for the root itself.
+        """Return the steps from the root to ``path``; none for the root itself.
 
         Raises:
-            UnsafePathError: it is not below the root.
+            UnsafePathError: ``path`` is not below the root.
         """
         if path == self.path:
             return []
@@ -123,9 +124,9 @@ class StoreRoot:
 
     @contextlib.contextmanager
     def parent(self, path: str) -> Iterator[tuple[int | None, str]]:
-        """The descriptor of the directory that holds ``path``, and the name in there.
+        """Yield the descriptor of the directory that holds ``path``, and the name in it.
 
-        None and the whole path for the root itself, and where links are followed. An error that
+        Yields None and the whole path for the root itself, and if links are followed. An error that
         leaves the block names the whole path.
 
         Raises:
@@ -141,7 +142,8 @@ class StoreRoot:
             directory = kept.descriptor
             for number, name in enumerate(names[:-1], 1):
                 below = self._step(directory, name, names[:number])
-                # Named first: closed twice, where Ctrl-C comes in between, it might be another's.
+                # Assigned before closing: if Ctrl-C came in between, the descriptor would be closed
+                # twice, and its number might belong to another file by then.
                 directory, held, above = below, below, held
                 if above >= 0:
                     os.close(above)
@@ -182,7 +184,7 @@ class StoreRoot:
     # ------------------------------------------------------------------ what is there
 
     def status(self, directory: int, name: str, path: str) -> os.stat_result:
-        """Size, times and the like of what has that name.
+        """Return size, times and the like of the file or directory of that name.
 
         Raises:
             UnsafePathError: it is a link.
@@ -193,7 +195,7 @@ class StoreRoot:
         return found
 
     def link_at(self, path: str, directory: int | None = None, name: str = "") -> UnsafePathError:
-        """The error that says that ``path`` is a link."""
+        """Return the error that says that ``path`` is a link."""
         found = "is a symbolic link"
         with contextlib.suppress(OSError):
             found += f" to {os.readlink(name or path, dir_fd=directory)}"
@@ -201,7 +203,7 @@ class StoreRoot:
         return UnsafePathError(path, found, advice)
 
     def open_directory(self, path: str, flags: int = os.O_RDONLY | os.O_DIRECTORY) -> int:
-        """A descriptor of a directory, for its entries and its flush."""
+        """Open a directory, to list or to flush it; return the descriptor."""
         with self.parent(path) as (directory, name):
             if directory is None:
                 return os.open(path, flags & ~os.O_NOFOLLOW)
@@ -213,11 +215,11 @@ class StoreRoot:
                 raise
 
     def open_file(self, directory: int, name: str, path: str, flags: int) -> int:
-        """Open a regular file that is nobody else's.
+        """Open a regular file of the store; return the descriptor.
 
         Raises:
             UnsafePathError: a link, a device or a pipe; or a file to be written that has a second
-                name, which may be one outside of the store.
+                name, which may be outside of the store.
         """
         if flags & os.O_CREAT:
             with contextlib.suppress(FileExistsError):
@@ -252,7 +254,7 @@ class StoreRoot:
             )
 
     def list(self, path: str) -> list[Entry]:
-        """Entries of a directory, in no order.
+        """Return the entries of a directory, in no order.
 
         Raises:
             FileNotFoundError: there is no such directory.
@@ -266,23 +268,23 @@ class StoreRoot:
 
 
 class _Anywhere(StoreRoot):
-    """No root: every path is the system's to resolve."""
+    """No root: the system resolves every path."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return _anywhere, ()
 
     @contextlib.contextmanager
     def parent(self, path: str) -> Iterator[tuple[int | None, str]]:
-        """None and the path."""
+        """Yield None and the path."""
         yield None, path
 
 
 ANYWHERE: Final = _Anywhere(os.sep, follow_links=True)
-"""What a disk is bound to that is bound to nothing."""
+"""The root of a disk that is bound to no store."""
 
 
 class _Kept:
-    """An open descriptor, closed when the last one who uses it is done."""
+    """An open descriptor, closed when its last reference is gone."""
 
     __slots__ = ("descriptor",)
 
@@ -294,7 +296,7 @@ class _Kept:
 
 
 class _StoreEntry:
-    """An `Entry` that keeps no descriptor and follows no link."""
+    """An `Entry` that keeps no descriptor and refuses to follow a link."""
 
     __slots__ = ("_is_directory", "_is_file", "_is_link", "_root", "_status", "name", "path")
 
@@ -307,7 +309,7 @@ class _StoreEntry:
         self._is_file = entry.is_file(follow_symlinks=False)
         self._status: os.stat_result | None = None
         if self._is_file:
-            # At once, from the directory that is open: later there is the whole way to go again.
+            # Now, while the directory is open: later the whole path would be opened again.
             with contextlib.suppress(FileNotFoundError):
                 self._status = entry.stat(follow_symlinks=False)
 

@@ -1,10 +1,10 @@
-"""Does the same thing for many files, some of them at a time.
+"""Does the same work for many files, several of them in parallel.
 
-The system brings ten files to disk in little more than the time that it takes for one, when it is
-asked for all of them at once, and the interpreter lock is free meanwhile. Measured with a thousand
-files of one page each (ext4, two processors): 59 ms one after the other, 18 ms with eight threads,
-23 ms with sixteen. ``syncfs`` took 8 ms, but brings to disk whatever else stands in the page cache
-of the file system, and does not say which file could not be written.
+The system flushes ten files in little more than the time of one if all flushes are under way at
+once, and the interpreter lock is free meanwhile. Measured with a thousand files of one page each
+(ext4, two processors): 59 ms one after the other, 18 ms with eight threads, 23 ms with sixteen.
+``syncfs`` took 8 ms, but flushes everything else in the file system's page cache, too, and does not
+tell which file could not be written.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ __all__ = ["side_by_side"]
 
 Item = TypeVar("Item")
 
-_SHARE: Final = 4  # files for which it is worth while to start a thread
+_SHARE: Final = 4  # files that make one more thread worth while
 
 
 def side_by_side(work: Callable[[Item], object], items: Sequence[Item], at_once: int) -> None:
-    """Call ``work`` for each of ``items``; return when all calls have.
+    """Call ``work`` for each of ``items``; return when all calls have returned.
 
-    Where no thread can be started, those that there are do it all. Each item that is done beats the
+    If threads cannot be started, the running ones do all the work. Each finished item beats the
     heart of the calling thread (`reput.files.heartbeat`).
 
     Args:
-        work: called from several threads when there are many items.
-        items: in the order in which they are begun.
-        at_once: how many calls run at a time, at most.
+        work: called from several threads if there are many items.
+        items: in the order in which calls are begun.
+        at_once: most calls at a time.
 
     Raises:
-        BaseException: what the first call raised that failed; then no other is begun any more.
+        BaseException: the exception of the first call that failed; no other call is begun after it.
     """
     helper_count = min(at_once, len(items) // _SHARE) - 1
     if helper_count < 1:
@@ -69,7 +69,7 @@ class _Round:
         except BaseException as error:  # Ctrl-C
             self._failures.append(error)
         for thread in threads:
-            thread.join()  # also behind a failure: what they work on is the caller's
+            thread.join()  # after a failure, too: threads must not go on with the caller's files
         if self._failures:
             raise self._failures[0]
 
@@ -86,7 +86,7 @@ class _Round:
                     return
             try:
                 self._work(item)
-            except BaseException as error:  # raised where the caller waits
+            except BaseException as error:  # raised in the calling thread
                 self._failures.append(error)
                 return
             beat()

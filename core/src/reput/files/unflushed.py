@@ -1,4 +1,4 @@
-"""`Unflushed`: what was written and is not on disk yet, and a failed flush that stays failed."""
+"""`Unflushed`: which files and names are not on disk yet, and whether a flush has failed."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ Noted = TypeVar("Noted", bound=Hashable)
 
 
 class Unflushed(Generic[Item]):
-    """Files with bytes, and directories with names, that are not on disk. Thread-safe.
+    """Files and directories that were changed and are not on disk yet. Thread-safe.
 
-    Note a file after it was written, not before: a flush that comes in between would take the note
-    for one of bytes that it has brought to disk.
+    Note a file after it was written, not before: a flush in between would drop the note without
+    the bytes.
 
     Args:
-        disk: of the directories.
-        flush_file: brings a file to disk; a `FileNotFoundError` says that it was removed meanwhile.
+        disk: flushes directories.
+        flush_file: flushes one file; raises `FileNotFoundError` if it was removed meanwhile.
     """
 
     def __init__(self, disk: Disk, flush_file: Callable[[Item], object]) -> None:
         self._disk = disk
         self._flush_file = flush_file
-        # Both reentrant: a signal handler that closes the store may come at any time.
+        # Both reentrant: a signal handler may close the store at any time.
         self._lock = new_lock()
-        # Who flushes while another thread does must wait for it: what that one has under way is
-        # not on disk, and not noted any more.
+        # One flush at a time: files that another thread's flush has under way are not on disk, and
+        # not noted any more.
         self._flushing = new_lock()
         self._files: _Notes[Item] = _Notes()
         self._directories: _Notes[str] = _Notes()
         self._failure: BaseException | None = None
 
     def written(self, file: Item) -> None:
-        """Note that a file has bytes which are not on disk."""
+        """Note that a file has bytes that are not on disk."""
         if file not in self._files.noted:
             with self._lock:
                 self._files.noted[file] = None
 
     def named(self, *directories: str) -> None:
-        """Note that names were made, changed or removed in directories."""
+        """Note directories in which names were made, changed or removed."""
         with self._lock:
             self._directories.noted.update(dict.fromkeys(directories))
 
     def forget(self, file: Item) -> None:
-        """Forget about a file that is going to be removed."""
+        """Drop the note of a file that is going to be removed."""
         with self._lock:
             self._files.noted.pop(file, None)
 
     @property
     def has_failed(self) -> bool:
-        """Whether a flush has failed: what the files hold is not known until they are opened."""
+        """Whether a flush has failed, so that the files' bytes are unknown until a reopening."""
         return self._failure is not None
 
     def fail(self, error: BaseException) -> None:
@@ -67,11 +67,11 @@ class Unflushed(Generic[Item]):
         self._failure = self._failure or error
 
     def require_sound(self) -> None:
-        """Make sure that no flush has failed.
+        """Check that no flush has failed.
 
         Raises:
-            OSError: one has. The system may have dropped the pages that it could not write, so that
-                trying again would report success without them.
+            OSError: a flush has failed. The system may have dropped the pages that it could not
+                write, so that another flush would report success without them.
         """
         error = self._failure
         if error is not None:
@@ -79,13 +79,13 @@ class Unflushed(Generic[Item]):
             raise OSError(getattr(error, "errno", None) or errno.EIO, reason)
 
     def flush(self, then: Callable[[], object] = lambda: None) -> None:
-        """Bring to disk what was noted before this call; others may go on writing meanwhile.
+        """Bring to disk what was noted before this call, while other threads may go on writing.
 
-        The note of a file goes when its own flush begins, and comes back unless that ends. So what
-        is done is done: a flush that Ctrl-C cuts short has the next one go on with the rest.
+        A file's note is dropped when its flush begins, and restored if that flush does not end. So
+        after Ctrl-C the next flush continues with the files that remain.
 
         Args:
-            then: part of the flush that rests on the files: called when they are on disk.
+            then: a last step of the flush, called when the files are on disk.
 
         Raises:
             OSError: this or an earlier flush failed; see `require_sound`.
@@ -96,8 +96,8 @@ class Unflushed(Generic[Item]):
                 files, directories = self._files.all(), self._directories.all()
             try:
                 self._flush_each(files, self._files, self._flush_file)
-                # The names after the bytes: a file without its bytes is mended, bytes without
-                # their file are not missed.
+                # Names after bytes: recovery repairs a file without its bytes, but does not miss a
+                # file whose name was lost.
                 self._flush_each(directories, self._directories, self._disk.flush_directory)
                 then()
             except OSError as error:
@@ -109,7 +109,7 @@ class Unflushed(Generic[Item]):
     ) -> None:
         def flush_one(item: Noted) -> None:
             with self._lock:
-                # Before the flush: what is written from here on may not be part of it.
+                # Before the flush, as it may not cover what is written from here on.
                 notes.noted.pop(item, None)
                 notes.under_way[item] = None
             with contextlib.suppress(FileNotFoundError):  # removed meanwhile
@@ -126,12 +126,12 @@ class Unflushed(Generic[Item]):
 
 
 class _Notes(Generic[Noted]):
-    """What is to be flushed, in the order in which it was noted, and what is being flushed."""
+    """Items to be flushed, in the order in which they were noted, and items being flushed."""
 
     def __init__(self) -> None:
         self.noted: dict[Noted, None] = {}
         self.under_way: dict[Noted, None] = {}
 
     def all(self) -> list[Noted]:
-        # What is under way belongs to a flush into which a signal handler came, on this thread.
+        # Items are under way here only if a signal handler interrupted a flush on this thread.
         return [*dict.fromkeys((*self.under_way, *self.noted))]

@@ -1,4 +1,4 @@
-"""Options of the store itself: section ``[commitlog]`` of a store's configuration."""
+"""Options of the commit log: section ``[commitlog]`` of a store's configuration."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 __all__ = ["LOG_SECTION", "CommitLogConfig"]
 
 LOG_SECTION: Final = "commitlog"
-"""Name of the section."""
+"""Name of the configuration section."""
 
 
 @attrs.frozen(kw_only=True)
 class CommitLogConfig:
-    """Options of the commit log. A store that exists keeps its ``file_size``."""
+    """Options of the commit log. An existing store keeps its ``file_size``."""
 
     file_size: int = attrs.field(
         default=1 << 30, validator=[instance_of(int), ge(RECORD_MIN_SIZE + BLANK_MIN_SIZE)]
     )
     """Bytes of one file; all files of a store have the same size."""
     flush: str = attrs.field(default="async", validator=in_(("async", "sync")))
-    """``"async"``: acknowledged in the page cache, flushed every `flush_interval_ms`. ``"sync"``: a
-    put returns when its bytes are on disk; many puts share one flush."""
+    """``"async"``: a put returns when its bytes are in the page cache; they are flushed every
+    `flush_interval_ms`. ``"sync"``: a put returns when its bytes are on disk; group commit lets
+    many puts share one flush."""
     flush_interval_ms: int = attrs.field(default=500, validator=[instance_of(int), ge(1)])
     """Time between two flushes of ``"async"``."""
     flush_timeout_ms: int = attrs.field(default=5_000, validator=[instance_of(int), ge(1)])
@@ -37,9 +38,9 @@ class CommitLogConfig:
     )
     """Bytes of the largest body; a whole record may have 64 KiB more."""
     store_address: str = attrs.field(default="127.0.0.1", validator=instance_of(str))
-    """Address that records name as their store's, IPv4 or IPv6."""
+    """Store address written to records, IPv4 or IPv6."""
     store_port: int = attrs.field(default=10_911, validator=[instance_of(int), ge(0), le(65_535)])
-    """Port that records name as their store's."""
+    """Store port written to records."""
     light_queues: bool = attrs.field(default=False, validator=instance_of(bool))
     """Give queue offsets to the light queues (``%LMQ%…``) that a message's ``INNER_MULTI_DISPATCH``
     names (RocketMQ's ``enableLmq``)."""
@@ -52,19 +53,19 @@ class CommitLogConfig:
     )
     """Bytes of the log that are decoded at a time."""
     recovery: str = attrs.field(default="reput", validator=in_(("reput", "rocketmq")))
-    """What opening does where it meets damage that sound records follow. ``"reput"``: only what is
-    damaged is lost, and filled with records that say so. ``"rocketmq"``: the log is cut there."""
+    """What opening does with damage that sound records follow. ``"reput"``: only the damaged range
+    is lost, and is filled with filler records. ``"rocketmq"``: the log is cut at the damage."""
     keep_cut: bool = attrs.field(default=True, validator=instance_of(bool))
-    """Copy what is cut or overwritten to ``reput/lost+found`` first."""
+    """Copy bytes that recovery cuts or overwrites to ``reput/lost+found`` first."""
     read_horizon: str = attrs.field(default="", validator=in_(("", "appended", "durable")))
-    """How far plugins get messages, and so how far queues reach. ``"appended"``: as far as they
-    are written. ``"durable"``: as far as they are on disk. ``""``: durable with ``flush="sync"``,
-    else appended."""
+    """Which records are dispatched, and so can be read from queues. ``"appended"``: all that were
+    appended. ``"durable"``: only those on disk. ``""``: durable with ``flush="sync"``, else
+    appended."""
     preallocate: bool = attrs.field(default=True, validator=instance_of(bool))
-    """Make the next file ahead of need, in the background."""
+    """Allocate the next file before it is needed, in the background."""
 
     @property
     def reads_durable(self) -> bool:
-        """Whether plugins are given only what is on disk."""
+        """Whether only records on disk are dispatched."""
         horizon = self.read_horizon or ("durable" if self.flush == "sync" else "appended")
         return horizon == "durable"

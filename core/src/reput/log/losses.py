@@ -1,9 +1,8 @@
-"""``<store>/reput/losses.jsonl``: what the log has lost, and what became of it.
+"""The loss ledger, ``<store>/reput/losses.jsonl``: what the log has lost, and what was done.
 
-One JSON object a line, oldest first; the file is replaced whole. An entry is written before the
-bytes are changed, marked as pending; the mark goes when all of the change is on disk. So an opening
-that a crash interrupts is finished by the next one, which finds the entry there and makes no
-second one of it.
+One JSON object a line, oldest first; the file is replaced as a whole. An entry is written, marked
+as pending, before the log's bytes are changed; the mark is removed when all changes are on disk. So
+the next opening finishes what a crash interrupted, and finds the entry instead of adding another.
 """
 
 from __future__ import annotations
@@ -31,37 +30,37 @@ FILLED: Final = "filled"
 CUT: Final = "cut"
 SKIPPED: Final = "skipped"
 GONE: Final = "GONE"
-"""Reason of an entry whose bytes the log does not have: a queue knew of the messages."""
+"""Reason of an entry whose bytes the log no longer has: a plugin's files knew of the messages."""
 _NAME: Final = "losses.jsonl"
 _PENDING: Final = "pending"
 
 
 @attrs.frozen
 class Loss:
-    """Bytes of the log, ``[start_offset, end_offset)``, whose records nobody can read any more."""
+    """Bytes of the log, ``[start_offset, end_offset)``, whose records cannot be read any more."""
 
     start_offset: int
     """Physical offset at which the damage begins, where a record began."""
     end_offset: int
     """Physical offset of the next sound record, or the end of what was cut."""
     reason: str
-    """Name of a `reput.record.CorruptionKind`; ``"cut"`` where what stood there was not looked at,
-    `GONE` where nothing stood there any more."""
+    """Name of a `reput.record.CorruptionKind`; ``"cut"`` if the bytes were not examined, `GONE` if
+    the log did not have them any more."""
     detail: str = ""
     """Found and expected, for people."""
     topic: str | None = None
-    """Topic of the first record lost, where its header still tells; None where it does not."""
+    """Topic of the first record lost, None if its header is unreadable; likewise the next two."""
     queue_id: int | None = None
     queue_offset: int | None = None
     action: str = SKIPPED
-    """``"filled"`` (records that say so stand there now), ``"cut"`` (the log ended there) or
-    ``"skipped"`` (left as it was, and passed over)."""
+    """``"filled"`` (filler records replace the bytes), ``"cut"`` (the log was cut there) or
+    ``"skipped"`` (the bytes are left, and readers skip them)."""
     kept: str = ""
-    """Name of the copy in ``reput/lost+found``; empty where there is none."""
+    """Name of the copy in ``reput/lost+found``; empty if there is none."""
     timestamp: int = 0
-    """When it was noticed, ms."""
+    """When the loss was noticed, ms."""
     queue_end_offset: int | None = None
-    """Queue offset behind the last message lost, where all of them are of one queue; else None."""
+    """Queue offset after the last message lost, if all were of one queue; else None."""
 
     @property
     def size(self) -> int:
@@ -75,12 +74,12 @@ class LossLedger:
     def __init__(self, root: str, disk: Disk, clock: Callable[[], int]) -> None:
         self.path = os.path.join(root, OWN_DIRECTORY, _NAME)
         self.writable = False
-        """Whether what is noted is written; else it is only remembered."""
+        """Whether new entries are written to the file; if false, they are kept in memory."""
         self.damaged_count = 0
-        """Lines of the file that could not be read; 1 where it has none."""
+        """Lines of the file that could not be read; 1 if the file is empty."""
         self._disk = disk
         self._clock = clock
-        self._lock = new_lock()  # a signal handler may come in again
+        self._lock = new_lock()  # reentrant, for signal handlers
         self._entries: tuple[Loss, ...] = ()  # replaced whole, so that readers need no lock
         self._pending: frozenset[Loss] = frozenset()
 
@@ -91,16 +90,16 @@ class LossLedger:
 
     @property
     def pending(self) -> frozenset[Loss]:
-        """Those whose bytes may not have been changed yet as the entry says."""
+        """Losses for which the change of the log's bytes may not have been completed."""
         return self._pending
 
     def load(self, *, writable: bool) -> None:
-        """Read the file. Lines that are damaged are passed over; a writer keeps the file aside."""
+        """Read the file and skip damaged lines; a writer keeps a copy of a damaged file."""
         self.writable = writable
         if not self._disk.exists(self.path):
             return
         data = self._disk.read_file(self.path)
-        # A ledger without a line is never written: somebody has emptied it.
+        # A ledger without lines is never written, so it was emptied by another program.
         entries, pending, damaged = [], set(), 0 if data else 1
         for line in data.split(b"\n"):
             if not line.strip():
@@ -127,13 +126,13 @@ class LossLedger:
         if not self.writable:
             return
         directory = os.path.dirname(self.path)
-        # A copy, and the good lines in its place: a crash in between leaves the ledger as it was.
+        # First the copy, then the replacement: a crash in between leaves the ledger as it was.
         kept = unused_path(self._disk, directory, f"{_NAME}.damaged")
         self._disk.replace(kept, self._disk.read_file(self.path))
         self._save(self._entries, self._pending)
 
     def between(self, start: int, end: int) -> tuple[Loss, ...]:
-        """Losses that have bytes in ``[start, end)``."""
+        """Return the losses that overlap ``[start, end)``."""
         entries = self._entries
         if not entries:
             return ()
@@ -142,17 +141,17 @@ class LossLedger:
         )
 
     def begin(self, losses: Sequence[Loss]) -> list[Loss]:
-        """Note what is about to be filled or cut; on disk when this returns.
+        """Note ``losses`` that are about to be filled or cut; on disk when this returns.
 
         Returns:
-            One entry for each of ``losses``: the older one where an interrupted opening has noted
-            it already.
+            One entry for each of ``losses``; the older one if an interrupted opening has noted it
+            already.
         """
         with self._lock:
             known = [self.interrupted(loss) or self._dated(loss) for loss in losses]
             fresh = [loss for loss in dict.fromkeys(known) if loss not in self._pending]
             if fresh:
-                # What was passed over until now is one loss with what becomes of it.
+                # Entries of skipped bytes that are now filled or cut are replaced.
                 kept = [
                     other
                     for other in self._entries
@@ -162,13 +161,13 @@ class LossLedger:
         return known
 
     def finish(self) -> None:
-        """Note that all of the changes are on disk."""
+        """Note that all pending changes are on disk."""
         with self._lock:
             if self._pending:
                 self._save(self._entries, frozenset())
 
     def note(self, loss: Loss) -> bool:
-        """Note what is passed over and stays as it is; False where it is known already."""
+        """Note a loss whose bytes are skipped and not changed; False if it is known already."""
         with self._lock:
             known = (other for other in self._entries if other.action != CUT)
             if loss.reason != GONE and any(_covers(other, loss) for other in known):
@@ -179,11 +178,11 @@ class LossLedger:
             return True
 
     def cut_was_begun_at(self, offset: int) -> bool:
-        """Whether an interrupted opening was cutting the log there, whatever stood behind."""
+        """Whether an interrupted opening was cutting the log at ``offset``."""
         return any(loss.action == CUT and loss.start_offset == offset for loss in self._pending)
 
     def interrupted(self, loss: Loss) -> Loss | None:
-        """The pending entry of which ``loss`` is the same, or what is left of it."""
+        """Return the pending entry that covers ``loss``; an interrupted opening began it."""
         for other in self._pending:
             if other.action == loss.action and _covers(other, loss):
                 return other
@@ -203,10 +202,10 @@ class LossLedger:
 
 
 def _tells(loss: Loss, other: Loss) -> bool:
-    """Whether an entry says all that another one would."""
+    """Whether the entry ``loss`` already says all that ``other`` would."""
     if attrs.evolve(loss, timestamp=0) == other:
-        return True  # of an opening that was interrupted before it cut
-    # The log's torn end and the queue that led to it know of the same message.
+        return True  # an opening was interrupted before it cut
+    # Recovery of the log's torn end and a queue's file may both report the same message.
     is_one = None not in (other.queue_offset, other.queue_end_offset)
     is_one = is_one and other.queue_offset + 1 == other.queue_end_offset  # type: ignore[operator]
     place = (loss.topic, loss.queue_id, loss.queue_offset)
@@ -229,7 +228,7 @@ def _parse(line: bytes) -> tuple[Loss, bool] | None:
     try:
         facts = json.loads(line)
         is_pending = bool(facts.pop(_PENDING, False))
-        # What a later release adds is passed over.
+        # Fields that a later release adds are ignored.
         names = {field.name for field in attrs.fields(Loss)}
         loss = Loss(**{name: value for name, value in facts.items() if name in names})
     except (ValueError, TypeError, AttributeError, RecursionError):
@@ -253,6 +252,6 @@ def _is_sound(loss: Loss) -> bool:
         and fits(loss.queue_offset, int, optional=True)
         and fits(loss.queue_end_offset, int, optional=True)
         and 0 <= loss.start_offset <= loss.end_offset
-        # It becomes a path: nothing may lead out of the directory of copies.
+        # The name becomes a path, which must not leave the directory of copies.
         and (not loss.kept or is_safe_name(loss.kept))
     )

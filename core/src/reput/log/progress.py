@@ -1,6 +1,6 @@
 """Durable progress of one plugin: how far its files are complete and flushed.
 
-A file of two slots, written in turn, so that a torn write leaves the other one. Integers
+The file has two slots, written in turn, so that a torn write leaves the other slot. Integers are
 big-endian:
 
     0       4         6        8          16               24             32        36   40
@@ -10,8 +10,8 @@ big-endian:
     |       |         |        |          |  this)         |  below it)   |         |    |
     +-------+---------+--------+----------+----------------+--------------+---------+----+
 
-The fingerprint is the CRC-32 of the last record below the offset. When the record that stands there
-now has another one, somebody cut the log and wrote on, and the progress means nothing.
+The fingerprint is the CRC-32 of the last record below the offset. If the log's record there now has
+another CRC, the log was cut and written again since, and the progress is void.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ __all__ = ["FLUSHED", "Progress", "ProgressFile", "Recorded", "fingerprint_of"]
 logger = logging.getLogger(__name__)
 
 FLUSHED: Final = "flushed"
-"""Name, in the store's own directory, of the file that says how far the log itself is flushed."""
+"""Name, in `OWN_DIRECTORY`, of the file that records how far the log itself is flushed."""
 _SLOT: Final = struct.Struct(">4sHHqqqII")
 _MAGIC: Final = b"RPUT"
 _VERSION: Final = 1
-_SLOT_STRIDE: Final = 4096  # a slot to a page: one torn page never takes both
+_SLOT_STRIDE: Final = 4096  # one page for each slot: a torn page never destroys both
 
 
 @attrs.frozen
 class Progress:
-    """Everything below `physical_offset` is in the plugin's files and on disk."""
+    """Everything below `physical_offset` is in the plugin's files, and on disk."""
 
     physical_offset: int
     record_offset: int = -1
-    """Where the last record below it begins; -1 when there is none."""
+    """Where the last record below it begins; -1 if there is none."""
     fingerprint: int = 0
     """CRC-32 of that record."""
 
 
 @attrs.frozen
 class Recorded:
-    """Progress as it was read at one moment."""
+    """Progress as read at one moment."""
 
     sequence: int
-    """Higher each time that it is written."""
+    """Increases with each write."""
     physical_offset: int
-    """Everything below is in the plugin's files and on disk."""
+    """Everything below it is in the plugin's files, and on disk."""
 
 
 @attrs.define(eq=False)
@@ -70,16 +70,16 @@ class ProgressFile:
     path: str
     disk: Disk
     unreadable: Callable[[OSError], None] | None = None
-    """Told of a file that cannot be read, which then counts as none; None: that is an error."""
+    """Called if the file cannot be read, which then counts as missing; if None, it raises."""
     _sequence: int = 0
     _saved: Progress | None = None
 
     def load(self) -> Progress | None:
-        """The newest whole slot; None where there is none."""
+        """Return the newest whole slot; None if there is none."""
         return next(iter(self.load_all()), None)
 
     def load_all(self) -> list[Progress]:
-        """The whole slots, newest first."""
+        """Return the whole slots, newest first."""
         found: dict[int, Progress] = {}
         try:
             if not self.disk.exists(self.path):
@@ -104,9 +104,9 @@ class ProgressFile:
         return [found[sequence] for sequence in sorted(found, reverse=True)]
 
     def believable(self, log: LogView) -> int | None:
-        """The newest progress whose last record is still the one that the log has there.
+        """Return the newest recorded offset whose last record is still the same in ``log``.
 
-        None where none is: nothing is recorded, or the log was cut and written on below both.
+        None if nothing is recorded, or if the log was cut and written again below both slots.
         """
         newest_first = self.load_all()
         low, high = log.min_physical_offset, log.max_physical_offset
@@ -125,7 +125,7 @@ class ProgressFile:
         return None
 
     def recorded(self) -> Recorded | None:
-        """What is on disk now, another process having written it perhaps; None where nothing is."""
+        """Read what is on disk now, perhaps written by another process; None if nothing is."""
         progress = self.load()
         return None if progress is None else Recorded(self._sequence, progress.physical_offset)
 
@@ -147,7 +147,7 @@ class ProgressFile:
         slot += zlib.crc32(slot).to_bytes(4, "big")
         position = sequence % 2 * _SLOT_STRIDE
         if not self.disk.exists(self.path):
-            # Whole from the first moment on: a reader would take an empty one for damaged.
+            # Complete from the first moment: a reader would take an empty file for damaged.
             self.disk.replace(self.path, bytes(position) + slot)
         else:
             self._write(slot, position)
@@ -162,7 +162,7 @@ class ProgressFile:
             self.disk.close(descriptor)
 
     def save_end_of(self, log: LogView, record_offset: int) -> None:
-        """Write the end of the record at that offset, where there is one."""
+        """Save, as progress, the end of the record at ``record_offset``, if there is a record."""
         head = log.read(record_offset, SIZE_AND_MAGIC.size) if record_offset >= 0 else b""
         if len(head) == SIZE_AND_MAGIC.size:
             end = record_offset + SIZE_AND_MAGIC.unpack(head)[0]
@@ -171,7 +171,7 @@ class ProgressFile:
 
 
 def fingerprint_of(log: LogView, record_offset: int) -> int:
-    """CRC-32 of the record at that offset; 0 when there is none."""
+    """Return the CRC-32 of the record at ``record_offset``; 0 if there is none."""
     head = log.read(record_offset, SIZE_AND_MAGIC.size)
     if record_offset < 0 or len(head) < SIZE_AND_MAGIC.size:
         return 0

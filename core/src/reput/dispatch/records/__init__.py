@@ -1,6 +1,6 @@
-"""What is kept of a store's plugins from one opening to the next, in the directory `reput`.
+"""Files about a store's plugins that outlast an opening, in the store's directory ``reput``.
 
-This room knows these files and their formats. It must not know who runs.
+This room knows these files and their formats. It must not know the running plugins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""``<store>/reput/dead-letters/<plugin>.jsonl``: messages that a plugin was not able to take.
+"""Dead letters, ``<store>/reput/dead-letters/<plugin>.jsonl``: messages that a plugin failed on.
 
-One JSON object a line. The messages themselves stay in the log; a line says where, and what the
-plugin said. A line that a crash cut short is passed over.
+One JSON object a line. The messages themselves stay in the log; a line says where, and with which
+error the plugin failed. A line that a crash cut short is ignored.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class DeadLetter:
     queue_id: int
     queue_offset: int
     error: str
-    """What the plugin raised, type and text."""
+    """Type and text of the plugin's exception."""
     timestamp: int
-    """When, ms."""
+    """When it was skipped, ms."""
 
 
 @attrs.define(eq=False)
@@ -48,7 +48,7 @@ class DeadLetterFile:
 
     @classmethod
     def of(cls, root: str, plugin: str, disk: Disk) -> DeadLetterFile:
-        """Where a plugin's dead letters are."""
+        """Return the file of a plugin's dead letters."""
         return cls(os.path.join(root, OWN_DIRECTORY, "dead-letters", f"{plugin}.jsonl"), disk)
 
     def add(self, batch: DispatchBatch, error: BaseException, timestamp: int) -> None:
@@ -71,7 +71,7 @@ class DeadLetterFile:
             end = self.disk.size(descriptor)
             line = json.dumps(attrs.asdict(letter), ensure_ascii=True).encode() + b"\n"
             if end and self.disk.read(descriptor, 1, end - 1) != b"\n":
-                line = b"\n" + line  # the line before was cut short by a crash
+                line = b"\n" + line  # a crash cut the line before short
             self.disk.write(descriptor, line, end)
             self.disk.flush(descriptor)
         finally:
@@ -81,7 +81,7 @@ class DeadLetterFile:
             self.disk.flush_directory(os.path.dirname(directory))
 
     def read(self) -> list[DeadLetter]:
-        """All of them, oldest first; a message that failed twice is there twice."""
+        """Return all dead letters, oldest first; a message skipped twice is there twice."""
         if not self.disk.exists(self.path):
             return []
         found = []
@@ -96,7 +96,7 @@ class DeadLetterFile:
 
 
 def _is_sound(letter: DeadLetter) -> bool:
-    """Whether every value is of the type that it should be; the file may hold anything."""
+    """Whether every value has its right type; the file may hold anything."""
     numbers = (
         letter.physical_offset,
         letter.size,

@@ -1,7 +1,4 @@
-"""``<store>/reput/manifest.json``: which plugins a store uses, and its configuration.
-
-Everything of ours that RocketMQ does not know lies in the one directory ``reput``.
-"""
+"""The manifest, ``<store>/reput/manifest.json``: a store's plugins and its configuration."""
 
 from __future__ import annotations
 
@@ -26,24 +23,24 @@ _FORMAT: Final = 1
 
 @attrs.frozen
 class Manifest:
-    """What a store was opened with the last time it was written."""
+    """Plugins and options of the last writer."""
 
     plugins: tuple[str, ...]
     """Names, sorted."""
     config: Mapping[str, Mapping[str, Any]]
-    """Sections by name, only options that differ from their defaults or were given."""
+    """Sections by name, with the options that were given."""
 
     @staticmethod
     def path(root: str) -> str:
-        """Where a store's manifest is."""
+        """Return the path of a store's manifest."""
         return os.path.join(root, OWN_DIRECTORY, _NAME)
 
     @classmethod
     def load(cls, root: str, disk: Disk) -> Manifest | None:
-        """Read it; None where there is none (a store that RocketMQ wrote).
+        """Read the manifest; None if there is none (a store that RocketMQ wrote).
 
         Raises:
-            CorruptFileError: the file is not what we write.
+            CorruptFileError: the file is not as reput writes it.
         """
         path = cls.path(root)
         if not disk.exists(path):
@@ -71,7 +68,7 @@ class Manifest:
         return cls(tuple(plugins), config)
 
     def save(self, root: str, disk: Disk) -> None:
-        """Replace the file, at once and durably."""
+        """Replace the file atomically and durably."""
         data = {"format": _FORMAT, "plugins": sorted(self.plugins), "config": self.config}
         text = json.dumps(data, indent=2, sort_keys=True) + "\n"
         disk.replace(self.path(root), text.encode())

@@ -1,9 +1,9 @@
-"""``<store>/reput/plugins/<plugin>.json``: how a plugin was left, and how it is doing.
+"""Plugin records, ``<store>/reput/plugins/<plugin>.json``: a plugin's state and figures.
 
-Written when a plugin's state changes and, for its figures, now and then. It makes a suspension
-last, tells the next opening what a failed flush leaves in doubt, and shows the state of a running
-store to other processes. ``<store>/reput/requests/<plugin>`` goes the other way: another process
-asks the writer to suspend or resume a plugin, and the writer takes the file away when it has.
+A record is written when a plugin's state changes and, for its figures, now and then. It makes a
+suspension last, tells the next opening which bytes a failed flush leaves in doubt, and shows other
+processes the state. ``<store>/reput/requests/<plugin>`` is for the other direction: another process
+asks the writer to suspend or resume a plugin, and the writer removes the file when that is done.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _SUFFIX = ".json"
 
 @attrs.frozen(kw_only=True)
 class PluginRecord(PluginFigures):
-    """What is remembered of one plugin."""
+    """Record of one plugin."""
 
     state: str = "running"
     asked: bool = False
-    """Whether it was suspended on request; then it stays so until it is resumed."""
+    """Whether the plugin was suspended on request; then it stays suspended until it is resumed."""
     is_clean: bool = True
-    """Whether it was closed with everything flushed, or never failed."""
+    """Whether the plugin was closed with everything flushed, or is still active."""
     cut_to: int | None = None
-    """After a failed flush: the plugin's files are what was written only up to this progress."""
+    """After a failed flush: progress up to which the plugin's files are sound; else None."""
     last_error: str | None = None
     timestamp: int = 0
-    """When this was written, ms."""
+    """When the record was written, ms."""
     dispatched_to: int = 0
 
 
@@ -55,12 +55,12 @@ class PluginRecords:
     root: str
     disk: Disk
     unreadable: Callable[[OSError], None] | None = None
-    """Told of a file that cannot be read, which then counts as none; None: that is an error."""
+    """Called if a file cannot be read, which then counts as missing; if None, it raises."""
     _saved: dict[str, PluginRecord] = attrs.field(factory=dict)
     _lock: threading.RLock = attrs.field(factory=new_lock)
 
     def load(self, plugin: str) -> PluginRecord:
-        """What is remembered of a plugin; nothing special where nothing readable is."""
+        """Read a plugin's record; return one of default values if it is missing or damaged."""
         try:
             if not self.disk.exists(self.path(plugin)):
                 return PluginRecord()
@@ -72,23 +72,23 @@ class PluginRecords:
             return PluginRecord()
 
     def names(self) -> list[str]:
-        """Plugins of which there is a record, sorted."""
+        """Return the names of plugins that have a record, sorted."""
         entries = self.disk.list(self._path("plugins"))
         found = (each.name.removesuffix(_SUFFIX) for each in entries if each.name.endswith(_SUFFIX))
         return sorted(name for name in found if is_safe_name(name))
 
     def is_sound(self, plugin: str) -> bool:
-        """Whether the record of a plugin, which is there, says anything."""
+        """Whether the existing record of a plugin can be read."""
         return self._read(plugin) is not None
 
     def path(self, plugin: str) -> str:
-        """Where a plugin's record is."""
+        """Return the path of a plugin's record."""
         return self._path("plugins", f"{plugin}{_SUFFIX}")
 
     def _read(self, plugin: str) -> PluginRecord | None:
         try:
             data = json.loads(self.disk.read_file(self.path(plugin), _READ_SIZE))
-            # A later release may have noted more.
+            # A later release may have written more fields.
             known = {field.name for field in attrs.fields(PluginRecord)}
             record = PluginRecord(**{name: data[name] for name in data if name in known})
         except (ValueError, TypeError, RecursionError):
@@ -96,10 +96,10 @@ class PluginRecords:
         return record if _is_sound(record) else None
 
     def save(self, plugin: str, record: PluginRecord) -> None:
-        """Replace it, at once and durably; nothing is written where nothing changed but the time.
+        """Replace a plugin's record durably, unless nothing but its time has changed.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the record cannot be written.
         """
         with self._lock:
             if attrs.evolve(record, timestamp=0) == self._saved.get(plugin):
@@ -110,7 +110,7 @@ class PluginRecords:
             self._saved[plugin] = attrs.evolve(record, timestamp=0)
 
     def forget(self, plugin: str) -> None:
-        """Remember nothing of a plugin any more."""
+        """Remove a plugin's record."""
         with self._lock:
             self._saved.pop(plugin, None)
             path = self.path(plugin)
@@ -127,11 +127,11 @@ class PluginRecords:
         self.disk.replace(path, request.encode())
 
     def is_asked(self, plugin: str) -> bool:
-        """Whether a request waits to be taken."""
+        """Whether there is a request for ``plugin`` that the writer has not followed yet."""
         return self.disk.exists(self._path("requests", plugin))
 
     def withdraw(self, plugin: str) -> bool:
-        """Take a request back; False where the writer has taken it."""
+        """Remove a request; False if there is none, as the writer has removed it."""
         try:
             self.disk.remove(self._path("requests", plugin))
         except FileNotFoundError:
@@ -139,11 +139,11 @@ class PluginRecords:
         return True
 
     def requests(self) -> list[tuple[str, str]]:
-        """Plugins and what is asked of them; call `withdraw` when it is done."""
+        """Return plugins and their requests; the writer calls `withdraw` after each."""
         taken = []
         for entry in self.disk.list(os.path.join(self.root, OWN_DIRECTORY, "requests")):
             if entry.name.endswith(".new") or not is_safe_name(entry.name):
-                continue  # somebody is writing it
+                continue  # another process is writing it
             try:
                 request = self.disk.read_file(entry.path, 64).decode("ascii", "replace").strip()
             except FileNotFoundError:
@@ -172,7 +172,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 
 def _is_sound(record: PluginRecord) -> bool:
-    """Whether every value is of the type that it should be; the file may hold anything."""
+    """Whether every value has its right type; the file may hold anything."""
     values: dict[str, Any] = attrs.asdict(record)
     sound = all(isinstance(values[name], types) for name, types in _TYPES.items())
     return sound and (record.cut_to is None or record.cut_to >= 0)

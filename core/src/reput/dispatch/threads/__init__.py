@@ -1,3 +1,3 @@
-"""Threads that read the log and call plugins with what they read. No door."""
+"""Threads that dispatch the log to plugins, flush them, and run their work. No door."""
 
 from __future__ import annotations

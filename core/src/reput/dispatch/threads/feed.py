@@ -1,6 +1,7 @@
-"""`Feed`: what read groups share: the log, its end, and the plugins that see every batch.
+"""`Feed`: what the read groups of a store share: the log, its end, and hooks for every batch.
 
-It knows for which plugins a caller waits and whether the log grows: groups pace themselves by that.
+It also knows for which plugins callers wait and whether the log grows, by which groups pace
+themselves.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["Feed", "named"]
 
-_BUSY_SECONDS = 10.0  # how long after the last new message the next one is expected
+_BUSY_SECONDS = 10.0  # the store counts as busy this long after its last new message
 
 
 class Feed:
-    """What the groups of one store read, and what becomes of records that cannot be dispatched."""
+    """What read groups read, and what they do with records that cannot be dispatched."""
 
     def __init__(
         self,
@@ -34,13 +35,13 @@ class Feed:
         limit: Callable[[], int],
         write_dead_letter: Callable[[str, DispatchBatch, BaseException], None],
     ) -> None:
-        """Make it for the plugins on the board.
+        """Make the feed for the plugins on the board.
 
         Args:
             log: the log to read.
             board: the plugins.
-            limit: end of what may be dispatched now.
-            write_dead_letter: keeps a note of the first message of a batch, durably.
+            limit: returns the physical offset up to which may be dispatched now.
+            write_dead_letter: notes the first message of a batch durably.
         """
         self.log = log
         self.board = board
@@ -50,12 +51,12 @@ class Feed:
         self._limit = limit
         self._write_dead_letter = write_dead_letter
         self.awaited: tuple[set[str] | None, ...] = ()
-        """For each caller that waits, the plugins it waits for; None for all. Replaced whole."""
+        """For each waiting caller, the plugins it waits for, None for all; replaced as a whole."""
         self._seen_limit = -1
         self._grew_at = -_BUSY_SECONDS
 
     def use(self, names: Sequence[str]) -> None:
-        """Call the hooks of these plugins from the next batch on, in this order."""
+        """From the next batch on, call the hooks of the plugins ``names``, in this order."""
         with self.board.lock:
             self.board.sort(names)
             runners = list(self.board.runners.values())
@@ -66,11 +67,11 @@ class Feed:
 
     @property
     def is_over(self) -> bool:
-        """Whether the store closes, so that no further round is made."""
+        """Whether the store closes, so that groups make no more rounds."""
         return self.board.is_stopping
 
     def limit(self) -> int:
-        """Physical offset up to which may be dispatched now."""
+        """Return the physical offset up to which may be dispatched now."""
         limit = self._limit()
         if limit != self._seen_limit:
             if self._seen_limit >= 0:
@@ -79,34 +80,34 @@ class Feed:
         return limit
 
     def is_busy(self, runners: Iterable[PluginRunner]) -> bool:
-        """Whether messages are arriving and no caller waits for one of these plugins.
+        """Whether messages are arriving and no caller waits for one of ``runners``.
 
-        Then none of them should delay another for long.
+        If so, none of these plugins should delay another for long.
         """
         if self.is_over or time.monotonic() - self._grew_at >= _BUSY_SECONDS:
             return False
         return not any(named(runners, names) for names in self.awaited)
 
     def begin_waiting(self, names: set[str] | None) -> None:
-        """Take note of a caller that waits for these plugins, or, with None, for all."""
+        """Note that a caller begins to wait for the plugins ``names``, None for all."""
         with self.board.lock:
             self.awaited = (*self.awaited, names)
 
     def end_waiting(self, names: set[str] | None) -> None:
-        """Take note that a caller does not wait any more, or was interrupted before it did."""
+        """Note that a caller no longer waits, or was interrupted before it did."""
         with self.board.lock:
             awaited = list(self.awaited)
-            if names in awaited:  # else an interrupt came first
+            if names in awaited:  # else `begin_waiting` was interrupted
                 awaited.remove(names)
             self.awaited = tuple(awaited)
 
-    # ------------------------------------------------------------------ what is passed over
+    # ------------------------------------------------------------------ what is skipped
 
     def dead_letter(self, each: PluginRunner, batch: DispatchBatch, error: BaseException) -> bool:
-        """Pass over the one message of ``batch``, and note it down.
+        """Skip the one message of ``batch``, with a note in the dead-letter file.
 
         Returns:
-            False when the plugin stops there instead.
+            False if the plugin was stopped instead.
         """
         if not each.may_skip:
             each.fail(error)
@@ -127,10 +128,10 @@ class Feed:
         return True
 
     def skip_damage(self, batch: DispatchBatch, stop: int) -> int:
-        """Note that the records from the end of ``batch`` to the next sound one are lost.
+        """Note that records from the end of ``batch`` to the next sound record are lost.
 
         Returns:
-            The offset of the next record, at most ``stop``.
+            The physical offset of the next sound record, at most ``stop``.
         """
         hole = self.log.hole_at(batch.end_offset, stop, batch.finding)
         path, position = self.log.path_of(batch.end_offset)
@@ -149,5 +150,5 @@ class Feed:
 
 
 def named(runners: Iterable[PluginRunner], names: set[str] | None) -> list[PluginRunner]:
-    """The plugins that have one of these names, or, with None, all."""
+    """Return those of ``runners`` that are in ``names``, or all if that is None."""
     return [each for each in runners if names is None or each.name in names]

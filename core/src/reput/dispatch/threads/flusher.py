@@ -1,10 +1,10 @@
-"""The flush threads: bring log, plugins, progress and checkpoint to disk, in this order.
+"""`PluginFlusher` flushes log, plugins, progress and checkpoint, in this order.
 
-The order is the promise: a plugin's progress is written when its files are on disk up to there, and
-those are flushed when the log is. Whatever is lost in a crash can be derived again.
+The order matters: the plugins' files are flushed after the log, and a plugin's progress is written
+after its files are on disk up to there. So everything that a crash loses can be derived again.
 
-The log has a thread of its own, so that no plugin can keep it from the disk; and a plugin whose
-flush takes long is not waited for by the others.
+The log is flushed by a thread of its own, so that no plugin can delay it; and plugins do not wait
+for another plugin's long flush.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["PluginFlusher", "fingerprint_of"]
 
-_PATIENCE = 0.2  # seconds that the others wait for one plugin's flush
+_PATIENCE = 0.2  # seconds that a round waits for the plugins' flushes
 
 
 @attrs.frozen
 class _Target:
-    """What is to be on disk of one plugin: all that it had when somebody asked."""
+    """What must be on disk of one plugin: all that it had when the flush was requested."""
 
     plugin: PluginRunner
     place: Place
     number: int
-    """How many flushes had begun by then, of any plugin."""
+    """How many flushes of any plugin had begun by then."""
     life: int
-    """How often the plugin had been opened anew by then."""
+    """How often the plugin had been opened again by then."""
     is_fresh: bool
-    """Whether only a flush counts that began afterwards, however far the plugin came by then."""
+    """Whether only a flush that begins later counts, even if an earlier one covers `place`."""
 
 
 @attrs.frozen
 class _Flush:
-    """One flush of one plugin: what it covers, and which one it is."""
+    """One flush of one plugin: what it covers, and its number."""
 
     target: _Target
     number: int
 
 
 class PluginFlusher:
-    """Flushes a writable store, on threads of its own and when asked."""
+    """Flushes a writable store, on threads of its own and on request."""
 
     def __init__(
         self,
@@ -84,20 +84,20 @@ class PluginFlusher:
         self._root = os.path.dirname(checkpoint_path)
         own = os.path.join(self._root, OWN_DIRECTORY)
         self._log_flushed = ProgressFile(os.path.join(own, FLUSHED), disk)
-        # Held while places are read and files of ours are written, never while a plugin is waited
-        # for: one that takes long keeps nobody from seeing that the others are done. A lock that
-        # may be taken again, for a signal handler that closes the store.
+        # Held while places are read and the store's own files are written, but never while waiting
+        # for a plugin, so that a slow plugin does not hide that others are done. Reentrant, for a
+        # signal handler that closes the store.
         self._lock = new_lock()
         self._begun: dict[str, Call] = {}
         self._begun_count = 0
         self._flushed: dict[str, _Flush] = {}
-        """The last flush of each plugin that succeeded."""
+        """The last successful flush of each plugin."""
         self._unsaved: dict[str, tuple[int, OSError]] = {}
-        """Flushes that succeeded, by number, whose progress could not be written, and why."""
+        """Number of each plugin's last flush whose progress could not be written, and the error."""
         self._failed: set[str] = set()
-        """Plugins whose flush failed: it is not tried again before they are opened anew."""
+        """Plugins whose flush failed, which is not tried again before the plugin is reopened."""
         self._lives: dict[str, int] = {}
-        self._vouched: dict[str, int] = {}  # fields of the checkpoint, as plugins' flushes told
+        self._vouched: dict[str, int] = {}  # fields of the checkpoint that `reput_flush` returned
         self._last_record = -1
         self._is_over = False
         self._stop = Flag()
@@ -107,8 +107,8 @@ class PluginFlusher:
     def keeps_queues(self) -> bool:
         """Whether a plugin keeps queues.
 
-        RocketMQ looks for missing ones only behind the time that the checkpoint states for them;
-        without a plugin that time stands still.
+        RocketMQ looks for missing units only after the checkpoint's time of queues, which stays
+        unchanged without such a plugin.
         """
         return bool(self._queue_plugins)
 
@@ -122,17 +122,17 @@ class PluginFlusher:
     def flush(self, patience: float | None = None) -> dict[str, str]:
         """Flush everything: log, plugins, progress, checkpoint.
 
-        All that was put and dispatched before this call is on disk when it returns, except for the
-        plugins that are returned. A plugin that is being flushed already is flushed once more
-        after that, unless the flush under way covers it.
+        Everything put and dispatched before this call is on disk when it returns, except for the
+        plugins that are returned. A plugin that is being flushed already is flushed again
+        afterwards, unless the flush under way covers it.
 
         Args:
-            patience: seconds to wait for plugins; when left out, for as long as their flushes
-                advance. One that takes longer is looked at again the next time.
+            patience: seconds to wait for plugins; when left out, as long as their flushes advance.
+                The next round looks at a longer flush again.
 
         Returns:
-            By name, why a plugin was not flushed: it hangs, or takes longer than ``patience``. A
-            plugin that is suspended, or that fails now, has a place of its own and is not listed.
+            By plugin, why it was not flushed: it hangs, or takes longer than ``patience``. A plugin
+            that is suspended, or fails now, keeps its progress and is not listed.
 
         Raises:
             ServiceNotAvailableError: the log cannot be flushed.
@@ -141,7 +141,7 @@ class PluginFlusher:
         """
         with self._lock:
             self._check_open()
-            # What is sampled here is what the flushes below cover; more may come meanwhile.
+            # The flushes below cover the places that are read here; more may come meanwhile.
             self._last_record = last_record = self._log.last_record_offset
             with self._board.lock:
                 deriving = [each for each in self._board.runners.values() if _is_flushable(each)]
@@ -160,7 +160,7 @@ class PluginFlusher:
 
         Args:
             each: the plugin.
-            again: also when it was flushed as far as it came: it has changed files since.
+            again: flush even if an earlier flush covers its place, as it has changed files since.
 
         Returns:
             Whether the flush returned, and did not fail.
@@ -174,7 +174,7 @@ class PluginFlusher:
             return not missed and self._is_met(target)
 
     def is_flushed(self, each: PluginRunner) -> bool:
-        """Whether the files of a plugin are on disk as far as it came."""
+        """Whether a plugin's files are on disk up to its place."""
         with self._lock:
             if each.name in self._begun:
                 return False
@@ -184,7 +184,7 @@ class PluginFlusher:
             )
 
     def forget(self, name: str) -> None:
-        """Remember nothing of a plugin: it was taken away, or is opened anew."""
+        """Forget the flushes of a plugin that was removed, or is opened again."""
         with self._lock:
             self._begun.pop(name, None)
             self._flushed.pop(name, None)
@@ -202,7 +202,7 @@ class PluginFlusher:
             each.place,
             self._begun_count,
             self._lives.get(each.name, 0),
-            # What works may have something to save though it was given no message.
+            # A plugin with `reput_work` may have changes to save without a new message.
             again or each.hooks.work is not None,
         )
 
@@ -211,7 +211,7 @@ class PluginFlusher:
     def _bring(
         self, targets: dict[str, _Target], patience: float | None, *, in_any_state: bool = False
     ) -> dict[str, str]:
-        """Flush plugins until each is on disk as far as its target says; why one is not."""
+        """Flush plugins until each has met its target; return why a plugin has not."""
         asked: list[Call] = []
         try:
             return self._bring_all(targets, patience, asked, in_any_state)
@@ -246,7 +246,7 @@ class PluginFlusher:
                             self._enter(target, asked)
                         call = self._begun.get(name)
                         if call is None:
-                            is_settled = True  # by the flush of a signal handler, just now
+                            is_settled = True  # a signal handler's flush has just done it
                         else:
                             waiting[name] = call
                         continue
@@ -254,8 +254,8 @@ class PluginFlusher:
             if is_settled:
                 continue
             for name, call in waiting.items():
-                # Those entered above, or by the flush that this one, of a signal handler, has
-                # interrupted. Not under the lock: without threads the plugin runs in here.
+                # Calls entered above, or by the flush that this one, in a signal handler, has
+                # interrupted. Not under the lock: without threads the plugin runs inside `make`.
                 if call.asker == me and not (call.is_given or call.thread or call.is_done):
                     self._calls.make(call, targets[name].plugin.hooks.flush or _nothing)
             for name, call in waiting.items():
@@ -290,10 +290,10 @@ class PluginFlusher:
         return done.target.place.position >= target.place.position
 
     def _is_alive(self, target: _Target, missed: dict[str, str], in_any_state: bool) -> bool:
-        """Whether a flush for the target makes sense; where it hangs, that goes to ``missed``."""
+        """Whether a flush can still meet the target; if the plugin hangs, add it to ``missed``."""
         each = target.plugin
         if self._lives.get(each.name, 0) != target.life or each.name in self._failed:
-            return False  # taken away, or opened anew: what it had then is derived again
+            return False  # removed or reopened: what it had then is derived again
         if in_any_state:
             return True
         if each.phase is Phase.STALLED:
@@ -313,21 +313,21 @@ class PluginFlusher:
         call = target.plugin.ready("reput_flush")
         call.asker = threading.get_ident()
         call.facts = _Flush(target, self._begun_count + 1)
-        asked.append(call)  # from here on it is left in any case
+        asked.append(call)  # from here on `leave` is called for it in any case
         if not self._calls.enter(call):
             raise StoreClosedError(self._root)
         self._begun_count += 1
         self._begun[name] = call
 
     def _settle(self) -> None:
-        """Record what the flushes have brought to disk that returned by now."""
+        """Record the results of flushes that have returned by now."""
         for name, call in list(self._begun.items()):
             if not call.is_done:
                 continue
             flush: _Flush = call.facts
             each = flush.target.plugin
             if call.error is not None:
-                self._failed.add(name)  # first: Ctrl-C in here must not make a success of it
+                self._failed.add(name)  # first: after Ctrl-C here it must not count as a success
             self._begun.pop(name, None)
             if not call.thread:
                 continue  # given up before it was made
@@ -358,18 +358,18 @@ class PluginFlusher:
         return error if number > target.number else None
 
     def _flush_failed(self, each: PluginRunner, error: BaseException) -> None:
-        # Not tried again: the system may have dropped the pages that it could not write, and a
-        # second flush would report success without them. The files count as far as the progress
-        # that was recorded, and are written anew from there.
+        # Not retried: the system may have dropped the pages that it could not write, and a second
+        # flush would report success without them. The files count up to the recorded progress, and
+        # are written again from there.
         file = self._progress_files.get(each.name)
         cut_to = None
-        if file is not None:  # else it derives nothing, and has no place to go back to
+        if file is not None:  # else the plugin dispatches nothing, and has no place to return to
             progress = file.load()
             cut_to = progress.physical_offset if progress is not None else 0
         each.flush_failed(error, cut_to)
 
     def _kept_timestamp(self) -> int:
-        """Store time below which all messages are in the queues, as far as is known; else 0."""
+        """Return the store time up to which all messages are in flushed queues; 0 if not known."""
         times = []
         for name in self._queue_plugins:
             done = self._flushed.get(name)
@@ -394,12 +394,12 @@ class PluginFlusher:
     def start(
         self, log_interval_ms: int, plugin_interval_ms: int, each_round: Callable[[], None]
     ) -> None:
-        """Flush by time, on two threads.
+        """Start two threads that flush periodically.
 
         Args:
-            log_interval_ms: how often the log is flushed.
-            plugin_interval_ms: how often all else is.
-            each_round: called after that.
+            log_interval_ms: interval for the log.
+            plugin_interval_ms: interval for everything else.
+            each_round: called after each of the latter rounds.
         """
         log_seconds, plugin_seconds = log_interval_ms / 1_000, plugin_interval_ms / 1_000
         for name, run in [
@@ -412,7 +412,7 @@ class PluginFlusher:
             self._threads.append(thread)
 
     def stop(self) -> None:
-        """End the threads; flushes nothing."""
+        """End the threads, without flushing."""
         self._stop.set()
         for thread in self._threads:
             if thread is not threading.current_thread():
@@ -420,7 +420,7 @@ class PluginFlusher:
         self._threads = []
 
     def end(self) -> None:
-        """Write nothing any more: what is flushed from here on is not recorded."""
+        """Write nothing from now on: later flushes are not recorded."""
         with self._lock:
             self._is_over = True
 
@@ -431,7 +431,7 @@ class PluginFlusher:
                 try:
                     flusher.flush()
                 except ReputError as error:
-                    # The log refuses puts from now on and says why; nothing is left to flush.
+                    # The log refuses puts from now on, with the reason; nothing is left to flush.
                     logger.error("flush thread stopped error=%s", error)
                     return
 
@@ -440,13 +440,13 @@ class PluginFlusher:
             try:
                 self.flush(_PATIENCE)
             except ReputError:
-                pass  # the log's own thread has said so; requests are heard all the same
+                pass  # the log's own thread has logged it; requests are followed all the same
             except OSError as error:
-                # Progress that is not written says too little, never too much. A full disk, most
-                # often: the next round tries again.
+                # Most often a full disk; the next round tries again. Progress that is not written
+                # is too low, which costs only time.
                 logger.warning("progress not written error=%s", error)
             except Exception:
-                # Nobody waits for this thread: what it does not do is not done at all.
+                # The thread must go on, as nothing else does its work.
                 logger.exception("plugins not flushed, tried again")
             try:
                 each_round()
@@ -460,10 +460,10 @@ def _is_flushable(each: PluginRunner) -> bool:
 
 
 def _times(answer: Any) -> dict[str, int]:
-    """What a plugin's flush says for the checkpoint; nothing where it is no such thing."""
+    """Return the checkpoint's fields in the answer of `reput_flush`; none if it has no such."""
     value = answer.get("index_timestamp") if isinstance(answer, Mapping) else None
     return {"index_timestamp": value} if isinstance(value, int) and value > 0 else {}
 
 
 def _nothing() -> None:
-    """The flush of a plugin that has nothing to flush."""
+    """Do nothing: the flush of a plugin without `reput_flush`."""

@@ -1,17 +1,18 @@
 """`ReadGroup`: plugins for which one thread reads the log.
 
-All plugins share one group, and with it each batch that was read and decoded. One that sleeps or
-works long in every batch is split from it, into a group of its own, until it has caught up and is
-quick again: then it joins the others. One that does not return from a call keeps the thread that it
-is in, as a group of its own, and the others get a new one.
+By default all plugins share one group, so that each batch is read and decoded once. A plugin that
+sleeps or works long in every batch is split off into a group of its own; it joins the shared group
+again when it has caught up and is quick. A plugin that does not return from a call keeps its
+thread, as a group of its own, and the other plugins get a new thread.
 
-A round reads one window at each place of the log where members stand, and gives it to those. The
-front comes first: what waits for new messages must not wait for the past. While messages arrive,
-windows before the front are short. While none do, members wait for those that are close before
-them, and the log is read once for both.
+A round reads one window at each position of the log where members are, and dispatches it to these.
+The foremost position comes first, so that new messages do not wait for old ones. While messages
+arrive, windows at other positions are short. While none arrive, members wait for members that are
+close before them, so that the log is read once for both.
 
-One thread reads at several places because that was measured: in a group of its own, with its rests,
-a new plugin caught up beside live messages at a fifth of the speed; without rests no faster.
+One thread reads at several positions because of a measurement: in a group of its own, with its
+rests, a new plugin caught up at a fifth of the speed while messages arrived; without rests, no
+faster.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["LONGEST_REST", "ReadGroup"]
 
-LONGEST_REST: Final = 1.0  # seconds; then a thread looks for itself
+LONGEST_REST: Final = 1.0  # seconds; then a thread checks again
 _SMALL_ROUND: Final = 64 << 10  # bytes
 _PAUSE: Final = 0.002  # seconds
 _SHORT_WINDOW: Final = 32 << 10  # bytes, at least
@@ -56,39 +57,39 @@ class ReadGroup:
     """Reads for some plugins, on a thread of its own or step by step."""
 
     def __init__(self, feed: Feed, runners: list[PluginRunner], *, is_shared: bool) -> None:
-        """Make the group of some plugins, which does not run yet."""
+        """Make a group of ``runners``, which does not run yet."""
         self.feed = feed
         self._board = feed.board
         self.runners = runners
-        """Its members. The loop replaces them whole, under the board's lock."""
+        """The group's members. The loop replaces the list as a whole, under the board's lock."""
         self.is_shared = is_shared
-        """Whether it is that of all who need none of their own; set by the loop as well."""
+        """Whether this is the shared group, and not a single plugin's; also set by the loop."""
         self.call: Call | None = None
-        """Set while the group is inside of a plugin."""
+        """The call that the group's thread is in; None outside of plugins."""
         self.thread: threading.Thread | None = None
         self.awake = Flag()
-        """Set when there may be something to do, or a rest may be over."""
+        """Set when there may be work, or a rest may end."""
         self._step_lock = new_lock()
         self._is_stepping = False
         self.read_error: Exception | None = None
-        """Why the log could not be read the last time; None where it could."""
+        """Why the log could not be read the last time; None if it could."""
         self._read_failures = 0
-        """How often in a row it could not."""
+        """Failed reads in a row."""
         self._reader = feed.log.read_ahead()
         self._window_size = feed.log.config.window_size
         self._short_size = self._window_size
         self._readers: dict[int, BatchReader] = {}
-        """By size of their windows, for places before the front."""
+        """Readers for positions before the foremost, by their window size."""
         self._was_small = False
-        """Whether all stood together in the last round, with little to read."""
+        """Whether in the last round all members were at one position, with little to read."""
 
     # ------------------------------------------------------------------ one round
 
     def step(self) -> bool:
-        """Read one window at each place; whether there was any to read."""
+        """Do one round: read one window at each position; return whether there was any to read."""
         with self._step_lock:
             if self._is_stepping:
-                return False  # a signal handler on this very thread
+                return False  # this is a signal handler that interrupted a step on its thread
             try:
                 self._is_stepping = True
                 is_done = self._round()
@@ -101,7 +102,7 @@ class ReadGroup:
 
     @property
     def is_stepping_here(self) -> bool:
-        """Whether this very thread is in a step: a signal handler cannot wait for the group."""
+        """Whether this thread is in a step: a signal handler cannot wait for the group."""
         with self._step_lock:
             return self._is_stepping
 
@@ -117,7 +118,7 @@ class ReadGroup:
             is_front = place == places[-1]
             reader: PrefetchingReader | BatchReader = self._reader
             if not is_front and (is_busy or len(to_read) > 1):
-                # Not with that one: what it has read ahead for the front would be thrown away.
+                # Not the prefetching reader: its window for the front would be thrown away.
                 size = self._short_size if is_busy else self._window_size
                 if size not in self._readers:
                     self._readers[size] = BatchReader(self.feed.log.files, Decoder(), size)
@@ -129,10 +130,10 @@ class ReadGroup:
         return bool(to_read)
 
     def _without_awaiting(self, places: list[int], limit: int) -> list[int]:
-        """``places`` without those that members close before them are about to reach.
+        """Return ``places`` without those that members close before them are about to reach.
 
-        An index that dispatches its last record once more stands one record before the queues
-        whenever a store is opened, and would stay there: all would be read and decoded twice.
+        Whenever a store is opened, an index that dispatches its last record again is one record
+        before the queues, and would stay so: everything would be read and decoded twice.
         """
         near = self._window_size
         awaiting = {
@@ -158,8 +159,8 @@ class ReadGroup:
             if result.end != End.BLANK:
                 end = self.feed.skip_damage(batch, stop)
             with self._board.lock:
-                # Looking for the next record took a while: a plugin that was resumed meanwhile, at
-                # an older place, is not moved.
+                # The search for the next record took a while: a plugin that was resumed meanwhile,
+                # at an older position, is not moved.
                 for each in here:
                     if each in self.runners:
                         each.advance(start, end)
@@ -184,10 +185,10 @@ class ReadGroup:
             self._short_size = min(self._short_size * 2, self._window_size)
 
     def _enriched(self, batch: DispatchBatch) -> DispatchBatch | None:
-        """The batch with what plugins add to it; None when one of them stops everything."""
+        """Return the batch with the columns that plugins add; None if one halts dispatching."""
         for each, enrich in self.feed.enrichers:
-            # Two groups may read at once, and a hook is never called twice at once. A plugin that
-            # hangs in there is marked as such by the watch, and then no group waits for it.
+            # Two groups may read at once, but a hook is never called twice at once. The watch marks
+            # a plugin that hangs in the hook as stalled, and then no group waits for it.
             while not (call := self._make(each, "reput_enrich", enrich, batch)) and each.is_usable:
                 if self.feed.is_over:
                     return None
@@ -208,12 +209,13 @@ class ReadGroup:
         return batch
 
     def _skip(self, each: PluginRunner, batch: DispatchBatch, error: BaseException) -> bool:
-        """Dispatch what can be dispatched of ``batch``, and note down the rest as dead letters.
+        """Dispatch ``batch`` but for messages that the plugin fails on, which become dead letters.
 
-        In halves: one bad message among thousands then costs some calls more, and not thousands.
+        The batch is halved again and again, so that one bad message among thousands costs some
+        calls, and not thousands.
 
         Returns:
-            False where the plugin stops in the middle.
+            False if the plugin stops before the end.
         """
         if len(batch) == 1:
             return self.feed.dead_letter(each, batch, error)
@@ -236,17 +238,17 @@ class ReadGroup:
         batch: DispatchBatch,
         start: int | None = None,
     ) -> Call | None:
-        """Call a hook with a batch, and take note of it where the plugin was given messages.
+        """Call a hook with a batch; after `reput_dispatch`, move the plugin past the batch.
 
         Args:
             each: the plugin.
-            name: the hook's.
-            hook: None for a plugin that has it not.
-            batch: what the hook is given.
-            start: where the plugin must stand, for `reput_dispatch`.
+            name: the hook's name.
+            hook: the plugin's function; not None.
+            batch: the hook's argument.
+            start: for `reput_dispatch`, the position at which the plugin must be.
 
         Returns:
-            The call that was made, with its result or error; None where it must not be made.
+            The call, with its result or error; None if it must not be made.
         """
         assert hook is not None
         call = each.ready(name)
@@ -268,8 +270,7 @@ class ReadGroup:
                 end_forked_thread(self.feed.process)
             if start is not None and call.error is None:
                 seconds, used = time.perf_counter() - started, time.thread_time() - used
-                # Before the call ends: who waits for the plugin to be outside takes it for granted
-                # that the new place is known.
+                # Before the call ends: a thread that waits for the end relies on the new place.
                 self.call = None
                 each.passed(batch, seconds, used)
         finally:
@@ -279,7 +280,7 @@ class ReadGroup:
         return call
 
     def stuck_in(self) -> PluginRunner | None:
-        """The plugin that the group's thread does not come back from, perhaps taken out since."""
+        """Return the plugin in whose call the group's thread hangs, even if no longer a member."""
         call = self.call
         each = None if call is None else self._board.runners.get(call.plugin)
         return each if each is not None and call is not None and each.is_stuck(call) else None
@@ -287,23 +288,23 @@ class ReadGroup:
     # ------------------------------------------------------------------ rests
 
     def has_work(self) -> bool:
-        """Whether there is something to read."""
+        """Whether a member that may dispatch has messages to read."""
         limit = self.feed.limit()
         return any(each.position < limit for each in self._ready())
 
     def seconds_to_retry(self) -> float | None:
-        """How long the group may sleep at most; None where none of it is to be tried again."""
+        """Return how long until the first retry; None if no member is to be retried."""
         times = [each.retry_at for each in self.runners if each.phase is Phase.RETRYING]
         return max(min(times) - self._board.now(), 0.001) if times else None
 
     def rest(self, used: float) -> None:
-        """Leave the processor to others after a round that took ``used`` seconds of it."""
+        """Rest after a round that used ``used`` seconds of processor time."""
         if not self.is_shared:
-            # Processor time is the one thing that this group shares with the others.
+            # This group shares processor time with the others, so it limits its use.
             pause = min(_SHARE * used, LONGEST_REST)
         elif self._was_small:
-            # A round of one message takes as long as one of hundreds, and takes it from the
-            # producers. What is put alone is dispatched at once, and then not more often than this.
+            # A round of one message takes as much time from producers as one of hundreds. A single
+            # message is dispatched at once, and then rounds are not more frequent than this.
             pause = _PAUSE
         else:
             return
@@ -311,11 +312,11 @@ class ReadGroup:
 
     @property
     def unreadable(self) -> Exception | None:
-        """Why the log cannot be read, also when that is tried again and again."""
+        """Why the log cannot be read, if retries have failed, too; else None."""
         return self.read_error if self._read_failures > self._board.config.retry_count else None
 
     def reading_failed(self, error: Exception) -> None:
-        """Say that the log cannot be read, and rest; a caller that begins to wait ends that."""
+        """Note that the log cannot be read, and rest until a caller begins to wait."""
         self.read_error = error
         self._read_failures += 1
         pause = self._board.config.pause_seconds(self._read_failures)
@@ -331,10 +332,10 @@ class ReadGroup:
         self._rest(pause, lambda: self.feed.awaited is awaited and not self.feed.is_over)
 
     def _rest(self, seconds: float, may_rest: Callable[[], bool]) -> None:
-        """Sleep for so long, or until the answer of ``may_rest`` has changed and all are woken."""
+        """Sleep for ``seconds``, or until woken while ``may_rest`` returns false."""
         end = time.monotonic() + seconds
         while True:
-            self.awake.clear()  # first: what changes from here on sets it again
+            self.awake.clear()  # before `may_rest`: later changes set it again
             left = end - time.monotonic()
             if left <= 0 or not may_rest():
                 return

@@ -1,13 +1,13 @@
-"""The reput loop: reads the log again and hands it, in batches, to the plugins.
+"""`ReputLoop`: reads the log again and dispatches it, in batches, to the plugins.
 
-Every plugin has a place of its own in the log. What a plugin does wrong stops only itself: one that
-fails is tried again and then suspended (or its message skipped, or everything halted, as its policy
-says), and one that does not return is left to itself. Whether a plugin runs is decided by
-`reput.dispatch.runner`, how batches are cut and handed out by `reput.dispatch.threads.group`; here
-groups get their threads, plugins are moved between groups, and callers wait for plugins.
+Every plugin has its own place in the log. A failure stops only the plugin that it comes from: it is
+retried and then suspended (or its message is skipped, or everything is halted, as its policy says),
+and a call that does not return is abandoned. `reput.dispatch.runner` decides whether a plugin runs,
+`reput.dispatch.threads.group` reads and dispatches batches; this module gives groups their threads,
+moves plugins between groups, and lets callers wait for plugins.
 
-Source: RocketMQ ``ReputMessageService``, which has one place for all dispatchers, and tries a
-message on which one fails again for ever.
+Source: RocketMQ ``ReputMessageService``, which has one place for all dispatchers, and retries a
+message on which one fails without end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["ReputLoop"]
 
 
 class ReputLoop:
-    """Drives the plugins of one store, on threads of its own or step by step."""
+    """Dispatches to the plugins of one store, on threads of its own or step by step."""
 
     def __init__(
         self,
@@ -52,15 +52,15 @@ class ReputLoop:
         Args:
             log: the log to read.
             board: the plugins.
-            limit: end of what may be dispatched now.
-            write_dead_letter: keeps a note of the first message of a batch, durably.
-            threads: whether `start` starts any.
+            limit: returns the physical offset up to which may be dispatched now.
+            write_dead_letter: notes the first message of a batch durably.
+            threads: whether `start` starts threads.
         """
         self.board = board
         self.feed = Feed(log, board, limit, write_dead_letter)
         self.shared = ReadGroup(self.feed, list(board.runners.values()), is_shared=True)
         self.own: list[ReadGroup] = []
-        """Groups of single plugins. Who is in which group changes under the board's lock."""
+        """Groups of single plugins. Groups change their members under the board's lock."""
         self._threads = threads
         self._stop = Flag()
         self._watcher: threading.Thread | None = None
@@ -71,22 +71,22 @@ class ReputLoop:
         """The shared group, and those of single plugins."""
         return [self.shared, *self.own]
 
-    # ------------------------------------------------------------------ how far they are
+    # ------------------------------------------------------------------ how far
 
     def limit(self) -> int:
-        """Physical offset up to which may be dispatched now."""
+        """Return the physical offset up to which may be dispatched now."""
         return self.feed.limit()
 
     def unread(self, each: PluginRunner) -> str | None:
-        """Why the log cannot be read for a plugin, which waits for that; None while it can."""
+        """Return why the log cannot be read for a plugin; None if it can."""
         errors = (group.read_error for group in self.groups if each in group.runners)
         error = next(errors, None)
         return None if error is None else f"the log cannot be read: {text_of(error)}"
 
-    # ------------------------------------------------------------------ plugins that come and go
+    # ------------------------------------------------------------------ adding and removing
 
     def use(self, names: Sequence[str]) -> None:
-        """Call the hooks of these plugins from the next batch on, in this order."""
+        """From the next batch on, call the hooks of the plugins ``names``, in this order."""
         self.feed.use(names)
         self.wake()
 
@@ -98,13 +98,13 @@ class ReputLoop:
             each.resume(position)
 
     def add(self, each: PluginRunner) -> None:
-        """Drive one plugin more; call `use` with the whole set then."""
+        """Add a plugin; the caller then calls `use` with all names."""
         with self.board.lock:
             self.board.add(each)
             self._share(each)
 
     def remove(self, name: str) -> PluginRunner:
-        """Drive a plugin no more, which is in no call; call `use` with the others then."""
+        """Remove a plugin that is in no call; the caller then calls `use` with all names."""
         with self.board.lock:
             each = self.board.remove(name)
             self._take_out(each)
@@ -113,7 +113,7 @@ class ReputLoop:
     # ------------------------------------------------------------------ split and join
 
     def _share(self, each: PluginRunner) -> None:
-        """Have a plugin in the shared group, wherever it was before."""
+        """Move a plugin to the shared group."""
         if each not in self.shared.runners:
             self._take_out(each)
             self.shared.runners = [*self.shared.runners, each]
@@ -127,7 +127,7 @@ class ReputLoop:
         self.own = [group for group in self.own if group.runners]
 
     def _join(self, group: ReadGroup) -> bool:
-        """Have the plugin of a group share again, if it is quick; whether the group is empty."""
+        """Move quick plugins of ``group`` to the shared one; return whether ``group`` is empty."""
         with self.board.lock:
             limit = self.feed.limit()
             for each in group.runners:
@@ -137,12 +137,12 @@ class ReputLoop:
             return not group.runners
 
     def _watch(self) -> None:
-        """Look now and then which plugins do not return from a call, and which delay others."""
+        """Look periodically for plugins that do not return from a call, or delay others."""
         while not self._stop.wait(min(self.board.stall_seconds / 4, LONGEST_REST)):
             with self.board.lock:
                 self.board.look_for_stalls()
                 each = self.shared.stuck_in()
-                if each is not None:  # it keeps the thread, and the others are given a new one
+                if each is not None:  # it keeps the thread, and the others get a new one
                     stuck, others = self.shared, _without(each, self.shared.runners)
                     self.own.append(stuck)
                     self.shared = ReadGroup(self.feed, others, is_shared=True)
@@ -152,7 +152,7 @@ class ReputLoop:
                 self._split_slow()
 
     def _split_slow(self) -> None:
-        """Give plugins that hold up the others a group and a thread of their own."""
+        """Split plugins that hold up others into groups with threads of their own."""
         members, call = self.shared.runners, self.shared.call
         if len([each for each in members if each.wants_messages]) < 2:
             return
@@ -161,7 +161,7 @@ class ReputLoop:
             if each.phase is Phase.RUNNING and not inside and each.figures.is_slow:
                 each.figures.forget_times()
                 group = ReadGroup(self.feed, [each], is_shared=False)
-                if self._start(group):  # else it stays where it is
+                if self._start(group):  # else the plugin stays in the shared group
                     self.shared.runners = _without(each, self.shared.runners)
                     self.own.append(group)
                     logger.info("slow plugin split from the others plugin=%s", each.name)
@@ -169,7 +169,7 @@ class ReputLoop:
     # ------------------------------------------------------------------ running
 
     def step(self) -> bool:
-        """Give every plugin that is behind one batch; whether there was any."""
+        """Dispatch one batch to every plugin that is behind; return whether there was any."""
         return self.shared.step()
 
     def start(self) -> None:
@@ -185,7 +185,7 @@ class ReputLoop:
         thread = threading.Thread(target=self._run, args=(group,), name=name, daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # a limit on processes; a caller that waits steps meanwhile
+        except RuntimeError as error:  # a limit on processes; meanwhile waiting callers step
             logger.warning("no thread to dispatch on, tried again error=%s", error)
             return False
         group.thread = thread
@@ -207,14 +207,13 @@ class ReputLoop:
 
     def _sleep(self, group: ReadGroup) -> None:
         group.awake.clear()
-        # Ask to be woken first and look again then: an append in between is seen by the one or by
-        # the other.
+        # First ask to be woken, then check again: so an append in between is not missed.
         self.feed.log.ask_to_wake(self.wake)
         if not group.has_work() and not self.feed.is_over:
             group.awake.wait(group.seconds_to_retry())
 
     def stop(self) -> None:
-        """End the threads when their rounds are done; one that is stuck in a plugin is left."""
+        """End the threads after their rounds; abandon a thread that is stuck in a plugin."""
         self.board.stop()
         self.wake()
         limit = time.monotonic() + self.board.stall_seconds + 2 * LONGEST_REST
@@ -227,27 +226,27 @@ class ReputLoop:
                     break
             else:
                 group.close()
-        # The watch last: it finds that a thread will not come back.
+        # The watch is stopped last, as it notices threads that are stuck.
         self._stop.set()
         if self._watcher is not None:
             self._watcher.join()
             self._watcher = None
 
     def wake(self) -> None:
-        """There may be something to do, or a caller to hurry for."""
+        """Wake all groups: there may be work, or a caller that waits."""
         for group in self.groups:
             group.awake.set()
 
     # ------------------------------------------------------------------ waiting
 
     def finish(self, timeout: float) -> bool:
-        """Bring all plugins to the end for the last time: none is tried again later."""
+        """Bring all plugins to the log's end for the last time, without later retries."""
         self.board.finish()
         self.wake()
         try:
             return self.wait(self.feed.log.max_physical_offset, timeout)
         except (OSError, ReputError) as error:
-            # No reason to leave the rest undone: every plugin keeps the place that it has.
+            # Closing goes on nevertheless: every plugin keeps its place.
             logger.error("dispatching not finished error=%s", error)
             return False
 
@@ -261,14 +260,17 @@ class ReputLoop:
         """Wait until every running plugin has seen everything below ``physical_offset``.
 
         Args:
-            physical_offset: the end to wait for.
-            timeout: seconds; None waits for ever.
+            physical_offset: the offset to wait for.
+            timeout: seconds; None waits without limit.
             progress: called now and then with the offset reached, on this thread.
             names: plugins to wait for; all when left out.
 
+        Returns:
+            False after ``timeout``.
+
         Raises:
-            OSError: the log cannot be read, again and again.
-            CorruptFileError: a file of it was changed by others.
+            OSError: the log cannot be read, even after retries.
+            CorruptFileError: another program changed a file of the log.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
 

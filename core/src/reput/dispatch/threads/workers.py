@@ -1,11 +1,10 @@
-"""The workers: have what is due by the clock done, each plugin's on a thread of its own.
+"""`Workers`: run work that is due by the clock, each plugin's on a thread of its own.
 
 A plugin that delivers, checks back or compacts does so in its hook `reput_work`, in slices, and
-says when it wants to be called again. Between two calls its thread sleeps; what dispatching brings,
-or what a user asks for, wakes it.
+returns when it must be called again. Between two calls its thread sleeps, until a dispatch or a
+user's request wakes it.
 
-The clock is the store's and may jump either way, so that no sleep is longer than a second while
-somebody waits for a time.
+The store's clock may jump either way, so a thread that waits for a time sleeps a second at most.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = ["Worker", "Workers"]
 _HOOK: Final = "reput_work"
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _LONGEST_SLEEP: Final = 1.0  # seconds until a jump of the clock is noticed
-_UNHEARD_OF: Final = -1  # a time that lies before any clock's: at once
+_UNHEARD_OF: Final = -1  # a time before any clock's: at once
 
 
 @attrs.define(eq=False)
@@ -46,29 +45,29 @@ class Worker:
 
     name: str
     function: WorkHook
-    """Takes ``now``, returns when to be called again, ms, or None."""
+    """Takes ``now``; returns when to be called again, ms, or None."""
     runner: PluginRunner | None
-    """The plugin whose work it is; None for work of the store's own, which nothing suspends."""
+    """The plugin whose work it is; None for the store's own work, which is never suspended."""
     due: int | None = _UNHEARD_OF
     awake: Flag = attrs.field(factory=Flag)
     attempts: int = 0
-    """Failures since the last call that went well."""
+    """Failures since the last call that succeeded."""
     retry_at: float = 0.0
-    """When to try again, in seconds of `time.monotonic`."""
+    """When to retry, in seconds of `time.monotonic`."""
     is_leaving: bool = False
     thread: threading.Thread | None = None
 
 
 class Workers:
-    """Everything in one store that works by the clock."""
+    """All work of one store that is due by the clock."""
 
     def __init__(self, board: Board, clock: Callable[[], int], *, threads: bool = True) -> None:
-        """Make them; nothing runs before `start`.
+        """Make the workers; nothing runs before `start`.
 
         Args:
-            board: knows the plugins.
-            clock: the store's, in ms.
-            threads: whether `start` starts any.
+            board: the plugins.
+            clock: the store's, ms.
+            threads: whether `start` starts threads.
         """
         self._board = board
         self._process = os.getpid()
@@ -79,10 +78,10 @@ class Workers:
         self._starting = new_lock()
         board.listen(self.wake_all)
 
-    # ------------------------------------------------------------------ who there is
+    # ------------------------------------------------------------------ adding and removing
 
     def use(self) -> None:
-        """Have the plugins that there are work from now on, and no others."""
+        """Run the work of the board's current plugins from now on, and of no others."""
         known = {worker.name: worker for worker in self._plugin_workers()}
         working = {name: each for name, each in self._board.runners.items() if each.hooks.work}
         for name, runner in working.items():
@@ -92,7 +91,7 @@ class Workers:
             self._leave(self._workers.pop(name))
 
     def add(self, name: str, function: Callable[[int], int | None]) -> None:
-        """Have work of the store's own done; ``name`` is none of a plugin's."""
+        """Add work of the store itself; ``name`` must not be a plugin's."""
         self._add(Worker(name, lambda now: function(now), None))
 
     def _add(self, worker: Worker) -> None:
@@ -105,24 +104,24 @@ class Workers:
 
     @property
     def names(self) -> frozenset[str]:
-        """Plugins that work by the clock."""
+        """Plugins that have `reput_work`."""
         return frozenset(worker.name for worker in self._plugin_workers())
 
     # ------------------------------------------------------------------ being called
 
     def wake(self, name: str) -> None:
-        """Call this one soon."""
+        """Have the worker ``name`` called soon."""
         worker = self._workers.get(name)
         if worker is not None:
             worker.awake.set()
 
     def wake_all(self) -> None:
-        """Look anew who is due: a plugin's state has changed, or the clock."""
+        """Have all workers called soon, as the state of a plugin, or the clock, has changed."""
         for worker in list(self._workers.values()):
             worker.awake.set()
 
     def step(self) -> int | None:
-        """Call everybody once on this thread; when the next is due, ms, None when none is."""
+        """Call each worker once, on this thread; return `next_due`."""
         for worker in list(self._workers.values()):
             worker.awake.clear()
             if self._may_run(worker):
@@ -131,7 +130,7 @@ class Workers:
 
     @property
     def next_due(self) -> int | None:
-        """The earliest time that anybody who runs wants to be called at, ms; None when none."""
+        """When the next call is due, ms, of all that may run; None if none waits for a time."""
         times = []
         for worker in list(self._workers.values()):
             if self._may_run(worker):
@@ -148,7 +147,7 @@ class Workers:
         call = runner.ready(_HOOK) if runner else calls.ready(worker.name, _HOOK)
         try:
             if not (runner.begin(call) if runner else calls.begin(call)):
-                return  # it was stopped just now, or the store is closed
+                return  # the plugin was stopped just now, or the store is closed
             try:
                 answer = worker.function(now=self._clock())
             finally:
@@ -156,7 +155,7 @@ class Workers:
                     end_forked_thread(self._process)
             if answer is not None and (not isinstance(answer, int) or isinstance(answer, bool)):
                 raise TypeError(f"reput_work returned {answer!r}; a time in ms or None expected")
-        except BaseException as error:  # whatever a plugin raises
+        except BaseException as error:  # a plugin may raise anything
             if is_users_interrupt(error):
                 raise
             self._failed(worker, error)
@@ -168,7 +167,7 @@ class Workers:
 
     def _failed(self, worker: Worker, error: BaseException) -> None:
         if worker.is_leaving:
-            return  # the store closes under it
+            return  # the store is closing
         config = self._board.config
         worker.attempts += 1
         worker.due = _UNHEARD_OF
@@ -191,19 +190,19 @@ class Workers:
     # ------------------------------------------------------------------ threads
 
     def start(self) -> None:
-        """Run everybody on a thread of its own until `stop`."""
+        """Run each worker on a thread of its own until `stop`."""
         if self._threads:
             self._is_running = True
             for worker in list(self._workers.values()):
                 self._start(worker)
 
     def _start(self, worker: Worker) -> None:
-        # `start` and `look_after` are on different threads: with two threads for one worker, what
-        # is due would be delivered by both.
+        # `start` and `look_after` run on different threads: a worker with two threads would
+        # deliver everything twice.
         with self._starting:
             if worker.thread is not None:
                 return
-            # Set before it runs: by this the call knows that it is made on a thread of ours.
+            # Set before the thread runs: `_call` tells by it that it is on a worker's thread.
             worker.thread = threading.Thread(
                 target=self._run, args=(worker,), name=f"reput-work-{worker.name}", daemon=True
             )
@@ -218,7 +217,7 @@ class Workers:
     def _run(self, worker: Worker) -> None:
         while not worker.is_leaving:
             is_woken = worker.awake.is_set()
-            worker.awake.clear()  # before the call: who wakes it from here on is heard afterwards
+            worker.awake.clear()  # before the call: a wake from here on is seen after it
             if self._may_run(worker) and self._is_due(worker, is_woken):
                 self._call(worker)
             worker.awake.wait(self._seconds_to_sleep(worker))
@@ -238,13 +237,13 @@ class Workers:
         return min(max((worker.due - self._clock()) / 1_000, 0.0), _LONGEST_SLEEP)
 
     def look_after(self) -> None:
-        """Start workers that have no thread yet."""
+        """Start threads for workers that have none yet."""
         for worker in list(self._workers.values()):
             if self._is_running and worker.thread is None:
                 self._start(worker)
 
     def stop(self) -> None:
-        """End the threads when their slices are done; one that does not come back is left."""
+        """End the threads after their slices; abandon a thread that does not return."""
         self._is_running = False
         workers = list(self._workers.values())
         for worker in workers:

@@ -1,6 +1,6 @@
-"""The log for those who only read: windows, damage, splits, and the log of another process.
+"""Reading the log: windows, damage, splits, and the log of a writer in another process.
 
-This room finds records where they are. It must not know who writes, or how.
+This room finds records. It must not know how the log is written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lists what is damaged in a log, record by record, while all of it is read."""
+"""Lists the damage of a log, record by record, during a scan of the whole log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Damage", "DamageCollector", "find_damages"]
 
 @attrs.frozen
 class Damage:
-    """Bytes of one log file that are no sound record."""
+    """Bytes of one log file that hold no sound record."""
 
     path: str
     """The file."""
@@ -30,28 +30,28 @@ class Damage:
     start_offset: int
     """Physical offset of the first of these bytes."""
     end_offset: int
-    """Physical offset behind the last of them."""
+    """Physical offset after the last of them."""
     reason: str
     """Name of a `reput.record.CorruptionKind`."""
     detail: str
     """Found and expected, for people."""
     topic: str | None = None
-    """Of the record, where its header still tells; None where it does not."""
+    """Topic of the damaged record, None if its header is unreadable; likewise the next two."""
     queue_id: int | None = None
     queue_offset: int | None = None
 
     @property
     def size(self) -> int:
-        """Bytes that are damaged."""
+        """Number of damaged bytes."""
         return self.end_offset - self.start_offset
 
 
 def find_damages(log: LogReader, end_finding: Corruption | None = None) -> list[Damage]:
-    """Read all of a log, verify every checksum, and list what is damaged, in its order.
+    """Read all of a log, verify every checksum, and return the damages in the log's order.
 
     Args:
         log: the log.
-        end_finding: damage that opening took for the log's end, which nothing sound follows.
+        end_finding: corruption that opening took for the log's end; no sound record follows it.
     """
     collector = DamageCollector(log)
     for batch in log.scan(check_crc=True):
@@ -62,7 +62,7 @@ def find_damages(log: LogReader, end_finding: Corruption | None = None) -> list[
 
 @attrs.define(eq=False)
 class DamageCollector:
-    """The damages that a scan with checksums comes upon; for one thread."""
+    """Collects the damages that a scan with checksums meets; for one thread."""
 
     log: LogReader
     damages: list[Damage] = attrs.field(factory=list)
@@ -72,7 +72,7 @@ class DamageCollector:
     )
 
     def add(self, batch: DispatchBatch) -> None:
-        """Note the damage at which a batch ends, if it ends at any."""
+        """Add the damage at which ``batch`` ends, if it ends at damage."""
         finding = batch.finding
         if finding is None:
             return
@@ -84,7 +84,7 @@ class DamageCollector:
         self.damages += self._parts(start, hole.end_offset, finding)
 
     def add_end(self, finding: Corruption | None) -> None:
-        """Note damage that nothing sound follows, up to the last byte that is not zero."""
+        """Add damage that no sound record follows, up to the last byte that is not zero."""
         if finding is None:
             return
         start, files = finding.physical_offset, self.log.files
@@ -97,10 +97,9 @@ class DamageCollector:
     # ------------------------------------------------------------------ record by record
 
     def _parts(self, start: int, end: int, finding: Corruption) -> Iterator[Damage]:
-        """A damage for each record whose borders are still there, and one for the rest.
+        """Yield a damage for each record whose borders are readable, and one for the rest.
 
-        A record that follows another damaged one is part of the same hole: the log goes on only
-        behind both.
+        Damaged records that follow each other are one damaged range: the log continues after them.
         """
         position, current = start, finding
         while position < end:
@@ -110,7 +109,7 @@ class DamageCollector:
             yield self._damage(position, position + size, current)
             position += size
             current = self._finding_at(position, end) or current
-        while position < end:  # files end where they end: what is damaged there is two damages
+        while position < end:  # damage across the end of a file is two damages
             base = self.log.files.base_of(position)
             stop = end if base is None else min(end, base + self.log.files.file_size)
             yield self._damage(position, max(stop, position + 1), current)
@@ -119,7 +118,7 @@ class DamageCollector:
             current = Corruption(position, CorruptionKind.BAD_MAGIC, detail)
 
     def _record_size(self, position: int, end: int) -> int:
-        """Size of the record there whose lengths add up, whatever its bytes are; 0 without one."""
+        """Return the size of a record at ``position`` whose lengths add up; 0 if there is none."""
         size = self.log.size_at(position)
         if not RECORD_MIN_SIZE <= size <= min(RECORD_SIZE_MAX, end - position):
             return 0

@@ -1,8 +1,8 @@
-"""Finds where the log goes on behind damage.
+"""Finds where the log continues after damage.
 
-Behind damage there is no border to go by. What counts as a record there is *sound*: it has the
-magic, its lengths add up, it states its own offset, and its body (and the whole of it, where it
-carries that checksum) matches its checksum. A body may hold the bytes of such a record, so the size
+After damage the borders of records are unknown. A record counts there if it is *sound*: it has the
+magic, its lengths add up, it states its own offset, its body matches its checksum, and so does the
+whole record if it carries that checksum. A body may contain the bytes of such a record, so the size
 that the damaged record states is tried first.
 """
 
@@ -43,55 +43,55 @@ _SEARCH_SIZE: Final = 1 << 20
 _TRUSTED_SIZE: Final = frozenset(
     {CorruptionKind.BODY_CRC, CorruptionKind.RECORD_CRC, CorruptionKind.PHYSICAL_OFFSET}
 )
-"""Reasons that say that all lengths add up to the size."""
+"""Kinds of corruption of records whose lengths add up to their size."""
 _CLOCK_STEP_MS: Final = 1_000
 _TOPIC = re.compile(rb"[%|a-zA-Z0-9_-]+")
 
 
 @attrs.frozen
 class DamagedRange:
-    """Bytes ``[start_offset, end_offset)`` of one file that hold no sound record, with some behind.
+    """Bytes ``[start_offset, end_offset)`` of one file that hold no sound record, but precede one.
 
-    A hole never crosses the end of a file; damage that does is several.
+    A damaged range never crosses the end of a file; damage that does is several ranges.
     """
 
     start_offset: int
     end_offset: int
     finding: Corruption
-    """What stands at its start."""
+    """What is wrong at its start."""
     store_timestamp: int = 0
-    """Store time of the record before it, or else of the one behind it, ms."""
+    """Store time of the record before the range, or else of the record after it, ms."""
     topic: str | None = None
-    """Topic of its first record, where the header still tells; likewise what follows."""
+    """Topic of its first record, None if the header is unreadable; likewise the next two."""
     queue_id: int | None = None
     queue_offset: int | None = None
 
 
 class SoundRecordFinder:
-    """Looks for sound records in the files of one log; not thread-safe."""
+    """Searches for sound records in the files of one log; not thread-safe."""
 
     def __init__(self, files: MappedFileQueue) -> None:
         self._files = files
         self._decoder = Decoder(check_crc=True, check_record_crc=True)
-        self._spent = 0  # bytes of candidates looked at in one search
+        self._spent = 0  # bytes of candidates examined in one search
 
-    # ------------------------------------------------------------------ holes
+    # ------------------------------------------------------------------ damaged ranges
 
     def holes_at(
         self, start: int, finding: Corruption | None, stop: int | None = None, after: int = 0
     ) -> list[DamagedRange]:
-        """The holes between ``start``, where no record is, and the next sound one.
+        """Find the damaged ranges from ``start`` to the next sound record.
 
         Args:
-            start: where a record should begin and none does.
-            finding: what the decoder says of it; None for zeros.
-            stop: end of the log, where it is known: it goes on up to there. Else there are holes
-                only where a sound record follows.
-            after: store time of the record before, ms. A record that is older was left behind by
-                a log that was cut here once, as RocketMQ does not clear what it cuts.
+            start: where a record should begin, but none does.
+            finding: the decoder's finding there; None for zeros.
+            stop: end of the log, if known: the damage reaches no further. If unknown, there are
+                damaged ranges only if a sound record follows.
+            after: store time of the record before ``start``, ms. An older record is a remainder: it
+                stood there when the log was cut, as RocketMQ does not clear what it cuts.
 
         Returns:
-            One hole per file; none when the log ends at ``start``.
+            One range per file; none if the log ends at ``start``.
         """
         since = after - _CLOCK_STEP_MS
         if self._files.base_of(start) is None:
@@ -123,12 +123,12 @@ class SoundRecordFinder:
     def _next(
         self, start: int, finding: Corruption | None, stop: int | None, since: int
     ) -> int | None:
-        """Where the log goes on behind ``start``."""
+        """Return where the log continues after ``start``; None if nowhere."""
         last = self._files.capacity_end if stop is None else stop
         stated = None if finding is None else self._stated_end(start, last, stop, since)
         if stated is not None and finding is not None and finding.reason in _TRUSTED_SIZE:
             return stated
-        # A file's head is looked at however near it is: a blank may be shorter than any record.
+        # A file's head is examined however near it is: a blank may be shorter than any record.
         after = min(start + RECORD_MIN_SIZE, max(self._file_end(start), start + 1))
         found = self.next_record(after, last, since)
         if stated is not None and not (found is not None and self._chain_leads(found, stated)):
@@ -136,7 +136,7 @@ class SoundRecordFinder:
         return stop if found is None else found
 
     def _stated_end(self, start: int, last: int, stop: int | None, since: int) -> int | None:
-        """Behind the damaged record, by the size that it states, if something good stands there."""
+        """Return the damaged record's end by its stated size, if the log continues there."""
         file_end = self._file_end(start)
         head = self._files.read(start, SIZE_AND_MAGIC.size)
         if len(head) < SIZE_AND_MAGIC.size:
@@ -152,7 +152,7 @@ class SoundRecordFinder:
     def _chain_leads(self, start: int, end: int) -> bool:
         """Whether sound records lie end to end from ``start`` to ``end``.
 
-        Then the size that led to ``end`` was wrong, and they are no part of a body.
+        If so, the size that led to ``end`` was wrong, and these records are no part of a body.
         """
         while start < end:
             size = self._sound_size(start, end, 0)
@@ -174,21 +174,21 @@ class SoundRecordFinder:
     # ------------------------------------------------------------------ sound records
 
     def next_record(self, start: int, end: int, since: int = 0) -> int | None:
-        """Offset of the first sound record in ``[start, end)``.
+        """Return the offset of the first sound record in ``[start, end)``; None without one.
 
-        Only what the disk holds is read: finding nothing in a file that is mostly unwritten is
-        cheap, however large it is.
+        Sparse regions are not read, so that searching a mostly unwritten file is cheap, however
+        large it is.
 
         Args:
             start: where to begin, in any file.
-            end: where to stop; no record ends behind it.
+            end: where to stop; no record ends after it.
             since: a record stored earlier than this, ms, does not count.
         """
         self._spent = 0
         first = start
         while start < end:
             base = self._files.base_of(start)
-            if base is None:  # a file is gone, and the log may go on behind it
+            if base is None:  # a file is missing, and the log may continue after it
                 base = self._files.base_after(start)
                 if base is None or base >= end:
                     return None
@@ -197,7 +197,7 @@ class SoundRecordFinder:
             if start == base:
                 if self._sound_size(start, min(file_end, end), since):
                     return start
-                start += RECORD_MIN_SIZE  # nothing but a file's head can stand closer to it
+                start += RECORD_MIN_SIZE  # no other record can begin nearer to the file's head
             for data_start, data_end in self._files.data_ranges(start, min(file_end, end)):
                 found = self._search(data_start, data_end, first, min(file_end, end), since)
                 if found is not None:
@@ -207,7 +207,7 @@ class SoundRecordFinder:
 
     def _search(self, start: int, end: int, first: int, stop: int, since: int) -> int | None:
         while start < end:
-            # A header may reach into what was never written, and into the next window.
+            # A header may extend into a sparse region, and into the next window.
             window_bytes = self._files.read(start, min(_SEARCH_SIZE, end - start) + HEADER_SIZE)
             if len(window_bytes) < HEADER_SIZE:
                 return None
@@ -216,7 +216,7 @@ class SoundRecordFinder:
                 places = magic_places(window)
                 stated = words_at(window, places + _OWN_OFFSET_POSITION, np.dtype(">i8"))
                 for offset in (places[stated == places + start] + start).tolist():
-                    # Bodies full of records inside of records must not cost the square of them.
+                    # Limits the work on bodies that contain many records inside of records.
                     if self._spent > RECORD_SIZE_MAX + 8 * (offset - first):
                         continue
                     if self._sound_size(offset, stop, since):
@@ -225,7 +225,7 @@ class SoundRecordFinder:
         return None
 
     def _sound_size(self, offset: int, end: int, since: int) -> int:
-        """Size of the sound record at ``offset`` that ends at ``end`` or before; 0 without one."""
+        """Return the size of the sound record at ``offset`` that ends by ``end``; 0 without one."""
         head = self._files.read(offset, SIZE_AND_MAGIC.size)
         if len(head) < SIZE_AND_MAGIC.size:
             return 0
@@ -252,7 +252,7 @@ class SoundRecordFinder:
         return int(self._decoder.decode(record, offset).batch.store_timestamp[0])
 
     def facts(self, start: int) -> tuple[str | None, int | None, int | None]:
-        """Topic, queue id and queue offset of a damaged record, as far as its header tells."""
+        """Return topic, queue id and queue offset of a damaged record; None for unreadable ones."""
         head = self._files.read(start, HEADER_SIZE + 2 * HOST_EXTRA_V6)
         if len(head) < HEADER_SIZE + 2 * HOST_EXTRA_V6:
             return None, None, None
@@ -275,5 +275,5 @@ class SoundRecordFinder:
 
 
 def _can_be_filled(holes: list[DamagedRange]) -> bool:
-    """Whether no hole is smaller than a blank; one that ends in front of a record never is."""
+    """Whether no range is smaller than a blank; a range that ends before a record never is."""
     return all(hole.end_offset - hole.start_offset >= BLANK_MIN_SIZE for hole in holes)

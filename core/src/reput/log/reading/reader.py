@@ -1,7 +1,7 @@
-"""Reading the commit log: bytes, single records, and scans of decoded windows.
+"""`LogReader` reads the commit log: bytes, single records, and scans of decoded windows.
 
-`LogReader` serves a store of ours that is being written and one that another process writes:
-the latter's end is found by looking behind the last record known, each time somebody asks.
+It serves a store that this process writes, and a store that another process writes, whose end it
+finds by looking after the last known record each time that the end is asked for.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
 
 @attrs.frozen
 class LogEnd:
-    """Where a log ends, as far as that is known."""
+    """Where a log ends, as far as known."""
 
     offset: int = 0
     """Physical offset after the last whole record."""
     last_record_offset: int = -1
-    """Where that record begins; -1 where none is known."""
+    """Where that record begins; -1 if not known."""
     last_store_timestamp: int = 0
-    """Its store time, ms; 0 where it is not known. What is older and stands after the end was left
-    there by a log that was cut."""
+    """Its store time, ms; 0 if not known. Older records after the end are remainders of a log that
+    was cut."""
     is_damaged: bool = False
-    """Whether something stands there that is not to be taken for a record."""
+    """Whether bytes at the end must not be taken for a record."""
 
 
 class LogReader:
-    """The commit log for whoever only reads; see `reput.log.LogView`. Thread-safe."""
+    """Reads the commit log; implements `reput.log.LogView`. Thread-safe."""
 
     def __init__(
         self,
@@ -71,17 +71,17 @@ class LogReader:
         keeps_records_after_damage: bool = True,
         follows: bool = False,
     ) -> None:
-        """Read what is in ``files``.
+        """Read the log in ``files``.
 
         Args:
-            files: of the log, loaded.
+            files: the log's files, loaded.
             window_size: bytes that are read at once.
-            ledger: what is known to be lost; None where nobody asks.
-            end: where the log ends; found by `set_end` later when left out.
-            holes: damage before that end, which is passed over.
+            ledger: the known losses; None if they are not needed.
+            end: where the log ends; set later by `set_end` when left out.
+            holes: damaged ranges before the end, which scans skip.
             keeps_records_after_damage: whether sound records after a damaged range are kept. If
                 false, the log ends at the damage.
-            follows: whether another process may be writing, so that the end must be looked for.
+            follows: whether another process may be writing, so that the end must be searched for.
         """
         self.files = files
         self.follows = follows
@@ -92,7 +92,7 @@ class LogReader:
         self._end_offset = 0
         self._last_timestamp = 0
         self._damage = b""
-        """What stood at the end when it was set, if that was damage: no record while it stays."""
+        """Bytes at the end when it was set, if damaged: no record as long as they stay the same."""
         self._follow_lock = new_lock()
         if end is not None:
             self.set_end(
@@ -115,21 +115,21 @@ class LogReader:
 
     @property
     def min_physical_offset(self) -> int:
-        """Where the log begins: at its first file."""
+        """Physical offset at which the log begins: that of its first file."""
         if self.follows and not self.files.has_first():
             self.files.refresh()
         return self.files.min_offset
 
     @property
     def max_physical_offset(self) -> int:
-        """Where the log ends: behind the last whole record."""
+        """Physical offset at which the log ends: after its last whole record."""
         if self.follows:
             self._follow()
         return self._end_offset
 
     @property
     def last_store_timestamp(self) -> int:
-        """Store time of the last record in front of the end, ms; 0 where it is not known."""
+        """Store time of the last record before the end, ms; 0 if not known."""
         return self._last_timestamp
 
     def set_end(
@@ -139,16 +139,16 @@ class LogReader:
 
         Args:
             end_offset: the end.
-            damaged: something stands behind it that is not to be taken for a record.
-            last_store_timestamp: store time of the record in front of it, ms; 0 for unknown. What
-                is older and stands behind the end was left there by a log that was cut.
+            damaged: whether the bytes after it must not be taken for a record.
+            last_store_timestamp: store time of the record before it, ms; 0 for unknown. Older
+                records after the end are remainders of a log that was cut.
         """
         self._end_offset = end_offset
         self._last_timestamp = last_store_timestamp
         self._damage = self.files.read(end_offset, _DAMAGE_SIZE) if damaged else b""
 
     def _follow(self) -> None:
-        """Look for records that another process wrote behind the end that is known."""
+        """Look for records that another process wrote after the known end."""
         if not self._anything_at(self._end_offset):
             return
         if self._damage and self.files.read(self._end_offset, _DAMAGE_SIZE) == self._damage:
@@ -157,7 +157,7 @@ class LogReader:
             reader = self.window_reader(check_crc=True)
             while True:
                 if self._end_offset < self.files.min_offset:
-                    # All that was known is gone; every file begins with a record or with nothing.
+                    # All known files are gone; every file begins with a record or with nothing.
                     self._end_offset = self.files.min_offset
                 result = reader.read(self._end_offset)
                 end_offset = result.batch.end_offset
@@ -169,7 +169,7 @@ class LogReader:
                         self._end_offset = self.files.min_offset
                         continue
                     if self.files.base_of(end_offset) is None:
-                        # The next file is not there yet: the log ends in front of the blank.
+                        # The next file does not exist yet: the log ends before the blank.
                         self._end_offset = max(self._end_offset, _last_end(result.batch))
                         return
                 if result.end == End.BAD:
@@ -181,7 +181,7 @@ class LogReader:
                     return
 
     def _follow_behind(self, result: DecodeResult, reader: BatchReader) -> int:
-        """Where another process's log goes on behind damage; in front of it when it does not."""
+        """Return where another process's log continues after damage; the damage's start if not."""
         batch = result.batch
         if not self.keeps_records_after_damage or not self.size_at(batch.end_offset):
             return batch.end_offset  # a writer writes a record's size last
@@ -189,7 +189,7 @@ class LogReader:
             batch.end_offset, batch.finding, after=self._last_timestamp
         )
         if not holes or len(reader.read(batch.end_offset).batch):
-            return batch.end_offset  # in the second case it was being written when we looked
+            return batch.end_offset  # in the second case the record was just being written
         self.holes += tuple(holes)
         return holes[-1].end_offset
 
@@ -204,9 +204,9 @@ class LogReader:
     # ------------------------------------------------------------------ reading
 
     def read(self, physical_offset: int, size: int) -> bytes:
-        """Bytes of the log; fewer than ``size``, or none, where it does not hold them.
+        """Return bytes of the log; fewer than ``size``, or none, if the log does not hold them.
 
-        Never crosses the end of a file, as no record does.
+        A read never crosses the end of a file, as no record does.
         """
         left = self._end_offset - physical_offset
         if left < size:
@@ -214,10 +214,10 @@ class LogReader:
         return self.files.read(physical_offset, min(size, left)) if left > 0 else b""
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
-        """The record at an offset that is known to be a record's; None when there is no such one.
+        """Return the record at the physical offset of a record; None if there is none.
 
-        What stands there must have the size that is asked for, a record's magic, and the offset
-        as its own; the checksum is not verified (`MessageView.body_matches`).
+        The record must have ``size`` if given, a record's magic, and state that offset as its own;
+        its checksum is not verified (`MessageView.body_matches`).
         """
         if size <= 0:
             head = self.read(physical_offset, SIZE_AND_MAGIC.size)
@@ -230,11 +230,11 @@ class LogReader:
         return message_at(record, physical_offset) if len(record) == size else None
 
     def store_timestamp_at(self, physical_offset: int) -> int:
-        """Store time of the record at that offset, ms; -1 when there is none."""
+        """Return the store time of the record at that offset, ms; -1 if there is none."""
         return _store_timestamp(self.read(physical_offset, _HEAD_READ_SIZE))
 
     def store_timestamp_in_files(self, physical_offset: int) -> int:
-        """Like `store_timestamp_at`, before anybody knows where the log ends."""
+        """Do the same as `store_timestamp_at`, while the log's end is not known yet."""
         return _store_timestamp(self.files.read(physical_offset, _HEAD_READ_SIZE))
 
     def scan(
@@ -254,15 +254,15 @@ class LogReader:
                 is_damage = result.end in (End.BAD, End.EMPTY)
                 is_damage = is_damage or (len(batch) == 0 and result.end == End.WINDOW)
                 if is_damage and position < self.min_physical_offset:
-                    position = self.min_physical_offset  # no damage: the log just lost its head
+                    position = self.min_physical_offset  # no damage: old files were just removed
                 elif is_damage:
                     hole = self.hole_at(position, limit, batch.finding)
                     position = max(hole.end_offset, position + 1)
                     batch.finding = hole.finding
             else:
                 batch = reader.read(position).batch[:0]
-                batch.finding = None  # what is known of the hole counts, and leads past it
-            # Damage right in front of a known hole is another one, and so is told alone.
+                batch.finding = None  # replaced below by that of the known range
+            # Damage right before a known damaged range is reported separately.
             if known is not None and position == known.start_offset and batch.finding is None:
                 position = known.end_offset
                 batch.finding = known.finding
@@ -272,15 +272,15 @@ class LogReader:
     def window_reader(
         self, *, check_crc: bool = False, check_record_crc: bool = False
     ) -> BatchReader:
-        """A reader of decoded windows, for one thread."""
+        """Return a reader of decoded windows, for one thread."""
         decoder = Decoder(check_crc=check_crc, check_record_crc=check_record_crc)
         return BatchReader(self.files, decoder, self._window_size)
 
     def check_names(self) -> None:
-        """Refuse files whose records say that they are another file: the first and the last ones.
+        """Check that the first file and the last two have the names that their records state.
 
         Raises:
-            CorruptFileError: the first two records of a file agree on another place.
+            CorruptFileError: the first two records of a file agree on another offset.
         """
         bases = self.files.bases
         for base in dict.fromkeys((*bases[:1], *bases[-2:])):
@@ -294,7 +294,7 @@ class LogReader:
                 )
 
     def _stated_base(self, base: int) -> int:
-        """Where the file begins by its first two records; ``base`` where they do not agree."""
+        """Return the file's base by its first two records; ``base`` if they do not agree."""
         stated, position = [], 0
         for _ in range(2):
             head = self.files.read(base + position, HEADER_SIZE)
@@ -311,34 +311,34 @@ class LogReader:
     # ------------------------------------------------------------------ damage
 
     def size_at(self, offset: int) -> int:
-        """What stands where a record's size would; 0 where nothing does."""
+        """Return the four bytes at ``offset`` as a record's size; 0 if unwritten."""
         return int.from_bytes(self.files.read(offset, 4), "big")
 
     def hole_finder(self) -> SoundRecordFinder:
-        """Looks for sound records, for one thread."""
+        """Return a finder of sound records, for one thread."""
         return SoundRecordFinder(self.files)
 
     def hole_at(self, start: int, stop: int, finding: Corruption | None = None) -> DamagedRange:
-        """The damage at ``start`` and the place where the log goes on behind it, ``stop`` at most.
+        """Return the damage at ``start``, up to where the log continues, ``stop`` at most.
 
         Args:
-            start: where a record should begin and none does.
+            start: where a record should begin, but none does.
             stop: the log's end, or a record's beginning.
-            finding: what the decoder says of it; None for zeros.
+            finding: the decoder's finding there; None for zeros.
         """
         holes = self.hole_finder().holes_at(start, finding, stop)
         if not holes:
             finding = finding or Corruption(start, CorruptionKind.BAD_MAGIC, "the file is gone")
-            # Records begin where the next file does, as none crosses the end of one.
+            # A record begins where the next file does, as no record crosses the end of a file.
             following = self.files.base_after(start)
             return DamagedRange(start, stop if following is None else min(following, stop), finding)
         return attrs.evolve(holes[0], end_offset=holes[-1].end_offset)
 
     def next_record(self, start: int, end: int) -> int:
-        """Offset of the first sound record at ``start`` or behind it; ``end`` when there is none.
+        """Return the offset of the first sound record from ``start`` on; ``end`` without one.
 
-        Behind damage there is no border to go by: what counts as a record has the magic, states
-        its own offset, is consistent, and its body matches its checksum.
+        A sound record has the magic, states its own offset, is consistent, and its body matches its
+        checksum.
         """
         found = self.hole_finder().next_record(start, end)
         return end if found is None else found
@@ -354,13 +354,13 @@ class LogReader:
         finding: Corruption | None = None,
         hole: DamagedRange | None = None,
     ) -> None:
-        """Note in the ledger that ``[start, end)`` was passed over; once, however often it is.
+        """Note in the ledger that ``[start, end)`` was skipped; the same range is noted once.
 
         Args:
-            start: where a record should begin and none does.
-            end: where the log goes on.
-            finding: what stands there; None for zeros.
-            hole: what `hole_at` found there, where it was asked.
+            start: where a record should begin, but none does.
+            end: where the log continues.
+            finding: the decoder's finding at ``start``; None for zeros.
+            hole: the result of `hole_at` there, if the caller has it.
         """
         if self.ledger is None:
             return
@@ -369,14 +369,14 @@ class LogReader:
         self.ledger.note(skipped(attrs.evolve(hole, end_offset=end)))
 
     def ask_to_wake(self, wake: Callable[[], None]) -> None:
-        """Have ``wake`` called at the next append; a log that is only read has none."""
+        """Have ``wake`` called at the next append; does nothing here, as a reader never appends."""
 
     def read_ahead(self) -> PrefetchingReader:
-        """A reader of decoded windows that reads one ahead, for one thread."""
+        """Return a reader of decoded windows that prefetches one window, for one thread."""
         return PrefetchingReader((self.window_reader(), self.window_reader()), self._window_size)
 
     def path_of(self, physical_offset: int) -> tuple[str, int]:
-        """File and file position of a physical offset, for error texts."""
+        """Return file and file position of a physical offset, for error texts."""
         base = self.files.base_of(physical_offset)
         if base is None:
             return self.files.directory, 0
@@ -394,14 +394,14 @@ def _store_timestamp(head: bytes) -> int:
 
 
 def _last_end(batch: DispatchBatch) -> int:
-    """Physical offset behind the last record, whatever followed it."""
+    """Return the physical offset after the last record of ``batch``."""
     if len(batch) == 0:
         return 0
     return batch.base_offset + int(batch.start[-1] + batch.size[-1])
 
 
 def skipped(hole: DamagedRange) -> Loss:
-    """The ledger's entry for damage that stays as it is."""
+    """Return the ledger's entry for a damaged range that is left unchanged."""
     from reput.log.losses import SKIPPED, Loss
 
     return Loss(

@@ -1,11 +1,11 @@
-"""Cuts a log into splits that several processes read at once.
+"""Divides a log into splits that several processes read at once.
 
-A split begins and ends at a border between records. Where the border lies inside of a file it is
-looked for near the wanted place: bytes with a record's magic, lengths that add up, their own offset
-and a body that matches its checksum. A body may hold the bytes of such a record all the same, so
-that whoever reads the split before must land exactly there: `read_split` fails when it does not.
-The first border of a file is certain, and a chain of sizes that begins at a border meets only
-borders; so two wrong cuts never agree.
+A split begins and ends at a border between records. A border inside of a file is the first sound
+record near the wanted offset: it has a record's magic, its lengths add up, it states its own
+offset, and its body matches its checksum. As a body may contain the bytes of such a record, the
+split before must end exactly there: `read_split` fails if it does not. A file's beginning is
+certainly a border, and a chain of sizes that begins at a border meets only borders, so two wrong
+cuts never agree.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 __all__ = ["SPLIT_SIZE", "Split", "plan_splits", "read_split"]
 
 SPLIT_SIZE: Final = 256 << 20
-"""Bytes of a split, about, where nobody says otherwise."""
+"""Default size of a split, about, in bytes."""
 
 
 @attrs.frozen
 class Split:
-    """The records that begin in ``[start_offset, end_offset)``; plain values, made to be sent."""
+    """The records that begin in ``[start_offset, end_offset)``; plain values, which pickle."""
 
     number: int
-    """0 for the first of the log."""
+    """0 for the first split of the log."""
     start_offset: int
     end_offset: int
 
     @property
     def size(self) -> int:
-        """Bytes of the log in it."""
+        """Bytes of the log in the split."""
         return self.end_offset - self.start_offset
 
 
@@ -49,12 +49,12 @@ def plan_splits(
     start: int | None = None,
     end: int | None = None,
 ) -> list[Split]:
-    """Cut ``[start, end)`` of a log into splits of about ``size`` bytes.
+    """Divide ``[start, end)`` of a log into splits of about ``size`` bytes.
 
-    Reads a few KiB at each cut. Where no border is found near a cut the split is longer.
+    Reads a few KiB at each cut. If there is no border near a cut, the split is longer.
 
     Args:
-        log: the log; its end is known.
+        log: the log, whose end is known.
         size: bytes.
         start: a border; the log's beginning when left out.
         end: a border; the log's end when left out.
@@ -66,7 +66,7 @@ def plan_splits(
     splits: list[Split] = []
     while position < stop:
         cut = position + size
-        # A rest of less than a quarter is not worth a task of its own.
+        # A rest of less than a quarter is not worth its own split.
         border = stop if cut + size // 4 >= stop else _border_at(log, cut, stop)
         splits.append(Split(len(splits), position, border))
         position = border
@@ -74,7 +74,7 @@ def plan_splits(
 
 
 def _border_at(log: LogReader, cut: int, stop: int) -> int:
-    """The first border at ``cut`` or behind it."""
+    """Return the first border at or after ``cut``."""
     base = log.files.base_of(cut)
     if base is None:
         return stop
@@ -84,16 +84,16 @@ def _border_at(log: LogReader, cut: int, stop: int) -> int:
 
 
 def read_split(log: LogReader, split: Split, *, check_crc: bool = False) -> Iterator[DispatchBatch]:
-    """The batches of one split; each is valid until the next one is taken.
+    """Iterate over the batches of one split; each is valid until the next is taken.
 
     Args:
         log: the log.
-        split: which part of it.
+        split: the part of the log to read.
         check_crc: verify the checksum of every body.
 
     Raises:
-        CorruptFileError: damage, or the records do not end where the next split begins. Who reads
-            the whole log in order gets over both.
+        CorruptFileError: damage, or the records do not end where the next split begins. A scan of
+            the whole log in order gets past both.
     """
     position = split.start_offset
     for batch in log.scan(split.start_offset, split.end_offset, check_crc=check_crc):

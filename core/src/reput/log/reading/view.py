@@ -15,10 +15,7 @@ __all__ = ["LogView"]
 
 
 class LogView(Protocol):
-    """The commit log as plugins see it: everything by physical offset, nothing to change.
-
-    Thread-safe.
-    """
+    """The commit log, addressed by physical offset and read-only. Thread-safe."""
 
     @property
     def file_size(self) -> int:
@@ -27,45 +24,49 @@ class LogView(Protocol):
 
     @property
     def min_physical_offset(self) -> int:
-        """Where the log begins."""
+        """Physical offset at which the log begins."""
         ...
 
     @property
     def max_physical_offset(self) -> int:
-        """Where the log ends: behind the last whole record."""
+        """Physical offset at which the log ends: after its last whole record."""
         ...
 
     def read(self, physical_offset: int, size: int) -> bytes:
-        """Bytes of the log; fewer than ``size``, or none, where it does not hold them.
+        """Return bytes of the log; fewer than ``size``, or none, if the log does not hold them.
 
         A read never crosses the end of a file, as no record does.
         """
         ...
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
-        """The record at an offset that is known to be a record's; None when there is no such one.
+        """Return the record at the physical offset of a record; None if there is none.
 
         Args:
-            physical_offset: where it begins.
-            size: its size where known; anything else found there is then no record.
+            physical_offset: where the record begins.
+            size: the record's size if known; a record of another size is then not returned.
         """
         ...
 
     def store_timestamp_at(self, physical_offset: int) -> int:
-        """Store time of the record at that offset, ms; -1 when there is none."""
+        """Return the store time of the record at that offset, ms; -1 if there is none."""
         ...
 
     def scan(
         self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
     ) -> Iterator[DispatchBatch]:
-        """Batches over ``[start, end)``; ``start`` must be a record's or a file's beginning.
+        """Iterate over ``[start, end)`` in batches; each is valid until the next is taken.
 
-        A batch is valid until the next one is taken. One that ends in front of damage tells it by
-        its ``finding``; it may have no rows. The next one begins at the next sound record. With
-        ``check_crc`` the checksums of bodies are verified, and of whole records that have one.
+        A batch that ends before damage has a ``finding``, and perhaps no rows; the next batch
+        begins at the next sound record.
+
+        Args:
+            start: beginning of a record or of a file; the log's beginning when left out.
+            end: where to stop; the log's end when left out.
+            check_crc: verify the checksums of bodies, and of whole records that have one.
         """
         ...
 
     def losses(self, start: int, end: int) -> tuple[Loss, ...]:
-        """What the log is known to have lost of ``[start, end)``; cheap where it lost nothing."""
+        """Return the known losses in ``[start, end)``; cheap if there are none."""
         ...

@@ -1,4 +1,4 @@
-"""Windows of the log: read, decoded, and read ahead of who works on them."""
+"""Reads the log in decoded windows, and prefetches the next window."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["BatchReader", "PrefetchingReader"]
 
 
 class PrefetchingReader:
-    """A `BatchReader` that reads the next window while the last one is worked on.
+    """A `BatchReader` that reads the next window on a thread while the caller uses the last one.
 
-    Two readers take turns, so that a batch stays valid until the next `read`. The reading thread
-    helps where there is a second processor: most of the work happens in calls that give up the
-    interpreter lock. Only whole windows are read ahead; at the end of the log nothing is.
+    Two readers take turns, so that a batch stays valid until the next `read`. The thread helps if
+    there is a second processor, as most of the work is in calls that release the interpreter lock.
+    Only whole windows are prefetched, so none at the end of the log.
     """
 
     def __init__(self, readers: tuple[BatchReader, BatchReader], window_size: int) -> None:
@@ -36,7 +36,7 @@ class PrefetchingReader:
         result = None
         if ahead is not None:
             ahead_start, ahead_end, future = ahead
-            found = future.result()  # also when it is not what is asked for: it uses the buffer
+            found = future.result()  # waited for even if it is not wanted: it uses the buffer
             if ahead_start == start and ahead_end <= end:
                 result = found
         if result is None:
@@ -50,7 +50,7 @@ class PrefetchingReader:
             try:
                 future = self._executor.submit(reader.read, next_start, end)
             except RuntimeError:  # no threads now, or the interpreter ends
-                # The executor may have kept the task, which would use the buffer later on.
+                # The executor may have kept the task, which would use the buffer later.
                 self._executor.shutdown(wait=False, cancel_futures=True)
                 self._executor = None
                 return result
@@ -66,9 +66,9 @@ class PrefetchingReader:
 
 
 class BatchReader:
-    """Reads and decodes windows into one buffer that is used again and again.
+    """Reads and decodes windows in one buffer that is reused.
 
-    Not thread-safe; the batch of one call is gone with the next.
+    Not thread-safe; a batch is valid until the next `read`.
     """
 
     def __init__(self, files: MappedFileQueue, decoder: Decoder, window_size: int) -> None:
@@ -80,8 +80,8 @@ class BatchReader:
     def read(self, start: int, end: int | None = None) -> DecodeResult:
         """Decode from ``start``, a record's beginning, to the window's end or ``end``.
 
-        ``end`` must be the end of a record. A record that is larger than a window is read whole.
-        The result's end is `End.WINDOW` with no record in it only where the files end.
+        ``end`` must be the end of a record. A record larger than a window is read whole. The result
+        is empty with `End.WINDOW` only if the files end there.
         """
         size = self._window_size
         while True:

@@ -1,6 +1,6 @@
-"""The log after a crash: where it ends, what is torn, and how it is made sound.
+"""Recovery of the log at opening: finds its end, finds torn records, repairs damage.
 
-This room runs before anything is written. It must not know plugins.
+This room runs before anything is appended. It must not know plugins.
 """
 
 from __future__ import annotations

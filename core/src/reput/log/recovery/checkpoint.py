@@ -1,6 +1,6 @@
-"""`Checkpoint`: until when a store's files were flushed, in RocketMQ's file ``checkpoint``.
+"""`Checkpoint`: until which times a store's files were flushed; RocketMQ's file ``checkpoint``.
 
-It is 4096 bytes of which 40 are used, integers big-endian:
+The file has 4096 bytes, of which 40 are used, integers big-endian:
 
     0          8          16        24              32               40
     +----------+----------+---------+---------------+----------------+---- zeros
@@ -24,15 +24,15 @@ __all__ = ["Checkpoint"]
 
 CHECKPOINT_SIZE: Final = 4096
 _FIELDS: Final = struct.Struct(">qqqqq")
-_MARGIN_MS: Final = 3_000  # what was stored this long before a flush may not be part of it
+_MARGIN_MS: Final = 3_000  # a flush may lack messages stored up to this long before it
 
 
 @attrs.frozen
 class Checkpoint:
-    """Times until which things were flushed, ms; 0 where unknown."""
+    """Times until which files were flushed, ms; 0 if unknown."""
 
     SIZE_MIN: ClassVar[int] = 24
-    """Bytes of a file that says something; RocketMQ 4.8 wrote three values."""
+    """Least bytes of a usable file; RocketMQ 4.8 wrote three values."""
     log_timestamp: int = 0
     """Store time of the last message known to be flushed in the log."""
     queues_timestamp: int = 0
@@ -44,7 +44,7 @@ class Checkpoint:
 
     @classmethod
     def load(cls, path: str, disk: Disk) -> Checkpoint:
-        """Read the file; all zero where it is missing or too short (4.8 wrote three values)."""
+        """Read the file; all values are 0 if it is missing or too short."""
         if not disk.exists(path):
             return cls()
         data = disk.read_file(path, CHECKPOINT_SIZE)
@@ -53,10 +53,10 @@ class Checkpoint:
         return cls(*_FIELDS.unpack(data[: _FIELDS.size].ljust(_FIELDS.size, b"\0")))
 
     def save(self, path: str, disk: Disk) -> None:
-        """Replace the file, at once and durably."""
+        """Replace the file atomically and durably."""
         disk.replace(path, _FIELDS.pack(*attrs.astuple(self)).ljust(CHECKPOINT_SIZE, b"\0"))
 
     @property
     def replay_timestamp(self) -> int:
-        """Messages stored later than this may be missing from what is derived."""
+        """Store time, ms, after which messages may be missing from derived files."""
         return max(0, min(self.log_timestamp, self.queues_timestamp) - _MARGIN_MS)

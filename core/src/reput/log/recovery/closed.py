@@ -1,9 +1,8 @@
-"""``<store>/reput/closed``: what a writer leaves behind when it closes a store.
+"""The close record, ``<store>/reput/closed``, which a writer leaves when it closes a store.
 
-It says where the log ends and sums up the last record, so that the next opening need not read
-the last file to its end, and notices when that record is not the one that was written. It counts
-only as long as nobody else wrote the store: the checkpoint, which every writer changes, is summed
-up too.
+It holds the log's end and the last record's checksum, so that the next opening need not read the
+last file to its end, and notices if that record was changed. It is valid only until another writer
+has opened the store: every writer changes the checkpoint, whose checksum it holds, too.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ class CloseRecord:
     """The end of a log that was closed."""
 
     end_offset: int
-    """Physical offset behind the last record."""
+    """Physical offset after the last record."""
     record_offset: int
     """Where that record begins; -1 in an empty log."""
     record_crc: int
-    """CRC-32 of that record, all of it."""
+    """CRC-32 of that whole record."""
     last_store_timestamp: int
     """Its store time, ms."""
     checkpoint_crc: int
@@ -44,12 +43,12 @@ class CloseRecord:
 
     @staticmethod
     def path(root: str) -> str:
-        """Where a store's close record is."""
+        """Return the path of a store's close record."""
         return os.path.join(root, OWN_DIRECTORY, _NAME)
 
     @classmethod
     def load(cls, root: str, disk: Disk) -> Self | None:
-        """Read it; None where there is none that counts."""
+        """Read the close record; None if there is no valid one."""
         if not disk.exists(cls.path(root)):
             return None
         record = cls._read(root, disk)
@@ -59,7 +58,7 @@ class CloseRecord:
 
     @classmethod
     def is_sound(cls, root: str, disk: Disk) -> bool:
-        """Whether the file, which is there, is as it was written; it may count no more."""
+        """Whether the existing file is as it was written, even if it is no longer valid."""
         return cls._read(root, disk) is not None
 
     @classmethod
@@ -73,13 +72,12 @@ class CloseRecord:
             return None
         if not all(type(value) is int for value in attrs.astuple(record)):
             return None
-        # One that is damaged would have the log end elsewhere, or its last record taken for
-        # another one than was written.
+        # A damaged close record would move the log's end, or make its last record look changed.
         return record if own_crc == record.own_crc() else None
 
     @classmethod
     def save(cls, root: str, log: LogReader, record_offset: int, disk: Disk) -> None:
-        """Write it for a log that is flushed and takes no more puts."""
+        """Write the close record of a log that is flushed and takes no more puts."""
         message = log.read_message(record_offset) if record_offset >= 0 else None
         record = cls(
             end_offset=log.max_physical_offset,
@@ -92,12 +90,12 @@ class CloseRecord:
         disk.replace(cls.path(root), json.dumps(facts).encode())
 
     def own_crc(self) -> int:
-        """CRC-32 of the record itself: its numbers in decimal, in their order, spaces between."""
+        """Return the CRC-32 of the numbers in their order, in decimal, with spaces in between."""
         return zlib.crc32(" ".join(map(str, attrs.astuple(self))).encode())
 
     @classmethod
     def remove(cls, root: str, disk: Disk) -> None:
-        """Take it away: the store is being written again."""
+        """Remove the close record, as the store is being written again."""
         if disk.exists(cls.path(root)):
             disk.remove(cls.path(root))
 

@@ -1,13 +1,13 @@
-"""Finds the end of a log that was closed, or left by a crash, without reading all of it.
+"""Finds the end of a log, after a close or a crash, without reading all of it.
 
-Damage that sound records follow is a hole: the log goes on behind it. Only damage that nothing
-follows is the end.
+If sound records follow a damaged range, the log continues after the range. Only damage without
+sound records after it is the end.
 
 Source: RocketMQ ``CommitLog#recoverNormally`` (5.3.3 begins at the last file that the queues reach)
-and ``#recoverAbnormally`` (begins at the last file whose first message the checkpoint vouches for).
-Different on purpose: after a crash of ours reading begins where the log was flushed last; RocketMQ
-cuts everything behind the first damage (``recovery = "rocketmq"`` does, too), and believes records
-whose properties were never written, or parts of them.
+and ``#recoverAbnormally`` (begins at the last file whose first message was flushed by the
+checkpoint). Different on purpose: after a crash of reput, reading begins where the log was flushed
+last. RocketMQ cuts everything after the first damage (``recovery = "rocketmq"`` does so, too), and
+accepts records whose properties were not, or not all, written.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ class RecoveryReport:
     """What opening found at the end of the log."""
 
     start_offset: int
-    """Where reading began: the first byte of a file, or behind a record that is on disk."""
+    """Where reading began: at the start of a file, or at the end of a record that is on disk."""
     end_offset: int
     """Where the valid log ends."""
     message_count: int
-    """Records read on the way, every checksum verified."""
+    """Records that were read, with every checksum verified."""
     last_store_timestamp: int
-    """Store time of the last of them, ms; 0 when there was none."""
+    """Store time of the last of them, ms; 0 if there was none."""
     finding: Corruption | None
-    """What stands at the end, when it is neither unwritten space nor the files' end."""
+    """Corruption at the end; None if unwritten space or the files' end follows the last record."""
     last_record_offset: int = -1
     """Where the last record begins; -1 in an empty log."""
     truncated_size: int = 0
-    """Bytes of files behind the end that were cut, unwritten space included."""
+    """Bytes of files after the end that were cut, unwritten space included."""
     holes: tuple[DamagedRange, ...] = ()
-    """Damage on the way that sound records follow, ascending."""
+    """Damaged ranges that sound records follow, ascending."""
 
 
 def find_end(
@@ -71,21 +71,21 @@ def find_end(
     being_written: bool = False,
     was_cut_at: Callable[[int], bool] = lambda offset: False,
 ) -> RecoveryReport:
-    """Read from a place that is surely good to the first byte that is no part of the log.
+    """Read the log from an offset that is certainly sound to the log's end.
 
     Args:
-        log: its files must be loaded; nothing of it is changed.
+        log: the log, whose files are loaded; nothing is changed.
         checkpoint: what the last writer flushed, for a log that was not closed.
-        closed: what the last writer left behind, when it was one of ours.
+        closed: the valid close record, if the last writer was reput.
         clean: whether the last writer closed the log.
         progress: called with bytes done and bytes in all.
-        flushed: places below which a writer of ours had flushed the log; those whose last record
-            is not there any more are passed over.
+        flushed: offsets below which reput had flushed the log; ignored if the last record before
+            the offset is another one now.
         keeps_records_after_damage: whether sound records after a damaged range are kept. If
             false, the log ends at the damage, as with RocketMQ.
-        being_written: another process has the log open for writing. It writes a record's size
-            last, so zeros in front of records are no damage then.
-        was_cut_at: whether an opening that was interrupted was cutting the log at that offset.
+        being_written: whether another process has the log open for writing. A writer writes a
+            record's size last, so zeros before records are no damage then.
+        was_cut_at: tells whether an interrupted opening was cutting the log at an offset.
     """
     if not log.files.bases:
         return RecoveryReport(0, 0, 0, 0, None)
@@ -110,13 +110,13 @@ def find_end(
 
 
 _UNFINISHED = ((0, MAGIC_V1), (0, MAGIC_V2))
-"""Size and magic where a put of one message or more has not come to its end: the size of the first
-is written behind all its bytes."""
+"""Size and magic at the start of an unfinished put: the first record's size is written last, after
+all bytes of the put."""
 
 
 @attrs.define(eq=False)
 class _Search:
-    """One reading of the log from a good place to its end."""
+    """One reading of the log from a sound offset to its end."""
 
     log: LogReader
     keeps_records_after_damage: bool
@@ -124,7 +124,7 @@ class _Search:
     was_cut_at: Callable[[int], bool]
     progress: Callable[[int, int], None] | None
     checks_properties: bool = False
-    """Whether sectors of topics and properties may never have been written."""
+    """Whether to look for sectors of topics and properties that were not written."""
     start: int = 0
     end: int = 0
     count: int = 0
@@ -135,14 +135,14 @@ class _Search:
     holes: list[DamagedRange] = attrs.field(factory=list)
 
     def begin(self, start: int, last_record: int = -1) -> None:
-        """Read from ``start``, behind the record ``last_record`` where there is one."""
+        """Start at ``start``, the end of the record ``last_record`` if that is given."""
         self.start = self.end = start
         self.last_record = last_record
         if last_record >= 0:
             self.timestamp = max(self.log.store_timestamp_in_files(last_record), 0)
 
     def run(self) -> str:
-        """Read to the end; what stands there, a word of `End`."""
+        """Read to the end; return what stands there, a word of `End`."""
         log = self.log
         reader = log.window_reader(check_crc=True, check_record_crc=True)
         position = self.start
@@ -153,8 +153,8 @@ class _Search:
             if self.progress is not None:
                 self.progress(end - self.start, log.files.capacity_end - self.start)
             if result.end == End.BLANK and log.files.base_of(end) is None:
-                # The next file was never made. The log ends in front of the blank, which the next
-                # append writes again where it does not fit.
+                # The next file was never made. The log ends before the blank; the next append
+                # writes a blank again if it does not fit.
                 self.end = last_end
                 break
             if result.end in (End.BAD, End.EMPTY) or end == position:
@@ -163,7 +163,7 @@ class _Search:
                     self.end, self.finding = end, result.batch.finding
                     break
                 if self.being_written and len(reader.read(end).batch):
-                    position = end  # it was being written when we looked
+                    position = end  # the record was just being written
                     continue
                 self.holes += holes
                 end = holes[-1].end_offset
@@ -205,18 +205,18 @@ class _Search:
             return []
         head = self.log.files.read(offset, SIZE_AND_MAGIC.size)
         if len(head) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(head) in _UNFINISHED:
-            return []  # a put that a kill has interrupted: sound records behind are its own
+            return []  # a kill interrupted a put: sound records after this are part of it
         return self.log.hole_finder().holes_at(offset, finding, after=self.timestamp)
 
     def _without_last_holes(self, end_kind: str) -> str:
-        """Make a hole that no record follows the end: one that led to a blank, and then nothing."""
+        """Take a damaged range that no record follows (only a blank, say) for the log's end."""
         while self.holes and self.last_record < self.holes[-1].start_offset:
             hole = self.holes.pop()
             self.end, self.finding, end_kind = hole.start_offset, hole.finding, End.BAD
         return end_kind
 
     def found(self) -> RecoveryReport:
-        """All of it."""
+        """Return what was found."""
         return RecoveryReport(
             self.start,
             self.end,
@@ -229,7 +229,7 @@ class _Search:
 
 
 def _last_flushed(log: LogReader, flushed: Sequence[Progress]) -> Progress | None:
-    """The furthest of ``flushed`` whose last record is still the one that was flushed."""
+    """Return the furthest of ``flushed`` whose last record is still the one that was flushed."""
     for place in sorted(flushed, key=lambda each: each.physical_offset, reverse=True):
         record, end = place.record_offset, place.physical_offset
         base = log.files.base_of(record)
@@ -242,10 +242,10 @@ def _last_flushed(log: LogReader, flushed: Sequence[Progress]) -> Progress | Non
 
 
 def _without_torn_record(log: LogReader, found: RecoveryReport, before: int) -> RecoveryReport:
-    """``found`` without a last record whose topic or properties end in bytes never written.
+    """Return ``found`` without a last record whose topic or properties end in unwritten bytes.
 
-    The body's checksum does not cover them. Writers end properties with a separator and topics with
-    a letter, and pages that a crash lost read as zeros, as does what follows the log's end.
+    The body's checksum does not cover topic and properties. A writer ends properties with a
+    separator and topics with a letter, while pages that a crash lost read as zeros.
     """
     record, end = found.last_record_offset, found.end_offset
     data = log.files.read(record, end - record) if record >= 0 else b""
@@ -261,7 +261,7 @@ def _without_torn_record(log: LogReader, found: RecoveryReport, before: int) -> 
 
 
 def _is_as_closed(log: LogReader, closed: CloseRecord) -> bool:
-    """Whether the log ends in the record that was written last, and nothing follows it."""
+    """Whether the log ends with the close record's last record, unchanged, and nothing follows."""
     end, record = closed.end_offset, closed.record_offset
     base = log.files.base_of(record)
     if record < 0 or base is None:
@@ -276,8 +276,8 @@ def _is_as_closed(log: LogReader, closed: CloseRecord) -> bool:
     size = int.from_bytes(data[:4], "big")
     if zlib.crc32(data[:size]) != closed.record_crc:
         return False
-    # Nothing sums up the close record itself: its end must be one that the log can have. Where the
-    # next file was begun and is empty, a blank stands behind the last record.
+    # The end must be one that the log can have: the record's end, or the file's end after a blank,
+    # if the next file was begun and is empty.
     record_end, file_end = record + size, base + log.file_size
     blank = SIZE_AND_MAGIC.pack(file_end - record_end, BLANK_MAGIC)
     return end == record_end or (
@@ -288,10 +288,9 @@ def _is_as_closed(log: LogReader, closed: CloseRecord) -> bool:
 def _without_changed_record(
     found: RecoveryReport, closed: CloseRecord, before: int
 ) -> RecoveryReport:
-    """``found`` without its last record, when that is the one that was written last, but changed.
+    """Return ``found`` without its last record if the close record says that it was changed.
 
-    A log that ends elsewhere is another one, put back from a copy perhaps, and stands as it was
-    found.
+    A log that ends elsewhere, restored from a copy perhaps, is left as it was found.
     """
     same_place = found.last_record_offset == closed.record_offset >= 0
     if not same_place or found.end_offset != closed.end_offset:
@@ -304,7 +303,7 @@ def _without_changed_record(
 
 
 def _start_file(log: LogReader, bases: tuple[int, ...], until: int | None) -> int:
-    """Base of the last file that begins with a record (stored no later than ``until``)."""
+    """Return the last file that begins with a record (stored no later than ``until``)."""
     for base in reversed(bases):
         head = log.files.read(base, SIZE_AND_MAGIC.size)
         if len(head) < SIZE_AND_MAGIC.size:

@@ -1,8 +1,8 @@
-"""Fills a hole of the log with records and blanks of exactly its size.
+"""Fills a damaged range of the log with filler records, or a blank, of exactly its size.
 
-Then the log is one that any reader of RocketMQ's format can go through. What fills it are records
-of a topic of ours that were rolled back: no consume queue and no index lists them. Where the hole
-ends with its file, it is a blank.
+Then any reader of RocketMQ's format can read the whole log. A filler is a rolled-back message of
+the topic `FILLER_TOPIC`, so that no consume queue and no index lists it. A range that ends with its
+file becomes a blank.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 __all__ = ["fill", "fillers"]
 
 _FILLER_MAX: Final = 4 << 20
-"""Bytes; no reader has to hold more at once."""
+"""Most bytes of one filler record, so that readers need not hold more at once."""
 
 
 def fillers(
     hole: DamagedRange, file_end: int, facts: bytes, store_host: bytes, *, record_crc: bool
 ) -> Iterator[tuple[int, bytes]]:
-    """Physical offset and bytes of everything to be written, in ascending order."""
+    """Yield physical offset and bytes of everything to be written, ascending."""
     position, end = hole.start_offset, hole.end_offset
     if end == file_end:
-        # Behind its eight bytes a blank has no meaning; what stands there may stay.
+        # After its first eight bytes a blank has no meaning: the bytes there may stay.
         yield position, SIZE_AND_MAGIC.pack(end - position, BLANK_MAGIC)
         return
     while position < end:
         size = min(end - position, _FILLER_MAX)
         if 0 < end - position - size < RECORD_MIN_SIZE:
-            size -= RECORD_MIN_SIZE  # the last one must not be smaller than a record can be
+            size -= RECORD_MIN_SIZE  # the last filler must not be smaller than a record can be
         yield (
             position,
             encode_filler(
@@ -57,7 +57,7 @@ def fill(
     *,
     record_crc: bool,
 ) -> None:
-    """Overwrite ``hole``; on disk when this returns. The same bytes each time, for one ``loss``."""
+    """Overwrite ``hole``; on disk when this returns. The bytes depend on ``loss`` only."""
     base = files.base_of(hole.start_offset)
     assert base is not None
     descriptor = disk.open(files.path(base), write=True)

@@ -1,15 +1,15 @@
-"""Repairs the end of a log: keeps aside what is lost, notes it, fills holes and cuts the tail.
+"""Repairs a log: copies and notes what is lost, fills damaged ranges, and cuts the tail.
 
-The order, and why:
+The order of the steps:
 
-1. what will be overwritten or cut is copied to ``reput/lost+found``, and the copy flushed;
-2. the ledger names it, and is flushed: nothing is lost without an entry;
-3. holes are overwritten, and flushed;
+1. bytes that will be overwritten or cut are copied to ``reput/lost+found``, and the copy flushed;
+2. the ledger notes them as pending, and is flushed: nothing is lost without an entry;
+3. damaged ranges are overwritten, and flushed;
 4. the tail is cut, later files first;
-5. the ledger says that all of it is done.
+5. the ledger notes that all of this is done.
 
-A crash between any two of them leaves a log in which the next opening finds the same, or a part of
-it, and an entry that is pending; it goes on where this one ended, with that entry.
+After a crash between two steps the next opening finds the same damage, or a part of it, and the
+pending entry, with which it continues.
 """
 
 from __future__ import annotations
@@ -53,23 +53,23 @@ def repair(
     config: CommitLogConfig,
     clean: bool,
 ) -> RecoveryReport:
-    """Make the log end where ``recovery`` says, without holes.
+    """Make the log end where ``recovery`` says, without damaged ranges.
 
     Args:
-        log: of which nobody reads or writes anything now.
-        recovery: what was found in it.
-        ledger: of the same store, open for writing.
+        log: the log, which nothing else reads or writes now.
+        recovery: what `find_end` found in it.
+        ledger: the ledger of the same store, open for writing.
         root: the store's directory.
         disk: file operations.
-        config: says whether to keep aside what is cut or overwritten.
-        clean: whether the last writer closed the log, and so left nothing behind its end.
+        config: says whether to copy what is cut or overwritten.
+        clean: whether the last writer closed the log, and so left nothing after its end.
 
     Returns:
-        ``recovery`` with what was cut.
+        ``recovery`` with the size that was cut.
 
     Raises:
-        OSError: there is no room for the copy, or the disk fails; nothing was cut or overwritten
-            of which there is no copy yet.
+        OSError: there is no room for the copy, or the disk fails; only bytes that were copied may
+            have been cut or overwritten.
     """
     is_last = log.files.base_of(recovery.end_offset) in (None, *log.files.bases[-1:])
     if clean and recovery.finding is None and not recovery.holes and is_last:
@@ -133,7 +133,7 @@ class _Repair:
         return self._with_copy(loss, hole.end_offset)
 
     def _tail(self, recovery: RecoveryReport) -> list[Loss]:
-        """What stands behind the end in its own file, unless that is unwritten space or a blank."""
+        """Return the loss of bytes after the end in the same file; none for zeros or a blank."""
         log, start = self.log, recovery.end_offset
         base = log.files.base_of(start)
         if base is None:
@@ -173,10 +173,10 @@ class _Repair:
         end = base + self.log.file_size
         return Loss(base, end, "cut", "it stood behind the end", action=CUT, kept=kept)
 
-    # ------------------------------------------------------------------ keeping aside
+    # ------------------------------------------------------------------ copies
 
     def _kept_path(self, base: int, pending: list[Loss]) -> str:
-        """Where a later file goes: where an interrupted opening meant to move it, or a new name."""
+        """Return where a later file is moved: as an interrupted opening planned, or a new path."""
         if not self.keeps:
             return ""
         self.disk.make_directory(self.directory)
@@ -186,10 +186,10 @@ class _Repair:
         return unused_path(self.disk, self.directory, file_name(base))
 
     def _with_copy(self, loss: Loss, end: int) -> Loss:
-        """``loss`` with the name of a copy of its bytes up to ``end``, trailing zeros left out."""
+        """Copy the bytes of ``loss`` up to ``end``, less trailing zeros; return the loss, named."""
         start, files = loss.start_offset, self.log.files
         if self.ledger.interrupted(loss) is not None:
-            return loss  # copied before, when all of it was still there
+            return loss  # copied by the interrupted opening, when all bytes were still there
         end = files.last_used(start, end)
         if not self.keeps or end == start:
             return loss
@@ -211,7 +211,7 @@ class _Repair:
         return attrs.evolve(loss, kept=os.path.basename(path))
 
     def _path_for_copy(self, fresh: str, name: str, size: int) -> str:
-        """An unused path, or that of the same copy, made by an opening that was interrupted."""
+        """Return an unused path, or the path of the same copy by an interrupted opening."""
         path, number = os.path.join(self.directory, name), 1
         while self.disk.exists(path):
             if _same(self.disk, path, fresh, size):
@@ -222,10 +222,10 @@ class _Repair:
 
 
 def reflush(log: LogReader, start: int, end: int, disk: Disk) -> None:
-    """Write the log's bytes ``[start, end)`` once more, and flush them.
+    """Write the log's bytes ``[start, end)`` again, and flush them.
 
-    What recovery read may be in the page cache only, and a flush alone proves nothing: when one has
-    failed before, the system may hold the bytes as written.
+    What recovery read may be only in the page cache. A flush alone does not prove otherwise: after
+    a failed flush the system may take the bytes for written.
     """
     for base in log.files.bases:
         first, stop = max(start, base), min(end, base + log.file_size)

@@ -1,4 +1,4 @@
-"""Finds records of which a power cut left all but a part of their topic or properties."""
+"""Finds records that lost a part of their topic or properties in a power cut."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["torn_rows"]
 
 
 def torn_rows(batch: DispatchBatch, file_offset: int) -> npt.NDArray[np.int64]:
-    """Rows of ``batch`` whose topic or properties lack a sector, ascending.
+    """Return the rows of ``batch`` whose topic or properties lack a sector, ascending.
 
-    A topic that lacks one ends in a zero byte, wherever the sector stands: no writer puts a topic
-    that does.
+    A topic that lacks a sector ends in a zero byte, as topics are shorter than a sector; no writer
+    puts such a topic.
 
     Args:
         batch: records of one file.
@@ -35,7 +35,7 @@ def torn_rows(batch: DispatchBatch, file_offset: int) -> npt.NDArray[np.int64]:
     sectors = window[first:rest].view(np.uint64).reshape(whole, SECTOR_SIZE // 8)
     borders = first + SECTOR_SIZE * np.flatnonzero(~sectors.any(axis=1))
     if rest < len(window) and not window[rest:].any():
-        borders = np.append(borders, rest)  # as far as it was read
+        borders = np.append(borders, rest)  # a sector that was read in part
     rows = np.searchsorted(batch.start, borders, side="right") - 1
     borders, rows = borders[rows >= 0], rows[rows >= 0]
     texts = batch.properties_text

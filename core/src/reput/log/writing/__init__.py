@@ -1,6 +1,6 @@
-"""The log for its one writer: append, roll, flush, receipts and queue offsets.
+"""Writing the log, by its only writer: append, roll, flush, receipts and queue offsets.
 
-This room adds to the end of a log that is sound. It must not know how it became sound.
+This room appends to a sound log. It must not know recovery.
 """
 
 from __future__ import annotations

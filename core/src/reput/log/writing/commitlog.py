@@ -1,12 +1,11 @@
-"""`CommitLog`: appends records, rolls from file to file, reads them back.
+"""`CommitLog`: appends records, rolls from file to file, and reads records.
 
-One lock orders all appends. Inside it a message gets its place, its queue offset and its store
-time; everything else of it was encoded before. Readers take no lock: `max_physical_offset` grows
-only when a record is whole in the map.
+One lock orders all appends. Under the lock a message gets its physical offset, its queue offset and
+its store time; everything else was encoded before. Readers take no lock: `max_physical_offset`
+grows only when a record is whole in the map.
 
-Source: RocketMQ ``CommitLog``. The size word of a record is written behind all its other bytes, so
-that whoever reads the file at that moment, another process too, finds no record rather than half of
-one.
+Source: RocketMQ ``CommitLog``. A record's size word is written after all its other bytes, so that a
+reader, also in another process, sees no record rather than half a record.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ _pack_size = struct.Struct(">i").pack_into
 
 
 class CommitLog(LogReader):
-    """The log of one store, open for reading and, once `start_writing` was called, for writing."""
+    """The log of one store, open for reading and, after `start_writing`, for appending."""
 
     def __init__(
         self,
@@ -83,19 +82,19 @@ class CommitLog(LogReader):
         follows: bool = False,
         threads: bool = True,
     ) -> None:
-        """Open a log whose end is known; everything below it is taken to be on disk.
+        """Open a log whose end is known, and below which everything counts as on disk.
 
         Args:
-            files: of the log, loaded.
-            config: its options.
+            files: the log's files, loaded.
+            config: the log's options.
             disk: file operations.
-            end: where it ends.
-            ledger: what is known to be lost.
-            holes: damage before that end, which is passed over.
+            end: where the log ends.
+            ledger: the known losses.
+            holes: damaged ranges before the end, which scans skip.
             allocator: makes new files; None for a log that is only read.
-            clock: now, in ms; the system's when left out.
+            clock: returns now, ms; the system's when left out.
             follows: whether another process may be writing.
-            threads: whether it may start any.
+            threads: whether the log may start threads.
         """
         super().__init__(
             files,
@@ -110,23 +109,22 @@ class CommitLog(LogReader):
         self.encoder = encoder_of(config)
         self.store_host = self.encoder.store_host
         self.flusher = GroupCommit(self, end.offset)
-        """Brings what is appended to disk."""
+        """Flushes appended bytes."""
         self._disk = disk
         self.queue_offsets: dict[tuple[str, int], int] = {}
         """Next queue offset of every (topic, queue id)."""
         self.wake: Callable[[], None] | None = None
-        """Called under the lock by the append that finds it set, which then takes it away: how an
-        idle reader asks to be woken without every append paying for it."""
+        """Set by an idle reader. The next append calls and clears it, under the lock, so that other
+        appends do not pay for it."""
         self._allocator = allocator
-        # Taken by `with` and no other way: between a lock that was taken and its `try`, CPython may
-        # run a signal handler, and that may raise. Of the reentrant kind because the handler may
-        # call the log again, on the thread that has the lock.
+        # Taken by `with` only (but see `append`): between `acquire` and `try` a signal handler may
+        # run and raise. Reentrant, as the handler may call the log on the thread that has the lock.
         self._lock = new_lock()
         self._is_appending = False
-        """Whether the thread that has the lock is in an append: seen by nobody but its own signal
-        handlers and destructors."""
+        """Whether the thread that has the lock is inside of an append. Only its own signal handlers
+        and destructors see it set."""
         self._is_closed = False
-        # Nanoseconds: the system's own function is called without a Python frame in between.
+        # Nanoseconds, so that the system's own function is called, without a Python frame.
         self._now: Callable[[], int] = (
             time.time_ns if clock is None else lambda: clock() * 1_000_000
         )
@@ -136,24 +134,25 @@ class CommitLog(LogReader):
         """Where the newest record begins; -1 in an empty log."""
         self._base = 0
         self._record_limit = -1
-        """An append that ends behind this looks closer, in `_make_room`; with -1 every one does."""
+        """Appends that end after this offset take the slow path (`_make_room`: roll, refuse). -1
+        sends every append there."""
         self._file_limit = -1
-        """No record of the active file may end behind this."""
+        """No record of the active file may end after this offset."""
         self._prefaulter = Prefaulter()
-        # Not when every put is flushed: pages that are present but not written yet make each flush
-        # look at them, 700 microseconds where 160 do.
+        # Not if every put is flushed: a flush examines all present pages, so that prefaulted pages
+        # make it take 700 instead of 160 microseconds.
         self.prefaults = config.flush != "sync" and threads
         """Whether a thread makes pages present ahead of the writer."""
         self._refusal: PutError | None = ReadOnlyStoreError(
             "store", None, None, 'it was opened with mode="r"; open it with mode="w" to put'
         )
         self.unflushed: list[MappedFile] = []
-        """Files that hold bytes which are not on disk yet, oldest first; the last is the active."""
+        """Files with bytes that are not on disk yet, oldest first; the last is the active file."""
 
     # ------------------------------------------------------------------ life cycle
 
     def start_writing(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
-        """Take appends from now on.
+        """Accept appends from now on.
 
         Args:
             queue_offsets: next queue offset of every (topic, queue id).
@@ -171,7 +170,7 @@ class CommitLog(LogReader):
             self._allocator.start()
 
     def refuse(self, refusal: PutError) -> None:
-        """Take no appends any more; every one of them raises ``refusal``."""
+        """Refuse all appends from now on; each raises ``refusal``."""
         with self._lock:
             if self._refusal is None:
                 self._refusal = refusal
@@ -179,11 +178,11 @@ class CommitLog(LogReader):
 
     @property
     def refusal(self) -> PutError | None:
-        """Why the log takes no appends; None while it does."""
+        """Why the log refuses appends; None while it accepts them."""
         return self._refusal
 
     def close(self) -> None:
-        """Close files; what was not flushed is not flushed by this."""
+        """Close the files, without flushing."""
         self._prefaulter.stop()
         with self._lock:
             self._record_limit = self._file_limit = -1
@@ -195,23 +194,23 @@ class CommitLog(LogReader):
 
     @contextlib.contextmanager
     def lock_let_go(self, refusal: PutError) -> Iterator[None]:
-        """Let other threads have the lock, if this thread holds it inside of an append.
+        """Release the lock during the ``with`` block, if this thread holds it in an append.
 
         For a signal handler that closes the store in the middle of a put, and so waits for threads
-        that may want the lock. That put, and all others, are refused from here on.
+        that may need the lock. That put, and all later ones, are refused.
         """
         depth = let_go_wholly(self._lock)
         if not depth:
             yield
             return
-        self._lock.acquire()  # once more, for a moment: nobody may append before all are refused
+        self._lock.acquire()  # for a moment: no thread may append before `refuse` was called
         self.refuse(refusal)
         self._is_appending = False
         self._lock.release()
         try:
             yield
         finally:
-            self._map = None  # so that the append finds nothing to write to
+            self._map = None  # so that the interrupted append cannot write
             self._is_closed = True
             for _ in range(depth):
                 self._lock.acquire()
@@ -230,10 +229,10 @@ class CommitLog(LogReader):
         return self.flusher.wait(physical_offset, timeout)
 
     def release_flushed(self, flushed_offset: int) -> None:
-        """Close the files that end at or below ``flushed_offset``: nothing writes them any more."""
+        """Close files that end at or below ``flushed_offset``, which are no longer written."""
         with self._lock:
             if self._is_appending:
-                return  # on this thread, in a handler: the next flush finds them again
+                return  # called by a signal handler in an append: the next flush closes them
             done = [
                 file for file in self.unflushed if file.base_offset + file.size <= flushed_offset
             ]
@@ -245,10 +244,10 @@ class CommitLog(LogReader):
     # ------------------------------------------------------------------ one message
 
     def append(self, prepared: Prepared) -> Receipt:
-        """Append one message and return where it stands.
+        """Append one message and return its receipt.
 
         Raises:
-            PutError: the log takes no appends, or there is no room for another file.
+            PutError: the log refuses appends, or there is no room for another file.
         """
         size, head, magic, crc, message, body, topic_part, text, born_host, sys_flag, special = (
             prepared
@@ -258,10 +257,9 @@ class CommitLog(LogReader):
         topic, queue_id, born = message.topic, message.queue_id, message.born_timestamp
         key = topic, queue_id
         transaction = sys_flag & TRANSACTION_MASK
-        # What follows is `Encoder.finish` once more, in place: one call less and one tuple less to
-        # take apart are a tenth of a put.
-        # Nor `with`: the lock's own methods take half of its time. A signal handler that raises
-        # runs inside of `acquire`, which then has taken nothing, or once it has returned.
+        # `Encoder.finish` is repeated here inline: saving one call and one tuple is a tenth of a
+        # put. Not `with` either: the lock's own methods take half the time. A signal handler that
+        # raises runs inside of `acquire`, which then has taken nothing, or after it has returned.
         lock = self._lock
         try:
             lock.acquire()
@@ -274,7 +272,7 @@ class CommitLog(LogReader):
                 if end_offset > self._record_limit:
                     offset = self._make_room(size)
                     end_offset = offset + size
-                # Prepared and rollback records are no messages of their queue: they take no offset.
+                # Prepared and rollback records are in no queue: they take no queue offset.
                 counts = transaction == 0 or transaction == TRANSACTION_COMMIT
                 queue_offset = self.queue_offsets.get(key, 0) if counts else 0
                 timestamp = self._now() // 1_000_000
@@ -305,8 +303,8 @@ class CommitLog(LogReader):
                 word = size.to_bytes(4, "big")
                 position = offset - self._base
                 target = self._map
-                # From here to the last assignment nothing is called, so that no signal handler runs
-                # (`reput.flags`): the record is there, and counted, or neither.
+                # Up to the last assignment there is no call, so no signal handler runs
+                # (`reput.flags`): the record is written and counted, or neither.
                 target[position + 4 : position + size] = rest
                 target[position : position + 4] = word
                 if counts:
@@ -324,16 +322,16 @@ class CommitLog(LogReader):
                 self._is_appending = False
             lock.release()
         except BaseException:
-            if lock._is_owned():  # type: ignore[attr-defined]  # what Condition asks it, too
+            if lock._is_owned():  # type: ignore[attr-defined]  # `threading.Condition` uses it, too
                 lock.release()
             raise
         return _new_receipt(Receipt, (self, topic, queue_id, queue_offset, offset, size, timestamp))
 
     def append_each(self, prepared: Sequence[Prepared]) -> list[Receipt]:
-        """Append messages of any kind, with no other message in between.
+        """Append messages of any kind, without other messages in between.
 
         Raises:
-            PutError: one of them is refused; then none is appended.
+            PutError: a message is refused; then none is appended.
         """
         with self._appending():
             ahead = ChainMap({}, self.queue_offsets)
@@ -346,7 +344,7 @@ class CommitLog(LogReader):
             return [self._append_placed(each) for each in placed]
 
     def _append_placed(self, placed: InQueues) -> Receipt:
-        """The way for all messages: also those that light queues list, or that count as several."""
+        """Append a message of any kind, light-queue messages and inner batches included."""
         prepared, queue_offset, following = placed
         message, size = prepared[4], prepared[0]
         offset = self._place(size)
@@ -358,7 +356,7 @@ class CommitLog(LogReader):
     # ------------------------------------------------------------------ many messages
 
     def append_many(self, prepared: PreparedMany) -> BatchReceipt:
-        """Append messages in their order, as one stretch of bytes per file."""
+        """Append messages in their order, with one write per chunk and file."""
         count = len(prepared)
         if count:
             self._require_fits(int(prepared.size.max()))
@@ -396,7 +394,7 @@ class CommitLog(LogReader):
 
     @contextlib.contextmanager
     def _appending(self) -> Iterator[None]:
-        """Have the log for oneself; refused inside of another append on this thread."""
+        """Hold the lock for an append; refuse if this thread is inside of another append."""
         with self._lock:
             if self._is_appending:
                 raise _inside_of_put()
@@ -417,22 +415,22 @@ class CommitLog(LogReader):
         last_record_offset: int,
         following: Mapping[tuple[str, int], int],
     ) -> None:
-        """Write whole records, so that none is there before all are, and count them.
+        """Write whole records so that readers see all of them or none, and count them.
 
         Args:
-            offset: where they begin.
+            offset: where the records begin.
             word: their first four bytes.
-            rest: the others.
+            rest: their other bytes.
             last_record_offset: where the last of them begins.
-            following: next queue offsets of the queues that they are in.
+            following: next queue offsets of their queues.
         """
         position = offset - self._base
         size = len(rest)
         target = self._map
-        # As in `append`: nothing is called from here on but the last line, which ends before any
-        # signal handler runs. The first magic comes first: a copy that a kill interrupts may lack
-        # its head (C libraries write the unaligned part last), and where a record has no magic the
-        # next opening takes the sound ones after it for acknowledged.
+        # As in `append`: there is no call from here on but `update`, which ends before any signal
+        # handler runs. The first magic is written first: a copy that a kill interrupts may lack its
+        # head (C libraries write the unaligned part last), and after a record without magic the
+        # next opening would take sound records for acknowledged ones.
         target[position + 4 : position + 8] = rest[:4]
         target[position + 4 : position + 4 + size] = rest
         target[position : position + 4] = word
@@ -442,12 +440,12 @@ class CommitLog(LogReader):
         self._call_wake()
 
     def _require_map(self) -> None:
-        """Say that the log was closed in the middle of an append, if it was: by its own thread."""
+        """Raise the refusal if this thread's signal handler closed the log in the append."""
         if self._is_closed:
             self._raise_refusal()
 
     def _raise_refusal(self) -> None:
-        # A fresh error each time: one object raised by many threads would mix their traces.
+        # A new error each time: one object raised by many threads would mix their tracebacks.
         refusal = self._refusal
         if refusal is not None:
             raise type(refusal)(*refusal.args) from refusal.__cause__
@@ -458,7 +456,7 @@ class CommitLog(LogReader):
             try:
                 wake()
             except BaseException:
-                self.wake = wake  # whoever asked may still be asleep
+                self.wake = wake  # the reader may still be asleep
                 raise
 
     def _place(self, size: int) -> int:
@@ -466,11 +464,11 @@ class CommitLog(LogReader):
         return offset if offset + size <= self._file_limit else self._roll(size)
 
     def _make_room(self, size: int) -> int:
-        """Called when a record passes `_record_limit`: more pages are due, or another file."""
+        """Prefault more pages, or roll, for a record that ends after `_record_limit`."""
         offset = self._end_offset
         if offset + size > self._file_limit:
             return self._roll(size)
-        # Two steps are kept present, and the next one is asked for when the first is used up.
+        # Two steps of pages are kept present; the next is requested when the first is used up.
         limit = min(offset + size + PREFAULT_STEP, self._file_limit)
         if self._refusal is None:  # which a signal handler may have set
             self._record_limit = limit
@@ -482,13 +480,13 @@ class CommitLog(LogReader):
         return offset
 
     def _prepare_next_file(self) -> None:
-        """Have the next file made once half of this one is written, or it is small."""
+        """Have the next file made if half of this file is written, or if files are small."""
         left = self._file_limit - self._end_offset
         if self._allocator is not None and left <= max(self.file_size // 2, 2 * PREFAULT_STEP):
             self._allocator.prepare()
 
     def _roll(self, size: int) -> int:
-        """Close the active file with a blank and begin the next one; the offset to write at."""
+        """End the active file with a blank and begin the next; return the offset to write at."""
         self._raise_refusal()
         self._require_fits(size)
         base = self._end_offset
@@ -499,8 +497,8 @@ class CommitLog(LogReader):
         if self._file is not None:
             self._prefaulter.forget(self._map)
         try:
-            # The new file first: where there is no room, the old one stays open and smaller
-            # messages may still fit into it.
+            # The new file first: if there is no room for it, the old file stays active, and smaller
+            # messages may still fit there.
             fresh = self._new_file(base)
         except OSError as error:
             self._require_map()
@@ -529,12 +527,12 @@ class CommitLog(LogReader):
         return MappedFile.open(path, base, self.file_size, self._disk)
 
     def _use(self, file: MappedFile, end_offset: int) -> None:
-        """Write to ``file`` from ``end_offset`` on; the rest of the one before becomes a blank."""
+        """Write to ``file`` from ``end_offset`` on; end the previous file with a blank."""
         position = self._end_offset - self._base
         blank = SIZE_AND_MAGIC.pack(max(self.file_size - position, 0), BLANK_MAGIC)
         unflushed = [*self.unflushed, file]
         self._raise_refusal()
-        # As in `append`: nothing is called from here on, so that all of it happens or nothing.
+        # As in `append`: no call from here on, so that all of this happens or nothing.
         if self._file is not None:
             self._map[position + 4 : position + 8] = blank[4:]
             self._map[position : position + 4] = blank[:4]
@@ -546,7 +544,7 @@ class CommitLog(LogReader):
 
 
 def encoder_of(config: CommitLogConfig) -> Encoder:
-    """What makes records as ``config`` says."""
+    """Return the encoder that ``config`` describes."""
     return Encoder(
         pack_host(config.store_address, config.store_port),
         config.max_message_size,

@@ -1,14 +1,14 @@
-"""Brings the log to disk: group commit for those who wait, a timer for those who do not.
+"""`GroupCommit` flushes the log: one flush for all puts that wait.
 
-Whoever waits first flushes for everybody: all bytes appended until then go to disk with one
-``fdatasync`` per file, and all who wait for some of them go on. No thread of its own stands
+The first waiting thread flushes for all: everything appended until then goes to disk with one
+``fdatasync`` per file, and all threads that wait for these bytes go on. There is no flushing thread
 between a waiting put and its flush.
 
-A flush that failed is final. The system may have dropped the pages that it could not write, and a
-second try would report success without them; so the log takes no more appends, and everybody who
-waits is told.
+A failed flush is final. The system may have dropped the pages that it could not write, and a second
+flush would report success without them; so the log refuses further appends, and every waiting
+thread gets an error.
 
-Source: RocketMQ ``GroupCommitService``, ``FlushRealTimeService``; the rule for failures is ours.
+Source: RocketMQ ``GroupCommitService``, ``FlushRealTimeService``; the rule for failures is reput's.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ logger = logging.getLogger(__name__)
 __all__ = ["GroupCommit"]
 
 
-_LONGEST_WAIT: Final = 1.0  # seconds; then a waiter looks for itself
+_LONGEST_WAIT: Final = 1.0  # seconds; then a waiting thread checks again
 
 
 class FlushedLog(Protocol):
-    """What a flusher needs of its log."""
+    """What `GroupCommit` needs of its log."""
 
     files: MappedFileQueue
     unflushed: list[MappedFile]
 
     @property
     def max_physical_offset(self) -> int:
-        """Where the log ends."""
+        """Physical offset at which the log ends."""
         ...
 
     def release_flushed(self, flushed_offset: int) -> None:
-        """Close files that nobody writes any more."""
+        """Close files that end at or below ``flushed_offset``."""
         ...
 
     def refuse(self, refusal: PutError) -> None:
-        """Take no appends any more."""
+        """Refuse all appends from now on."""
         ...
 
 
@@ -65,16 +65,16 @@ class GroupCommit:
         self._log = log
         self._lock = new_lock()
         self._turn: tuple[int, Flag] | None = None
-        """The thread that flushes now, and what it sets at the end."""
+        """The thread that flushes now, and the flag that it sets at the end."""
         self._failure: OSError | None = None
 
     def call_after_flush(self, function: Callable[[], None]) -> None:
-        """Have ``function`` called each time that `flushed_offset` has grown."""
+        """Have ``function`` called whenever `flushed_offset` has grown."""
         self._after_flush = function
 
     @property
     def failure(self) -> OSError | None:
-        """What made a flush fail, if one did."""
+        """The error of the flush that failed; None if none has."""
         return self._failure
 
     def flush(self) -> None:
@@ -86,10 +86,13 @@ class GroupCommit:
         self.wait(self._log.max_physical_offset, None)
 
     def wait(self, physical_offset: int, timeout: float | None) -> bool:
-        """Return whether everything below ``physical_offset`` is on disk, flushing if need be.
+        """Wait until the log is on disk below ``physical_offset``, flushing if necessary.
+
+        Returns:
+            False after ``timeout`` seconds.
 
         Raises:
-            ServiceNotAvailableError: a flush failed before those bytes were on disk.
+            ServiceNotAvailableError: a flush failed before these bytes were on disk.
         """
         if self.flushed_offset >= physical_offset:
             return True
@@ -106,12 +109,12 @@ class GroupCommit:
         return True
 
     def _flush_in_turn(self) -> Flag | None:
-        """Flush, unless another thread does; then a flag that is set when it is done."""
+        """Flush, unless another thread does; then return a flag that it sets when it is done."""
         me, mine, before, turn = threading.get_ident(), False, None, Flag()
         try:
             with self._lock:
                 current = self._turn
-                # A signal handler flushes though its thread is in a flush: it cannot wait for it.
+                # A signal handler that interrupted a flush on its thread cannot wait for it.
                 if current is None or current[0] == me:
                     before, self._turn, mine = current, (me, turn), True
             if not mine:
@@ -124,7 +127,7 @@ class GroupCommit:
                 turn.set()
 
     def _flush_now(self) -> None:
-        # The end first: bytes appended while the flush runs may or may not be part of it.
+        # Read the end first: the flush may not cover bytes appended while it runs.
         target = self._log.max_physical_offset
         files = self._log.unflushed
         try:
@@ -137,7 +140,7 @@ class GroupCommit:
             logger.error("flush failed, the store takes no more puts error=%s", error)
             self._log.refuse(self._refusal_with_cause())
             return
-        if target > self.flushed_offset:  # a signal handler may have come further in between
+        if target > self.flushed_offset:  # a signal handler may have flushed further meanwhile
             self.flushed_offset = target
         self._log.release_flushed(target)
         if self._after_flush is not None:

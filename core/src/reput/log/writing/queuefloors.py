@@ -1,10 +1,10 @@
-"""``<store>/reput/queue-offsets.json``: below which number no queue gives an offset again.
+"""Queue floors, ``<store>/reput/queue-offsets.json``: queue offsets below them are never reused.
 
-The log does not say where a queue goes on whose messages were all removed, and the files that do
-are derived: they may be deleted, damaged, or built again from the log. So the next queue offsets
-are written down before files of the log are removed, and whatever a plugin finds in its files about
-a queue without messages before it cuts or replaces them. Numbers only ever rise. They count
-whenever next queue offsets are found out, and for everybody who makes queue files from the log.
+If all messages of a queue were removed, the log does not tell the queue's next offset, and derived
+files that do may be deleted, damaged, or rebuilt from the log. So next queue offsets are written
+here before files of the log are removed; and before a plugin cuts or replaces its files, it writes
+here what they say of queues without messages. Floors never fall. They apply whenever next queue
+offsets are determined, and whenever queue files are made from the log.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class QueueFloors:
     Args:
         root: the store's directory; empty for floors that are not kept in a file.
         disk: file operations.
-        writable: whether `keep` writes; else what is kept is known to this object only.
-        damaged: told, in words, of a file that is passed over.
+        writable: whether `keep` writes the file; if false, it changes this object only.
+        damaged: called with a text if the file is damaged and ignored.
     """
 
     def __init__(
@@ -54,19 +54,19 @@ class QueueFloors:
         self._path = os.path.join(root, OWN_DIRECTORY, _NAME) if root else ""
         self._disk = disk or Disk()
         self._writable = writable
-        self._lock = new_lock()  # a signal handler may come in again
+        self._lock = new_lock()  # reentrant, for signal handlers
         self._floors: dict[tuple[str, int], int] | None = None if root else {}
 
     @classmethod
     def of(cls, floors: Offsets) -> Self:
-        """Floors that are in no file."""
+        """Return floors that are kept in no file."""
         made = cls()
         made._floors = dict(floors)
         return made
 
     @property
     def known(self) -> Offsets:
-        """The floor of each (topic, queue id) that has one; replaced whole when one rises."""
+        """The floor of each (topic, queue id) that has one; replaced as a whole when one rises."""
         floors = self._floors
         if floors is None:
             with self._lock:
@@ -76,21 +76,21 @@ class QueueFloors:
         return floors
 
     def floor(self, topic: str, queue_id: int) -> int:
-        """Queue offset below which every one was given; 0 where nothing is known."""
+        """Return the queue offset below which no offset may be given; 0 if the queue has none."""
         return self.known.get((topic, queue_id), 0)
 
     def above(self, offsets: Offsets) -> dict[tuple[str, int], int]:
-        """``offsets``, none of them below its floor."""
+        """Return ``offsets`` raised to the floors, for all queues that are in either."""
         return {
             **offsets,
             **{key: max(low, offsets.get(key, 0)) for key, low in self.known.items()},
         }
 
     def keep(self, offsets: Offsets) -> None:
-        """Raise the floors to ``offsets``; on disk when this returns, in a store that is written.
+        """Raise the floors to ``offsets``; in a writable store they are on disk afterwards.
 
         Raises:
-            OSError: the file cannot be written; the floors are as they were.
+            OSError: the file cannot be written; the floors are unchanged.
         """
         known = self.known
         with self._lock:
@@ -110,7 +110,7 @@ class QueueFloors:
         self._disk.replace(self._path, json.dumps(by_topic).encode())
 
     def _load(self) -> dict[tuple[str, int], int]:
-        """Read the file; nothing where there is none, or it is damaged."""
+        """Read the file; return no floors if it is missing or damaged."""
         try:
             if not self._disk.exists(self._path):
                 return {}
@@ -121,7 +121,7 @@ class QueueFloors:
             }
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
             if self._writable and isinstance(error, OSError):
-                raise  # a writer would give queue offsets a second time
+                raise  # a writer without floors would give queue offsets a second time
             logger.error(
                 "damaged file passed over, queues without messages begin anew file=%s error=%s",
                 self._path,

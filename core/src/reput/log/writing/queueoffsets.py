@@ -1,4 +1,4 @@
-"""Next queue offsets, counted from the log itself: for a store whose plugins do not know them."""
+"""Counts next queue offsets from the log, for a store whose plugins do not keep them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["after_lost_ones", "count_queue_offsets"]
 
 
 def count_queue_offsets(log: LogReader) -> dict[tuple[str, int], int]:
-    """Read the whole log; next queue offset by (topic, queue id)."""
+    """Read the whole log; return the next queue offset by (topic, queue id)."""
     found: dict[tuple[str, int], int] = {}
     for batch in log.scan():
         if len(batch):
@@ -37,11 +37,11 @@ def count_queue_offsets(log: LogReader) -> dict[tuple[str, int], int]:
 def after_lost_ones(
     offsets: Mapping[tuple[str, int], int], log: LogReader
 ) -> dict[tuple[str, int], int]:
-    """``offsets``, where the last messages of a queue were lost, behind those.
+    """Return ``offsets`` advanced past messages lost at the end of a queue.
 
-    Somebody may have read them: another message at their place would never be seen by them. Only
-    what was the very next message of its queue counts, as what a damaged header states may be
-    anything.
+    A consumer may have read the lost messages, and would never read new messages at their queue
+    offsets. A damaged header may state anything, so a loss counts only if it was the very next
+    message of its queue.
     """
     following = dict(offsets)
     losses = log.losses(log.min_physical_offset, log.max_physical_offset)
@@ -70,7 +70,7 @@ def _count(batch: DispatchBatch, found: dict[tuple[str, int], int]) -> None:
         key = batch.topics[value >> 32], value & 0xFFFFFFFF
         found[key] = max(found.get(key, 0), offset)
     listed = batch.text(PROPERTY_LIGHT_QUEUE_OFFSETS)
-    for row in np.flatnonzero(listed.present).tolist():  # light queues: few stores have any
+    for row in np.flatnonzero(listed.present).tolist():  # light queues, which few stores have
         names = (batch.text(PROPERTY_LIGHT_QUEUES)[row] or "").split(",")
         for name, text in zip(names, (listed[row] or "").split(","), strict=False):
             if name.startswith(LIGHT_QUEUE_PREFIX) and text.isdigit():

@@ -1,9 +1,9 @@
-"""``<store>/reput/queues-<plugin>.json``: which queues there were, and how far each went.
+"""Queue reaches, ``<store>/reput/queues-<plugin>.json``: which queues existed, and how far.
 
-Files of units say nothing of a queue whose files are all gone, or end too early: without a note of
-it such a queue would begin again at 0, or in the middle, while its messages are in the log. What
-the note says counts only where the log has the message that it names: the log has the say, also
-where it was put back in an older state.
+If files of a queue's units are lost, the remaining files do not show it: without this note the
+queue would begin again at 0, or too early, while its messages are in the log. An entry counts only
+if the log has the message that it names, as the log decides, even after it was restored to an older
+state.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ _SIZE_MAX: Final = 1 << 30  # bytes of the file that are read: some ten million 
 
 
 class QueueReach(NamedTuple):
-    """How far a queue went."""
+    """How far a queue reached."""
 
     max_offset: int
-    """Queue offset behind its last message."""
+    """Queue offset after its last message."""
     record_offset: int
-    """Physical offset of this message."""
+    """Physical offset of its last message."""
 
 
 class QueueReaches:
-    """The note of the queues that one plugin of a store keeps. Thread-safe.
+    """The reaches of the queues that one plugin keeps. Thread-safe.
 
     Args:
-        root: the store's directory; empty for a note that is not kept in a file.
-        plugin: whose queues they are.
+        root: the store's directory; empty for reaches that are not kept in a file.
+        plugin: name of the plugin that keeps the queues.
         disk: file operations.
     """
 
     def __init__(self, root: str = "", plugin: str = "", disk: Disk | None = None) -> None:
         self._path = os.path.join(root, OWN_DIRECTORY, _NAME.format(plugin)) if root else ""
         self._disk = disk or Disk()
-        self._lock = new_lock()  # a signal handler may come in again
+        self._lock = new_lock()  # reentrant, for signal handlers
         self._reaches: Mapping[tuple[str, int], QueueReach] | None = None if root else {}
 
     @property
     def known(self) -> Mapping[tuple[str, int], QueueReach]:
-        """The reach of each (topic, queue id) that was noted; replaced whole when one changes."""
+        """The reach of each (topic, queue id) noted; replaced as a whole when one changes."""
         reaches = self._reaches
         if reaches is None:
             with self._lock:
@@ -64,10 +64,10 @@ class QueueReaches:
         return reaches
 
     def keep(self, reaches: Mapping[tuple[str, int], QueueReach]) -> None:
-        """Note ``reaches`` and no others; on disk when this returns.
+        """Replace all entries by ``reaches``; on disk when this returns.
 
         Raises:
-            OSError: the file cannot be written; the note is as it was.
+            OSError: the file cannot be written; the entries are unchanged.
         """
         with self._lock:
             if reaches == self.known:
@@ -84,7 +84,7 @@ class QueueReaches:
         self._disk.replace(self._path, json.dumps(by_topic, separators=(",", ":")).encode())
 
     def _load(self) -> dict[tuple[str, int], QueueReach]:
-        """Read the file; nothing where there is none, or it is damaged."""
+        """Read the file; return no reaches if it is missing or damaged."""
         if not self._disk.exists(self._path):
             return {}
         try:

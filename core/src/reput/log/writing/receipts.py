@@ -1,4 +1,4 @@
-"""Receipts of puts: where messages stand, and whether they are on disk."""
+"""Receipts of puts: offsets of the stored messages, and whether these are on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BatchReceipt", "FlushProgress", "Receipt"]
 
 
 class FlushProgress(Protocol):
-    """What a receipt asks about the log; the commit log is one."""
+    """What receipts need of the commit log."""
 
     store_host: bytes
 
@@ -29,13 +29,13 @@ class FlushProgress(Protocol):
         ...
 
     def wait_flushed(self, physical_offset: int, timeout: float | None) -> bool:
-        """Return whether everything below ``physical_offset`` is on disk, waiting for it."""
+        """Wait until the log is on disk below ``physical_offset``; False after ``timeout``."""
         ...
 
 
-# A tuple and no attrs class: one is made for every put, and this takes a third of the time.
+# A tuple instead of an attrs class, in a third of the time: one is made for every put.
 class Receipt(NamedTuple):
-    """Proof that one message was stored, and where."""
+    """Where one put message was stored."""
 
     progress: FlushProgress
     topic: str
@@ -49,7 +49,7 @@ class Receipt(NamedTuple):
 
     @property
     def status(self) -> PutStatus:
-        """Always ``PUT_OK``: what was not stored is an exception."""
+        """Always ``PUT_OK``: a failed put raises an exception."""
         return PutStatus.PUT_OK
 
     @property
@@ -59,19 +59,19 @@ class Receipt(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        """Physical offset behind the record."""
+        """Physical offset after the record."""
         return self.physical_offset + self.size
 
     @property
     def durability(self) -> Durability:
-        """The level that the record has reached by now."""
+        """Whether the record is on disk by now."""
         durable = self.progress.flushed_offset >= self.end_offset
         return Durability.DURABLE if durable else Durability.APPENDED
 
     def wait(self, timeout: float | None = None) -> Durability:
-        """Wait until the record is on disk, at most ``timeout`` seconds; the level reached.
+        """Wait until the record is on disk, at most ``timeout`` seconds; return its durability.
 
-        Asks for a flush, so it takes about as long as one.
+        Flushes if necessary, so it takes about as long as a flush.
 
         Raises:
             ServiceNotAvailableError: flushing failed; the record may never become durable.
@@ -82,7 +82,7 @@ class Receipt(NamedTuple):
 
 @attrs.define(eq=False)
 class BatchReceipt:
-    """Proof that ``n`` messages were stored, in their order; a sequence of `Receipt`."""
+    """Where ``n`` put messages were stored, in their order; a sequence of `Receipt`."""
 
     progress: FlushProgress
     topics: Sequence[str]
@@ -96,7 +96,7 @@ class BatchReceipt:
 
     @classmethod
     def of(cls, progress: FlushProgress, receipts: Sequence[Receipt]) -> Self:
-        """The receipts of single messages as one."""
+        """Return the receipts of single messages as one."""
         columns = list(zip(*receipts, strict=True)) or [()] * len(Receipt._fields)
         _, topics, queue_ids, queue_offsets, physical_offsets, sizes, timestamps = columns
         numbers = (queue_ids, queue_offsets, physical_offsets, sizes, timestamps)
@@ -126,21 +126,21 @@ class BatchReceipt:
 
     @property
     def msg_id(self) -> str:
-        """Ids of all messages, comma-joined, as RocketMQ answers a batch."""
+        """Offset message ids of all messages, joined by commas, as RocketMQ answers a batch."""
         return ",".join(receipt.msg_id for receipt in self)
 
     @property
     def end_offset(self) -> int:
-        """Physical offset behind the last record; 0 when there is none."""
+        """Physical offset after the last record; 0 if there is none."""
         return int(self.physical_offsets[-1] + self.sizes[-1]) if len(self) else 0
 
     @property
     def durability(self) -> Durability:
-        """The level that all of them have reached by now."""
+        """Whether all of the records are on disk by now."""
         durable = self.progress.flushed_offset >= self.end_offset
         return Durability.DURABLE if durable else Durability.APPENDED
 
     def wait(self, timeout: float | None = None) -> Durability:
-        """Like `Receipt.wait`, for all of them."""
+        """Wait as `Receipt.wait` does, for all of the records."""
         self.progress.wait_flushed(self.end_offset, timeout)
         return self.durability
