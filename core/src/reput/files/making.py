@@ -40,7 +40,7 @@ def make_file(disk: Disk, path: str, size: int, *, aside: str = "") -> None:
 def make_aside(
     disk: Disk, path: str, size: int, *, reserve: bool = False, flush: bool = False
 ) -> None:
-    """Make a temporary file of zeros, which the caller renames; leave nothing behind on failure.
+    """Make a temporary file of zeros, which the caller renames; remove it on failure.
 
     Args:
         disk: the store's.

@@ -366,7 +366,7 @@ class MappedFileQueue:
         self._pool.forget(path)
         self._disk.rename(path, kept)
         self._disk.flush_directory(os.path.dirname(kept))
-        logger.warning("moved file behind the end file=%s kept=%s", path, kept)
+        logger.warning("moved file after the end file=%s kept=%s", path, kept)
 
     def _clear(self, path: str, position: int) -> None:
         """Zero the file from ``position`` on."""

@@ -211,10 +211,10 @@ class MessageView:
         size_at = body_start + body_size if body_size > 0 else body_start
         topic_start = size_at + (1 if head[1] == MAGIC_V1 else 2)
         if topic_start + 2 > len(record):
-            raise _corrupt(self.physical_offset, "the body ends behind the record")
+            raise _corrupt(self.physical_offset, "the body ends after the record")
         topic_end = topic_start + _from_bytes(record[size_at:topic_start], "big", signed=True)
         if not topic_start <= topic_end <= len(record) - 2:
-            raise _corrupt(self.physical_offset, "the topic ends behind the record")
+            raise _corrupt(self.physical_offset, "the topic ends after the record")
         properties_start = topic_end + 2
         properties_size = _from_bytes(record[topic_end:properties_start], "big", signed=True)
         # A negative length counts as none, as in RocketMQ's own length check.

@@ -1,13 +1,13 @@
 """How long a store keeps its messages: the configuration section ``retention``.
 
-Nothing is removed unless somebody says so. A store that is embedded in a program, or a directory
-that was copied from RocketMQ to look at it, must not lose what is older than three days because it
-was opened; whoever runs it as RocketMQ does gives `reput.ROCKETMQ_RETENTION`.
+By default nothing is removed: a store that is embedded in a program, or a directory that was copied
+from RocketMQ for inspection, must not lose messages older than three days only because it is
+opened. `reput.ROCKETMQ_RETENTION` are RocketMQ's defaults.
 
 Source: RocketMQ ``MessageStoreConfig``: ``fileReservedTime``, ``deleteWhen``,
 ``diskMaxUsedSpaceRatio`` and the system properties ``rocketmq.broker.diskSpace…Ratio``. Different
-on purpose: by age means by the store time of a file's last message, not by the modification time of
-the file, which any copy changes; ratios are not clamped; the log can be limited by its size, too.
+on purpose: a file's age is that of its last message, by store time, and not the file's modification
+time, which any copy changes; ratios are not clamped; the log can be limited by its size, too.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ ROCKETMQ_RETENTION: Final[Mapping[str, Any]] = {
     "disk_force_ratio": 0.85,
     "disk_warn_ratio": 0.90,
 }
-"""Options that make a store keep what RocketMQ keeps by default:
+"""Options by which a store keeps its messages as long as RocketMQ does by default:
 ``config={"retention": reput.ROCKETMQ_RETENTION}``."""
 
 
 def hour_of(now: int, time_zone: str) -> int:
-    """Hour of the day, 0 to 23, at ``now`` (ms since the epoch).
+    """Return the hour of the day, 0 to 23.
 
     Args:
-        now: the time.
+        now: the time, ms since the epoch.
         time_zone: name of a zone as in ``Europe/Berlin``, ``UTC``, or ``local`` for the machine's.
 
     Raises:
@@ -54,7 +54,7 @@ def hour_of(now: int, time_zone: str) -> int:
     """
     moment = dt.datetime.fromtimestamp(now / 1_000, dt.UTC)
     if time_zone == _UTC:
-        return moment.hour  # needs no table of zones, which a system may lack
+        return moment.hour  # without the table of time zones, which a system may lack
     if time_zone == _LOCAL:
         return moment.astimezone().hour
     import zoneinfo
@@ -104,47 +104,47 @@ class RetentionConfig:
     """Remove log files whose last message was stored longer ago than this; 0 keeps them for ever.
     RocketMQ: 259_200_000, which is 72 hours."""
     delete_when: str = attrs.field(default="", validator=[_text, _check_hours])
-    """Hours of the day at which that happens, as in ``"04"`` or ``"03;15"``; empty for any."""
+    """Hours of the day at which files are removed by age, as in ``"04"`` or ``"03;15"``; empty for
+    any."""
     time_zone: str = attrs.field(default=_UTC, validator=[_text, _check_zone])
-    """Whose hours: a zone's as in ``"Europe/Berlin"``, or ``"local"`` for the machine's."""
+    """Time zone of `delete_when`, such as ``"Europe/Berlin"``, or ``"local"`` for the machine's."""
     max_bytes: int = attrs.field(default=0, validator=_not_negative)
-    """Most bytes that log files take up; the oldest go, whatever their age. 0 for no limit. At
-    least the last file stays."""
+    """Most bytes of all log files; above, the oldest files are removed regardless of age, but never
+    the last one. 0 for no limit."""
     disk_max_ratio: float = attrs.field(default=0.0, validator=_check_ratio)
-    """Part of the disk in use from which on what is older than `reserved_ms` does not wait for its
-    hour; 0 for never."""
+    """Disk usage above which files older than `reserved_ms` go at any hour; 0 for never."""
     disk_force_ratio: float = attrs.field(default=0.0, validator=_check_ratio)
-    """Part of the disk in use that is kept by removing the oldest files, whatever their age."""
+    """Disk usage above which the oldest files are removed regardless of age; 0 for never."""
     disk_warn_ratio: float = attrs.field(default=0.0, validator=_check_ratio)
-    """Part of the disk in use beyond which that happens, too, and puts are refused
-    (`reput.errors.DiskFullError`) until there is space again."""
+    """Disk usage above which the oldest files are removed regardless of age, and puts are refused
+    (`reput.errors.DiskFullError`) until there is space again; 0 for never."""
     held: str = attrs.field(default=WAIT, validator=in_((WAIT, TELL)))
-    """What becomes of files that a plugin still needs (its hook `reput_hold`): ``"wait"`` until it
-    does not, or remove them all the same and ``"tell"`` it."""
+    """What to do with files that a plugin still needs (its hook `reput_hold`): ``"wait"`` until it
+    does not, or remove them nevertheless and ``"tell"`` it."""
     unseen: str = attrs.field(default=KEEP, validator=in_((KEEP, DROP)))
-    """What becomes of messages that a plugin which does not run has not seen: ``"keep"`` them until
-    it has, or ``"drop"`` them. What a running plugin has not seen is always kept."""
+    """What to do with messages that a stopped plugin has not seen: ``"keep"`` them until it has, or
+    ``"drop"`` them. Messages that a running plugin has not seen are always kept."""
     check_interval_ms: int = attrs.field(default=10_000, validator=_positive)
-    """Time between two looks at ages, sizes and the disk."""
+    """Time between two checks of ages, sizes and the disk."""
     batch_count: int = attrs.field(default=10, validator=_positive)
-    """Most files that are removed at a time in the background; more follow at once."""
+    """Most files that are removed at a time in the background; further ones follow at once."""
 
     @property
     def is_active(self) -> bool:
-        """Whether anything is ever removed or refused by itself."""
+        """Whether the store ever removes files, or refuses puts, by itself."""
         return bool(self.reserved_ms or self.max_bytes or self.watches_disk)
 
     @property
     def watches_disk(self) -> bool:
-        """Whether it matters how full the disk is."""
+        """Whether the options depend on how full the disk is."""
         return bool(self.disk_max_ratio or self.disk_force_ratio or self.disk_warn_ratio)
 
     @property
     def wanted_ratio(self) -> float:
-        """Part of the disk in use above which files go whatever their age; 0 for none."""
+        """Disk usage above which files are removed regardless of age; 0 for none."""
         return min(filter(None, (self.disk_force_ratio, self.disk_warn_ratio)), default=0.0)
 
     def is_hour(self, now: int) -> bool:
-        """Whether removing by age may happen at ``now``, ms."""
+        """Whether files may be removed by age at ``now``, ms."""
         hours = _hours(self.delete_when)
         return not hours or hour_of(now, self.time_zone) in hours

@@ -1,7 +1,8 @@
-"""How full the disks are that a store lies on.
+"""Measures how full the disks of a store are.
 
-Source: RocketMQ ``UtilAll#getDiskPartitionSpaceUsedPercent``: used of used and usable, in whole
-percents, rounded up. What only the superuser may use counts as neither.
+Source: RocketMQ ``UtilAll#getDiskPartitionSpaceUsedPercent``: used space as a part of used and
+usable space, in whole percents, rounded up. Space that only the superuser may use counts as
+neither.
 """
 
 from __future__ import annotations
@@ -21,34 +22,34 @@ class Space:
     """One file system on which a store has files."""
 
     path: str
-    """A directory of the store on it."""
+    """A directory of the store on this file system."""
     used: int
-    """Bytes in use, whoever uses them."""
+    """Bytes in use, by any files."""
     available: int
-    """Bytes that we may still use."""
+    """Bytes that this process may still use."""
     holds_log: bool = True
-    """Whether removing files of the log makes room on it."""
+    """Whether the log's files are on this file system, so that removing them makes room."""
 
     @property
     def percent(self) -> int:
-        """Part in use, in whole percents, rounded up; 0 where the system cannot tell."""
+        """Usage in whole percents, rounded up; 0 if the system cannot tell."""
         size = self.used + self.available
         return -(-self.used * 100 // size) if size > 0 else 0
 
     def excess(self, percent: int) -> int:
-        """Bytes that must go so that no more than ``percent`` are in use."""
+        """Return the bytes to be removed so that at most ``percent`` are in use."""
         return max(self.used - (self.used + self.available) * percent // 100, 0)
 
 
 def percent_of(ratio: float) -> int:
-    """A ratio of the configuration in whole percents."""
+    """Return a ratio of the configuration in whole percents."""
     return round(ratio * 100)
 
 
 def spaces_of(disk: Disk, root: str, log_directory: str) -> tuple[Space, ...]:
-    """The file systems on which a store lies, that of the log first.
+    """Return the file systems on which a store has directories, that of the log first.
 
-    Each directory of a store may be a mount point or, where links are followed, a link to another
+    Each directory of a store may be a mount point or, if links are followed, a link to another
     disk.
     """
     found: dict[int, Space] = {}

@@ -1,7 +1,7 @@
-"""Who still needs the head of the log: what plugins have not seen, and what they say they need.
+"""Which plugins still need the oldest files of the log: for messages not seen, or by their hooks.
 
-What a plugin has seen counts only when its files are on disk: after a crash it is given again what
-came behind that.
+Messages count as seen only when the plugin's files are on disk, as after a crash the plugin is
+given all later messages again.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ __all__ = ["LiveHolds", "RecordedHolds"]
 
 _Hook = TypeVar("_Hook")
 
-_UNSEEN = "it has not seen the messages behind"
+_UNSEEN = "it has not seen the messages from there on"
 _STOPPED = f"it does not run (reput resume), and {_UNSEEN}"
-_NEEDED = "it needs the messages behind"
+_NEEDED = "it needs the messages from there on"
 _UNKNOWN = "it does not run, so that what it needs is not known"
 _NOT_AT_ONCE = frozenset({"reput_open", "reput_flush", "reput_hold", "reput_trim"})
 
 
 @attrs.define(eq=False)
 class LiveHolds:
-    """Asks the plugins of a store that is open for writing, and tells them."""
+    """Asks and notifies the plugins of a writable store."""
 
     is_live: ClassVar[bool] = True
     log: CommitLog
     live: Members
     _answers: dict[str, int] = attrs.field(factory=dict)
-    """From where on each plugin needs the log, by what it said when it was asked last."""
+    """Physical offset from which on each plugin needs the log, by its last answer."""
     _told: dict[str, int] = attrs.field(factory=dict)
-    """Where the log began when a plugin was told so."""
+    """Beginning of the log that each plugin was notified of last."""
 
     def still(self) -> AbstractContextManager[Any]:
-        """While it is held no plugin comes, goes, stops or goes on."""
+        """Return a lock; while held, no plugin is added, removed, suspended or resumed."""
         return self.live.still()
 
     def flush(self) -> None:
@@ -65,20 +65,20 @@ class LiveHolds:
     # ------------------------------------------------------------------ asking
 
     def ask(self, config: RetentionConfig) -> None:
-        """Call `reput_hold` of the plugins that run; takes no longer than a stall for each."""
+        """Call `reput_hold` of all running plugins; wait `Board.stall_seconds` for each at most."""
         if config.held != WAIT:
             return
         for each, hook in self._members(lambda hooks: hooks.hold):
             if not each.may_run:
-                continue  # what it said last still holds
-            # Before it is asked: what it is given from here on it may need, whatever it says.
+                continue  # its last answer still holds
+            # Read before asking: it may need messages that it is given after its answer.
             reached = self.log.max_physical_offset if each.hooks.dispatch is None else each.position
             call = self._call(each, "reput_hold", hook)
             needed = None if call is None or not call.is_done else self._answer(each, call)
             self._answers[each.name] = 0 if needed is None else min(needed, reached)
 
     def _answer(self, each: PluginRunner, call: Call) -> int | None:
-        """What a plugin needs, the log's end for nothing; None where it is not known."""
+        """Return the offset that a plugin needs, the log's end for none; None if not known."""
         result = call.result
         if call.error is not None:
             return None
@@ -91,11 +91,11 @@ class LiveHolds:
         return None
 
     def holds(self, config: RetentionConfig, *, flushed: bool = True) -> list[Hold]:
-        """Who needs what, as far as it was asked; to be taken when nobody comes or goes.
+        """Return what the log and the plugins need, by the answers to `ask`; call it under `still`.
 
         Args:
-            config: whom to ask.
-            flushed: count what is on disk only; else as if everything were.
+            config: says which needs count.
+            flushed: count messages as seen only if the plugin's files are on disk.
         """
         found = []
         if flushed:
@@ -114,33 +114,37 @@ class LiveHolds:
         return found
 
     def drop(self, min_physical_offset: int) -> None:
-        """Plugins that do not run have seen, for all that follows, what is going to be removed."""
+        """Move plugins that do not run past messages that are about to be removed."""
         for each in self.live.board.runners.values():
             each.drop(min_physical_offset)
 
     def _seen(self, each: PluginRunner) -> int:
-        """Below which offset a plugin will never be given anything again."""
+        """Return the offset below which a plugin will never be given a message again."""
         file = self.live.progress_files.get(each.name)
         if file is None:
             return each.position
-        # A file object of our own: the other one is used by the thread that flushes.
+        # A separate object, as the flushing thread uses the other.
         progress = ProgressFile(file.path, file.disk).load()
         return min(each.position, 0 if progress is None else progress.physical_offset)
 
     def _is_inside(self, each: PluginRunner) -> bool:
-        """Whether a plugin is in a call from which it may come back as if nothing had been."""
+        """Whether a plugin is in a call after which it may simply go on."""
         return each.phase is Phase.STALLED or bool(each.calls)
 
-    # ------------------------------------------------------------------ telling
+    # ------------------------------------------------------------------ notifying
 
     def tell(self) -> list[str]:
-        """Call `reput_trim` of plugins that do not know where the log begins; who was not told."""
+        """Call `reput_trim` of plugins that do not know the log's beginning yet.
+
+        Returns:
+            Names of plugins that could not be notified.
+        """
         low = self.log.min_physical_offset
         not_notified = []
         for each, hook in self._members(lambda hooks: hooks.trim):
             name = each.name
             if not each.may_run:
-                self._told.pop(name, None)  # it is opened anew before it goes on
+                self._told.pop(name, None)  # it is opened again before it goes on
                 not_notified.append(name)
             elif self._told.get(name, -1) < low:
                 call = self._call(
@@ -148,10 +152,10 @@ class LiveHolds:
                 )
                 with self.live.still():
                     if not self._is_member(each):
-                        self._told.pop(name, None)  # it is opened anew should it come back
+                        self._told.pop(name, None)  # it is opened again if it is added again
                     elif call is None or not call.is_done or call.error is not None:
                         not_notified.append(name)
-                    # Names that it removed must be off the disk before nobody tells it again.
+                    # The files that it removed must be gone from the disk before it counts as told.
                     elif self.live.plugin_flusher.flush_plugin(each, again=True):
                         self._told[name] = low
                     else:
@@ -161,10 +165,10 @@ class LiveHolds:
     def _members(
         self, pick: Callable[[PluginHooks], _Hook | None]
     ) -> list[tuple[PluginRunner, _Hook]]:
-        """The plugins that implement a hook; any of them may be taken away while others are asked.
+        """Return the plugins that implement a hook; they may be removed while others are called.
 
-        The lock is not held for the calls: a plugin that hangs would keep all from coming and
-        going.
+        The lock is not held during the calls, as a plugin that hangs would block adding, removing,
+        suspending and resuming.
         """
         with self.live.still():
             return [
@@ -174,56 +178,56 @@ class LiveHolds:
             ]
 
     def _is_member(self, each: PluginRunner) -> bool:
-        """Whether the store still uses a plugin; with the lock."""
+        """Whether the store still uses a plugin; call it under `still`."""
         return self.live.board.runners.get(each.name) is each
 
     def _call(self, each: PluginRunner, hook_name: str, hook: Callable[[], Any]) -> Call | None:
-        """Call a hook; None where the plugin is still in an earlier call, or was taken away."""
+        """Call a hook; return None if the plugin is still in an earlier call, or was removed."""
         patience = self.live.board.stall_seconds
         before = [call for call in each.calls if call.hook in _NOT_AT_ONCE]
         if not all(call.wait_while_advancing(patience) for call in before):
             return None
         with self.live.still():
-            # Who takes it away waits, from here on, until it has returned.
+            # From here on, removing the plugin waits until the call has returned.
             if not self._is_member(each):
                 return None
             call = each.start(hook_name, hook)
         if not call.wait_while_advancing(patience):
             each.is_stuck(call)
         elif call.error is not None:
-            each.fail(call.error)  # as its own thread does, which may come later than this one
+            each.fail(call.error)  # the call's own thread does so, too, but perhaps later
         return call
 
 
 @attrs.define(eq=False)
 class RecordedHolds:
-    """What is known of the plugins of a store that is open for reading, which changes nothing."""
+    """Needs of the plugins of a read-only store, as far as they are known; changes nothing."""
 
     is_live: ClassVar[bool] = False
     runners: Mapping[str, PluginRunner]
 
     def still(self) -> AbstractContextManager[Any]:
-        """No plugin comes or goes here."""
+        """Return a context that does nothing: plugins do not change here."""
         return contextlib.nullcontext()
 
     def flush(self) -> None:
-        """Nothing was written."""
+        """Do nothing, as nothing was written."""
 
     def ask(self, config: RetentionConfig) -> None:
-        """Nothing yet: `holds` asks."""
+        """Do nothing: `holds` asks."""
 
     def drop(self, min_physical_offset: int) -> None:
-        """Nothing is removed."""
+        """Do nothing, as nothing is removed."""
 
     def tell(self) -> list[str]:
-        """Nothing was removed: no plugin is to be told."""
+        """Return no names: nothing was removed."""
         return []
 
     def holds(self, config: RetentionConfig, *, flushed: bool = True) -> list[Hold]:
-        """Who needs what, by what the last writer has recorded and plugins can tell from files."""
+        """Return what plugins need, by the last writer's records and the plugins' `reput_hold`."""
         found = []
         for name, each in self.runners.items():
-            runs = each.may_run  # in the hands of the next writer
+            runs = each.may_run  # once the next writer opens it
             if config.unseen == DROP and not runs:
                 continue
             if each.hooks.dispatch is not None:
@@ -238,7 +242,7 @@ def _asked(name: str, each: PluginRunner, hook: Callable[[], Any]) -> list[Hold]
         return [Hold(0, name, _UNKNOWN)]
     try:
         needed = hook()
-    except Exception as error:  # whatever a plugin raises; nothing is removed here
+    except Exception as error:  # a plugin may raise anything; nothing is removed here
         return [Hold(0, name, f"what it needs is not known: {error!r}")]
     if needed is None:
         return []

@@ -1,11 +1,12 @@
-"""Decides which files of the log go: from what is given, without looking at anything itself.
+"""Decides which files of the log are removed: pure functions of their arguments.
 
-Only whole files go, the oldest first, and never the last one. What is asked for is a run of files
-from the head on; who still needs the log from some place on cuts that run short.
+Only whole files are removed, the oldest first, and never the last one. The configuration asks for a
+run of the oldest files; holds, of plugins that still need the log from an offset on, cut the run
+short.
 
 Source: RocketMQ ``CleanCommitLogService``, ``MappedFileQueue#deleteExpiredFileByTime``. Different
-on purpose: a full disk takes as many files as make the room that is missing, where RocketMQ takes
-ten at a time; and who needs the head of the log is asked.
+on purpose: for a full disk as many files are removed as make the missing room, where RocketMQ
+removes ten at a time; and plugins are asked what they still need.
 """
 
 from __future__ import annotations
@@ -40,30 +41,30 @@ SPACE: Final = "space"
 
 @attrs.frozen
 class Hold:
-    """Somebody who needs the log from some place on."""
+    """A plugin's need of the log from an offset on."""
 
     physical_offset: int
-    """Where what is needed begins."""
+    """Where the needed part of the log begins."""
     plugin: str
-    """Who needs it; empty for the log itself."""
+    """Name of the plugin; empty for the log itself."""
     reason: str
-    """Why, for people."""
+    """Why it is needed, for people."""
 
 
 @attrs.frozen
 class Removal:
-    """A file that goes, or would."""
+    """A file that is removed, or would be."""
 
     base_offset: int
     size: int
     last_timestamp: int
     """When its last message was stored, ms."""
     reason: str
-    """``"age"``, ``"size"`` or ``"space"``: the first of them that asks for it."""
+    """``"age"``, ``"size"`` or ``"space"``: the first of these that applies."""
 
     @property
     def end_offset(self) -> int:
-        """Physical offset behind it."""
+        """Physical offset at which the file ends."""
         return self.base_offset + self.size
 
 
@@ -75,37 +76,37 @@ class LogFiles:
     """Base offsets, ascending; the files lie end to end."""
     file_size: int
     needed_from: int
-    """Physical offset of the last record: the file that holds it stays."""
+    """Physical offset of the last record, whose file stays."""
     last_timestamp: Callable[[int], int]
-    """When the last message of the file with that base was stored, ms. Asked for the oldest files
-    only, as far as it matters."""
+    """Returns when the last message of the file with a base was stored, ms. Called only for the
+    oldest files, as far as necessary."""
 
     @property
     def removable(self) -> Sequence[int]:
-        """Bases of the files that may go: all but the last one, and what lies behind the end."""
+        """Bases of the files that may be removed: none from the last record's file on."""
         return [base for base in self.bases[:-1] if base + self.file_size <= self.needed_from]
 
 
 @attrs.frozen
 class CleanPlan:
-    """Which files go, and what keeps the others that should."""
+    """Which files are to be removed, and which are kept only because of holds."""
 
     removals: tuple[Removal, ...]
-    """Files that go, oldest first."""
+    """Files to be removed, oldest first."""
     held: tuple[Removal, ...] = ()
-    """Files that would go too, if nobody needed them."""
+    """Files that would be removed, too, if no plugin needed them."""
     holds: tuple[Hold, ...] = ()
-    """Who needs them, who needs the oldest place first."""
+    """The holds that keep these files, the lowest offset first."""
     min_physical_offset: int = 0
-    """Where the log begins when the files are gone."""
+    """Where the log begins after the removals."""
     is_disk_full: bool = False
-    """Whether puts are to be refused."""
+    """Whether puts must be refused."""
     used_percent: int = 0
-    """Part of the fullest disk in use; 0 where nobody asked."""
+    """Usage of the fullest disk, in percents; 0 if it was not measured."""
 
     @property
     def freed_size(self) -> int:
-        """Bytes of the files that go."""
+        """Bytes of the files to be removed."""
         return sum(each.size for each in self.removals)
 
     @property
@@ -130,7 +131,7 @@ class CleanPlan:
 
 @attrs.frozen
 class ExpiryReport:
-    """What a cleaning did, or would do."""
+    """What `reput.Store.expire_log` did, or would do."""
 
     is_dry_run: bool
     plan: CleanPlan
@@ -140,7 +141,7 @@ class ExpiryReport:
     min_physical_offset: int = 0
     """Where the log begins now."""
     not_notified: tuple[str, ...] = ()
-    """Plugins that are still to be told, as they do not run or did not answer."""
+    """Plugins that must still be notified, as they do not run or did not answer."""
 
     @property
     def removed_size(self) -> int:
@@ -149,7 +150,7 @@ class ExpiryReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything that was to go has gone."""
+        """Whether all planned removals were made."""
         return len(self.removed) == len(self.plan.removals)
 
 
@@ -162,15 +163,15 @@ def decide(
     holds: Sequence[Hold] = (),
     at_any_hour: bool = False,
 ) -> CleanPlan:
-    """Decide what goes at ``now``.
+    """Decide which files are to be removed at ``now``.
 
     Args:
-        config: what is wanted.
-        files: the log's.
-        now: ms.
-        spaces: the disks that the store lies on; none where how full they are does not matter.
-        holds: who needs the log, and from where on.
-        at_any_hour: whether ``delete_when`` is not waited for: somebody asks for it now.
+        config: the options.
+        files: the log's files.
+        now: the time, ms.
+        spaces: the store's disks; empty if the options do not depend on them.
+        holds: which parts of the log are still needed.
+        at_any_hour: whether to ignore ``delete_when``, as a user asks for it now.
     """
     removable = files.removable
     used_percent = max((space.percent for space in spaces), default=0)
@@ -208,21 +209,21 @@ def decide(
 
 
 def _count_by_size(config: RetentionConfig, files: LogFiles) -> int:
-    """How many of the oldest files are too many."""
+    """Return how many of the oldest files exceed ``max_bytes``."""
     if not config.max_bytes:
         return 0
     return max(len(files.bases) - config.max_bytes // files.file_size, 0)
 
 
 def _count_by_space(config: RetentionConfig, file_size: int, spaces: Sequence[Space]) -> int:
-    """How many of the oldest files go to make room."""
+    """Return how many of the oldest files must be removed to make room."""
     wanted = percent_of(config.wanted_ratio)
     counts = [0]
     for space in spaces:
         if not 0 < wanted < space.percent:
             continue
-        # Where another disk is full the files of plugins make the room, when they are told; how
-        # much that will be nobody knows.
+        # On another disk than the log's, plugins make room when they are notified; how much is not
+        # known before.
         missing = -(-space.excess(wanted) // file_size)
         counts.append(missing if space.holds_log else config.batch_count)
     return max(counts)

@@ -1,21 +1,21 @@
-"""Removes what the retention of a store says: files of the log first, then plugins are told.
+"""`RetentionService`: removes expired files of the log, and notifies plugins.
 
-The order, and why:
+The order of the steps, with the reasons:
 
-1. log and plugins are flushed: what is derived from a file must be on disk before the file goes;
-2. the next queue offsets are written: a queue that loses all its messages goes on where it was;
-3. the mark ``reput/trimming``: from here on plugins may know less than the log;
-4. files of the log, the oldest first, each name off the disk before the next one goes: a crash
-   leaves no gap;
-5. plugins are told (`reput_trim`), each by itself, and the mark goes when all of them were.
+1. log and plugins are flushed: what is derived from a file must be on disk before its removal;
+2. the next queue offsets are written: a queue that loses all its messages continues its offsets;
+3. the mark ``reput/trimming`` is written: from here on plugins may know of messages that are gone;
+4. files of the log are removed, the oldest first, each durably before the next: a crash leaves no
+   gap;
+5. plugins are notified (`reput_trim`), one by one, and the mark is removed after the last.
 
-A crash between two steps costs nothing: plugins correct their minimum when they are opened, and
-where the mark is still there they are told again in the first round, so that what they keep of
-messages that are gone does not stay behind.
+A crash between two steps costs nothing: plugins correct their minimum when they are opened, and if
+the mark exists they are notified again in the first round, so that they remove what they kept of
+removed messages.
 
-A reader that has one of the files open goes on reading it; who comes later is told that the log
-does not hold it. So nobody need be waited for. (RocketMQ unmaps its files, waits for those who use
-them and after 120 s unmaps them by force; there is no such thing as a hanged file here.)
+A reader that has a removed file open goes on reading it; a later read finds that the log does not
+hold the offset. So no reader is waited for. (RocketMQ unmaps its files, waits for their users, and
+unmaps them by force after 120 s; this is not necessary here.)
 
 Source: RocketMQ ``DefaultMessageStore.CleanCommitLogService`` and ``CleanConsumeQueueService``.
 """
@@ -49,22 +49,22 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["ExpiryReport", "RetentionService"]
 
-_LOOK_AGAIN_MS: Final = 1_000  # how often a refused put may look at the disk
+_LOOK_AGAIN_MS: Final = 1_000  # how often a refused put may check the disk
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _MARK: Final = "trimming"
 
 
 class GuardedPuts(Protocol):
-    """What messages are put through."""
+    """The puts of a store, which a check can refuse."""
 
     def guard(self, check: Callable[[Sequence[Message]], None] | None) -> None:
-        """Have ``check`` asked about each put, which raises to refuse it; None: nobody."""
+        """Have ``check`` called before each put, which it refuses by raising; None for no check."""
         ...
 
 
 @attrs.define(eq=False)
 class RetentionService:
-    """The retention of one store; of one that is only read, what it would do. Thread-safe."""
+    """Expires files of one store; for a read-only store, tells what would expire. Thread-safe."""
 
     root: str
     log: CommitLog
@@ -73,48 +73,48 @@ class RetentionService:
     config: RetentionConfig
     """The store's own options."""
     holds: LiveHolds | RecordedHolds
-    """Who needs the head of the log: asked of running plugins, or as the last writer wrote it."""
+    """Which parts of the log are needed: by running plugins, or by the last writer's records."""
     floors: QueueFloors
-    """Where queues go on that lose all their messages."""
+    """Keeps next offsets of queues that lose all their messages."""
     puts: GuardedPuts
-    """Where puts are refused while the disk is full."""
+    """The store's puts, refused while the disk is full."""
     is_full: bool = attrs.field(init=False, default=False)
-    """Whether puts are refused."""
+    """Whether puts are refused now."""
     last_plan: CleanPlan | None = attrs.field(init=False, default=None)
     last_timestamp: int = attrs.field(init=False, default=0)
     removed_count: int = attrs.field(init=False, default=0)
     removed_size: int = attrs.field(init=False, default=0)
     _timestamps: dict[int, int] = attrs.field(init=False, factory=dict)
-    """When the last message of a file was stored, by its base: files before the active one do not
-    change."""
+    """When the last message of a file was stored, by the file's base; files before the active one
+    do not change."""
     _due: int | None = attrs.field(init=False, default=None)
     _is_stopped: bool = attrs.field(init=False, default=False)
     _looked_at: int = attrs.field(init=False, default=0)
     _used_percent: int = attrs.field(init=False, default=0)
     _warned_of: frozenset[str] = attrs.field(init=False, default=frozenset())
-    # One that may be taken again: a signal handler may close the store in the middle of a removal.
+    # Reentrant: a signal handler may close the store in the middle of a removal.
     _lock: threading.RLock = attrs.field(init=False, factory=new_lock)
     _turning: threading.RLock = attrs.field(init=False, factory=new_lock)
 
     # ------------------------------------------------------------------ when
 
     def work(self, now: int) -> int | None:
-        """Do what is due at ``now``; when to be called again, ms, None for never."""
+        """Do what is due at ``now``, ms; return when to be called again, ms, None for never."""
         interval = self.config.check_interval_ms
         may_remove = self.config.is_active and self.log.refusal is None
         if self._due is None:
-            # Not the files yet: whoever opens a store may want to say something first.
+            # No removal at once: the program that opened the store may first want another action.
             self._due = now + interval
             if self._is_marked():
                 with self._lock:
                     self._tell()
-        elif may_remove and not now < self._due <= now + interval:  # else woken for another reason
+        elif may_remove and not now < self._due <= now + interval:  # else woken before it is due
             report = self.clean(in_background=True)
             self._due = now if report.removed and not report.is_complete else now + interval
         return self._due if may_remove else None
 
     def stop(self) -> None:
-        """Remove nothing any more: the store is being closed. Waits for a removal under way."""
+        """Remove nothing from now on, as the store closes. Waits for a removal under way."""
         with self.holds.still():
             self._is_stopped = True
 
@@ -125,12 +125,12 @@ class RetentionService:
         dry_run: bool = False,
         in_background: bool = False,
     ) -> ExpiryReport:
-        """Remove what is to go now.
+        """Remove the files that expire now.
 
         Args:
-            config: other options than the store's own, for this time.
-            dry_run: only say what would go, which is all that a store can that is only read.
-            in_background: mind the hour, and remove some files at a time.
+            config: options to use instead of the store's own, for this call.
+            dry_run: only report what would be removed; always so for a read-only store.
+            in_background: respect ``delete_when``, and remove only ``batch_count`` files.
 
         Raises:
             ServiceNotAvailableError: the log cannot be flushed; nothing was removed.
@@ -140,7 +140,7 @@ class RetentionService:
         with self._lock:
             plan = self._plan(config, (), at_any_hour=not in_background)
             removed: tuple[Removal, ...] = ()
-            if plan.removals:  # else nobody need be asked
+            if plan.removals:  # else plugins need not be asked
                 plan, removed = self._remove(config, dry_run=dry_run, in_background=in_background)
             if dry_run:
                 return ExpiryReport(True, plan, (), self.log.min_physical_offset)
@@ -158,12 +158,12 @@ class RetentionService:
         self, config: RetentionConfig, *, dry_run: bool, in_background: bool
     ) -> tuple[CleanPlan, tuple[Removal, ...]]:
         log = self.log
-        # Before the flush: what is written down of them must be on disk.
+        # Copied before the flush, so that all messages counted in them are on disk.
         offsets = dict(log.queue_offsets)
         if not dry_run:
             self._flush()
         self.holds.ask(config)
-        # From here on nobody begins in front of what is removed.
+        # Under the lock, so that no plugin is resumed at an offset that is being removed.
         with self.holds.still():
             holds = self.holds.holds(config, flushed=not dry_run)
             plan = self._plan(config, holds, at_any_hour=not in_background)
@@ -176,7 +176,7 @@ class RetentionService:
             except OSError as error:
                 if error.errno not in _NO_SPACE:
                     raise
-                # No room even for that: one file makes it, and then it is written.
+                # No room even for these notes: removing one file makes room for them.
                 self.holds.drop(going[0].end_offset)
                 log.files.trim(going[0].end_offset)
                 self._write_down(offsets, end)
@@ -188,7 +188,7 @@ class RetentionService:
     def _plan(
         self, config: RetentionConfig, holds: Sequence[Hold], *, at_any_hour: bool
     ) -> CleanPlan:
-        """What goes now, by what the store looks like; changes nothing."""
+        """Decide, by the store's present state, what to remove now; changes nothing."""
         log = self.log
         end = log.max_physical_offset
         bases = log.files.bases
@@ -204,11 +204,11 @@ class RetentionService:
         )
 
     def _last_stored(self, base: int) -> int:
-        """When the last message of a file was stored, ms, or a little later.
+        """Return when the last message of a file was stored, ms, or a little later.
 
-        That is what the first record of the next file says, as it was stored then or at once
-        behind. (Not earlier than the first one of the file itself: a clock may have been put back.)
-        The time of the file itself where damage took both.
+        This is the store time of the next file's first record, which was stored at once after it,
+        but not earlier than that of the file's own first record, as a clock may have been set back.
+        If both are damaged, it is the file's modification time.
         """
         known = self._timestamps.get(base)
         if known is None:
@@ -230,16 +230,16 @@ class RetentionService:
             return 0
 
     def _forget_below(self, offset: int) -> None:
-        """Keep nothing in mind of files that are gone."""
+        """Forget the times of removed files."""
         for base in [base for base in self._timestamps if base < offset]:
             del self._timestamps[base]
 
     def _flush(self) -> None:
-        """Bring to disk what would hold files back for no other reason."""
+        """Flush log and plugins, so that unflushed bytes do not hold files back."""
         try:
             self.holds.flush()
         except OSError as error:
-            # The checkpoint, mostly. What a full disk could not take must not keep it full.
+            # Mostly the checkpoint. A failed write on a full disk must not prevent making room.
             if error.errno not in _NO_SPACE:
                 raise
             logger.warning("progress not written error=%s", error)
@@ -275,7 +275,7 @@ class RetentionService:
                 removed[-1].reason,
             )
         holding = frozenset(hold.plugin for hold in plan.holds)
-        if holding - self._warned_of:  # once for each, until nobody holds anything
+        if holding - self._warned_of:  # once for each plugin, until there are no holds
             first = plan.holds[0]
             logger.warning(
                 "files kept beyond their time size=%d plugin=%s physical_offset=%d reason=%s",
@@ -289,15 +289,15 @@ class RetentionService:
     # ------------------------------------------------------------------ a full disk
 
     def look_at_disk(self) -> None:
-        """Refuse puts where the disk is too full, and take them again where it is not."""
+        """Measure the disks; refuse puts if one is too full, and accept them again if none is."""
         spaces = spaces_of(self.disk, self.root, self.log.files.directory)
         self._looked_at = self.clock()
         self._used_percent = max((space.percent for space in spaces), default=0)
         is_full = 0 < percent_of(self.config.disk_warn_ratio) < self._used_percent
         if is_full != self.is_full:
-            with self._turning:  # a put may look at the disk at the same time
+            with self._turning:  # a put may check the disk at the same time
                 self.is_full = is_full
-                # As the first of the hooks, so that puts pay for it only while it is needed.
+                # A guard, so that puts pay for the check only while the disk is full.
                 self.puts.guard(self.refuse if is_full else None)
             logger.log(
                 logging.ERROR if is_full else logging.WARNING,
@@ -308,10 +308,10 @@ class RetentionService:
             )
 
     def refuse(self, messages: Sequence[Message]) -> None:
-        """Stand in front of the puts while the disk is full.
+        """Refuse a put while the disk is full; measures it again now and then.
 
         Raises:
-            DiskFullError: it still is.
+            DiskFullError: the disk is still full.
         """
         if abs(self.clock() - self._looked_at) >= _LOOK_AGAIN_MS:
             self.look_at_disk()
@@ -327,10 +327,10 @@ class RetentionService:
             "puts work again when there is",
         )
 
-    # ------------------------------------------------------------------ telling others
+    # ------------------------------------------------------------------ reporting
 
     def report(self) -> dict[str, Any]:
-        """Facts for `reput.Store.report`."""
+        """Return the facts for `reput.Store.report`."""
         plan = self.last_plan
         if plan is None:
             plan = self.clean(dry_run=True).plan if self.config.is_active else CleanPlan(())

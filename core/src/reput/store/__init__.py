@@ -1,7 +1,6 @@
-"""The store: opens, closes, puts and answers, by what the rooms below it can do.
+"""The store: opens, closes, puts and reads, by means of the rooms below it.
 
-This room puts the others together. It must not know a format. No door of its own: the door is
-`reput`.
+This room composes the others. It must not know a format. It is no door: its door is `reput`.
 """
 
 from __future__ import annotations

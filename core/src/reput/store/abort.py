@@ -1,4 +1,4 @@
-"""`AbortFile`: says that a store is open for writing, and how it was left.
+"""`AbortFile`: the file ``abort``, which exists while a store is written, or after a crash.
 
 Source: RocketMQ ``DefaultMessageStore#createTempFile``.
 """
@@ -20,30 +20,30 @@ _LEFT_ON_PURPOSE: Final = b"closed by reput; queues not kept"
 
 @attrs.frozen
 class AbortFile:
-    """Exists while a store is open for writing; found at opening, it tells of a crash."""
+    """The file ``abort``: made when a writer opens the store, removed when it closes the store."""
 
     path: str
     disk: Disk
 
     @property
     def present(self) -> bool:
-        """Whether the last writer never closed the store."""
+        """Whether the file exists: the store is being written, or was not (fully) closed."""
         return self.disk.exists(self.path)
 
     @property
     def left_on_purpose(self) -> bool:
-        """Whether the last writer closed the store and left the file for RocketMQ to see."""
+        """Whether the last writer closed the store, but left the file for RocketMQ to see."""
         return self.present and self.disk.read_file(self.path, 64) == _LEFT_ON_PURPOSE
 
     def create(self) -> None:
-        """Say that the store is being written, and by whom."""
+        """Write the file with this process's id, as the store is being written."""
         self.disk.replace(self.path, str(os.getpid()).encode())
 
     def leave(self) -> None:
-        """Say that the store is closed, but that its queues were not kept: RocketMQ should look."""
+        """Note that the store is closed, but that RocketMQ must recover, as queues are missing."""
         self.disk.replace(self.path, _LEFT_ON_PURPOSE)
 
     def remove(self) -> None:
-        """Say that everything is flushed and dispatched; only then."""
+        """Remove the file durably; only after everything was flushed and dispatched."""
         self.disk.remove(self.path)
         self.disk.flush_directory(os.path.dirname(self.path))

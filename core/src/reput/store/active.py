@@ -1,4 +1,4 @@
-"""`ActivePlugins`: the plugins that one open store uses, by name and by hook, and how each does."""
+"""`ActivePlugins`: the plugins that one open store uses, by name and by hook."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["ActivePlugins"]
 
 _Hook = TypeVar("_Hook")
-_READER: Final = "reput-consumequeue"  # what to install where nothing can read; for an error text
+_READER: Final = "reput-consumequeue"  # what an error text says to install for reading
 
 
 class ActivePlugins:
-    """The plugins of an open store. While a store is written they come and go at any moment.
+    """The plugins of an open store; in a writable store they may change at any moment.
 
     Args:
-        plugins: the set to begin with.
-        board: how each is driven.
-        state: what `reput.Store.plugins` shows of one.
+        plugins: the first set.
+        board: the plugins' runners.
+        state: returns a plugin's state for `reput.Store.plugins`.
         installed: the installed plugins, by name.
     """
 
@@ -42,17 +42,17 @@ class ActivePlugins:
         installed: Mapping[str, InstalledPlugin],
     ) -> None:
         self.set = plugins
-        """Replaced whole, by `use`."""
+        """Replaced as a whole, by `use`."""
         self._board = board
         self._state = state
         self._installed = installed
 
     def use(self, plugins: PluginSet) -> None:
-        """Go on with another set."""
+        """Replace the set."""
         self.set = plugins
 
     def find(self, name: str) -> PluginRunner | None:
-        """How a plugin is driven; None where it was taken away a moment ago."""
+        """Return a plugin's runner; None if the plugin was removed a moment ago."""
         return self._board.runners.get(name)
 
     @property
@@ -61,7 +61,7 @@ class ActivePlugins:
         return self.set.plugins
 
     def usable(self, hook: Callable[[PluginHooks], _Hook | None]) -> list[tuple[str, _Hook]]:
-        """Implementations of a hook of the plugins that could be opened; see `PluginSet.having`."""
+        """Return `PluginSet.having` of a hook, without plugins that could not be opened."""
         return [
             (name, function)
             for name, function in self.set.having(hook)
@@ -69,7 +69,7 @@ class ActivePlugins:
         ]
 
     def states(self) -> list[PluginState]:
-        """State, progress, lag and figures of each, in dispatch order."""
+        """Return state, progress, lag and figures of each plugin, in dispatch order."""
         runners = [each for name in self.objects if (each := self.find(name)) is not None]
         return [self._state(each, self._version(each.name)) for each in runners]
 
@@ -78,14 +78,14 @@ class ActivePlugins:
         return "" if found is None else found.version
 
     def plugin(self, which: Any) -> Plugin:
-        """The object of a plugin that the store uses, and that could be opened.
+        """Return the object of an active plugin that could be opened.
 
         Args:
-            which: its name, or its class.
+            which: the plugin's name, or its class.
 
         Raises:
-            PluginError: there is no such one, or it could not be opened.
-            TypeError: ``which`` is neither.
+            PluginError: the store does not use it, or it could not be opened.
+            TypeError: ``which`` is neither a name nor a class.
         """
         name = self._name_of(which)
         each, plugin = self.find(name), self.objects.get(name)
@@ -106,11 +106,11 @@ class ActivePlugins:
         raise TypeError(f"which: {text}, found {shown(which)}")
 
     def used(self, argument: str, names: Any) -> set[str]:
-        """Names of plugins that the store uses, as a caller gave them.
+        """Return ``names``, an argument of a public method, as a set of active plugins.
 
         Raises:
-            PluginError: one of them it does not use.
-            TypeError: ``names``, the argument of that name, holds something else.
+            PluginError: the store does not use one of them.
+            TypeError: ``names`` are no texts; the error names ``argument``.
         """
         chosen = set(names_argument(argument, names))
         unknown = sorted(chosen - self.objects.keys())
@@ -119,7 +119,7 @@ class ActivePlugins:
         return chosen
 
     def unused(self, name: str) -> PluginError:
-        """The error of a call that names a plugin which the store does not use."""
+        """Return the error for the name of a plugin that the store does not use."""
         known = ", ".join(self.objects) or "none"
         return PluginError(name, f"the store does not use it; it uses {known}")
 
@@ -129,12 +129,12 @@ class ActivePlugins:
         operation: str,
         distribution: str = _READER,
     ) -> ReputError:
-        """Why no plugin answers a read: there is none for it, or it could not be opened.
+        """Return the error for a read that no plugin answers: there is none, or it is broken.
 
         Args:
-            hook: picks the hook that none of them implements, or only broken ones.
+            hook: selects the hook that no plugin, or only broken plugins, implement.
             operation: what was asked, for the text.
-            distribution: what to install where there is none.
+            distribution: what to install if there is no such plugin.
         """
         for name, _ in self.set.having(hook):
             each = self.find(name)

@@ -1,4 +1,4 @@
-"""Arguments of calls, checked before anything is done: what is wrong is told with its name."""
+"""Checks arguments of public methods; errors name the argument and what was found."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = [
     "table_argument",
 ]
 
-_FOR_EVER = 1e9  # seconds; locks take no longer ones on every system
+_FOR_EVER = 1e9  # seconds; on some systems locks take no longer timeouts
 
 
 def flag_argument(argument: str, value: Any) -> bool:
-    """The argument of a call that must be True or False: a text such as "no" counts as neither.
+    """Return ``value``, an argument that must be True or False; a text such as "no" is neither.
 
     Raises:
-        TypeError: it is none.
+        TypeError: ``value`` is neither.
     """
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):  # NumPy's own
         return bool(value)
@@ -36,10 +36,10 @@ def flag_argument(argument: str, value: Any) -> bool:
 
 
 def function_argument(argument: str, value: Any) -> Any:
-    """The argument of a call that must be a function, or None.
+    """Return ``value``, an argument that must be a function or None.
 
     Raises:
-        TypeError: it cannot be called.
+        TypeError: ``value`` cannot be called.
     """
     if value is None or callable(value):
         return value
@@ -47,19 +47,19 @@ def function_argument(argument: str, value: Any) -> Any:
 
 
 def names_argument(argument: str, value: Any) -> list[str]:
-    """The argument of a call that must be several texts; one text is not taken for its letters.
+    """Return ``value``, an argument that must be a collection of texts, as a list.
 
     Raises:
-        TypeError: it holds something else, or is itself a text.
+        TypeError: ``value`` holds something else, or is a single text.
     """
     return [text_argument(argument, each) for each in listed(argument, value, "texts")]
 
 
 def listed(argument: str, value: Any, what: str) -> list[Any]:
-    """The argument of a call that must be a collection of ``what``.
+    """Return ``value``, an argument that must be a collection of ``what``, as a list.
 
     Raises:
-        TypeError: it is none, or a single text.
+        TypeError: ``value`` is no collection, or a single text.
     """
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray, Mapping)):
         return list(value)
@@ -67,11 +67,11 @@ def listed(argument: str, value: Any, what: str) -> list[Any]:
 
 
 def path_argument(argument: str, value: Any) -> str:
-    """The argument of a call that must name a directory or a file.
+    """Return ``value``, an argument that must be the path of a directory or a file.
 
     Raises:
-        TypeError: it is no path.
-        ValueError: it is empty, as a shell's unset variable is.
+        TypeError: ``value`` is no path.
+        ValueError: ``value`` is empty, as a shell's unset variable is.
     """
     try:
         path = os.fsdecode(value)
@@ -83,10 +83,10 @@ def path_argument(argument: str, value: Any) -> str:
 
 
 def plugin_argument(argument: str, value: Any) -> str | Plugin:
-    """The argument of a call that must be a plugin: its name, or an object.
+    """Return ``value``, an argument that must be a plugin's name or object.
 
     Raises:
-        TypeError: it is none. Of a class the error of plugins tells what to do with it.
+        TypeError: ``value`` is neither, nor a class, about which a later error says what to do.
     """
     if isinstance(value, str | Plugin | type):
         return value  # type: ignore[return-value]
@@ -95,13 +95,13 @@ def plugin_argument(argument: str, value: Any) -> str | Plugin:
 
 
 def seconds_argument(argument: str, value: Any) -> float | None:
-    """The argument of a call that must be a number of seconds, or None.
+    """Return ``value``, an argument that must be a number of seconds or None.
 
-    Less than none are none, as where a deadline has passed; for ever is a long time.
+    Negative seconds, as after a deadline, become 0; infinity becomes a long time.
 
     Raises:
-        TypeError: it is no number.
-        ValueError: it is what computers call "not a number".
+        TypeError: ``value`` is no number.
+        ValueError: ``value`` is NaN.
     """
     if value is None:
         return None
@@ -114,10 +114,10 @@ def seconds_argument(argument: str, value: Any) -> float | None:
 
 
 def table_argument(argument: str, value: Any) -> Mapping[str, Any]:
-    """The argument of a call that must be a mapping, or None, which is an empty one.
+    """Return ``value``, an argument that must be a mapping, or None for an empty one.
 
     Raises:
-        TypeError: it is no mapping.
+        TypeError: ``value`` is no mapping.
     """
     if value is None:
         return {}

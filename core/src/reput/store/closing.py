@@ -1,4 +1,4 @@
-"""`Closer`: closes a store, in the order that loses nothing, once."""
+"""`Closer`: closes a store once, in an order that loses nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Closer", "Once"]
 
 
 class Once:
-    """Runs what closes something, once. Thread-safe, also for signal handlers (`reput.flags`)."""
+    """Runs a closing function once. Thread-safe, also for signal handlers (`reput.flags`)."""
 
     def __init__(self) -> None:
         self._lock = new_lock()
@@ -38,18 +38,18 @@ class Once:
         self._is_done = False
 
     def run(self, close: Callable[[], None], timeout: float) -> bool:
-        """Call ``close``, or wait for the thread that does; nothing happens when it is done.
+        """Call ``close``, or wait for the thread that does; do nothing if it was done.
 
-        Left by an exception that is no `Exception`, Ctrl-C for one, it is not done, and the next
-        that asks calls it again.
+        If ``close`` is left by an exception that is no `Exception`, such as Ctrl-C, it does not
+        count as done, and the next call runs it again.
 
         Args:
-            close: what is to be run once.
+            close: the function to run once.
             timeout: seconds to wait for another thread.
 
         Returns:
-            False where another thread has not ended in time. True for a signal handler of the
-            thread that closes, which cannot wait for itself: it ends when the handler has.
+            False if another thread has not ended in time. True in a signal handler that interrupted
+            ``close`` on its own thread, as it cannot wait for that thread.
         """
         me, mine, fresh = threading.get_ident(), False, Flag()
         try:
@@ -70,7 +70,7 @@ class Once:
             return True
         finally:
             if mine:
-                # Those who wait now are told; who asks again, after an exception, waits for that.
+                # Wake the threads that wait now; after an exception, later calls use a new flag.
                 ended, self._ended, self._closer = self._ended, fresh, None
                 ended.set()
 
@@ -85,21 +85,21 @@ class Closer:
     calls: PluginCalls
     abort: AbortFile
     release: Callable[[], None]
-    """Gives up files, descriptors and the lock; also when it was called before."""
+    """Releases files, descriptors and the lock; may be called again."""
     members: Members | None
-    """Of a store that is written; None where it is only read."""
+    """The plugins of a writable store; None for a read-only one."""
     retention: RetentionService | None
-    """Likewise."""
+    """Likewise, the retention."""
     timeout_ms: int
     """How long to wait for plugins that are behind, or that do not return."""
     is_closed: bool = False
     _once: Once = attrs.field(init=False, factory=Once)
 
     def check_open(self) -> None:
-        """Refuse a call on a store that is closed.
+        """Raise if the store is closed.
 
         Raises:
-            StoreClosedError: it is.
+            StoreClosedError: the store is closed.
         """
         if self.is_closed:
             raise StoreClosedError(self.root)
@@ -108,8 +108,8 @@ class Closer:
         """See `reput.Store.close`."""
         refusal = StoreClosedError(self.root)
         seconds = self.timeout_ms / 1_000 if timeout is None else timeout
-        # In a signal handler that came in the middle of a call, the threads that are waited for
-        # below may want locks that the call holds; the log's is more than a lock, see there.
+        # If this is a signal handler that interrupted a call, the threads waited for below may need
+        # locks that the call holds. The log's lock needs more care; see `lock_let_go`.
         with self.log.lock_let_go(refusal), locks_let_go():
             if not self._once.run(lambda: self._close(refusal, seconds), seconds):
                 raise ServiceNotAvailableError(
@@ -117,7 +117,7 @@ class Closer:
                 )
 
     def abandon(self) -> None:
-        """Give everything up as a process that is killed does: nothing is dispatched or flushed."""
+        """Release everything without dispatching or flushing, as when a process is killed."""
         self.is_closed = True
         self.log.refuse(StoreClosedError(self.root))
         if self.members is not None:
@@ -130,14 +130,14 @@ class Closer:
     # ------------------------------------------------------------------ in good order
 
     def _close(self, refusal: PutError, seconds: float) -> None:
-        if self.is_closed:  # by a call that an exception ended before the files were given up
-            # A flush that was under way then ends by itself; until then the lock is kept.
+        if self.is_closed:  # an exception ended an earlier call before the files were released
+            # A flush that was under way ends by itself; until then the lock is kept.
             for call in self.calls.running():
                 call.wait_while_advancing(self.timeout_ms / 1_000)
             self.release()
             return
         if self.members is not None:
-            self.members.workers.stop()  # in good order: what they put is dispatched and flushed
+            self.members.workers.stop()  # first, so that what they put is dispatched and flushed
         if self.retention is not None:
             self.retention.stop()
         self.is_closed = True
@@ -149,8 +149,8 @@ class Closer:
             try:
                 if self.members is not None:
                     self.members.plugin_flusher.end()
-                # No hook is called from here on: a thread that comes back late out of one plugin
-                # must not go on to another one that is closed.
+                # No hook is called from here on: a thread that returns late from one plugin must
+                # not go on to another plugin, which is closed.
                 self.calls.refuse()
                 self._close_plugins()
             finally:
@@ -159,8 +159,8 @@ class Closer:
     def _finish(self, members: Members, seconds: float) -> None:
         loop, plugin_flusher = members.loop, members.plugin_flusher
         try:
-            # The log first: with synchronous flushing nothing beyond it is dispatched. When that
-            # fails there is nothing to wait for.
+            # The log first: with `flush="sync"` only what is on disk is dispatched. If the flush
+            # fails, there is nothing to wait for.
             self.log.flusher.flush()
             loop.finish(seconds)  # a plugin that is far behind catches up next time
         finally:
@@ -172,8 +172,8 @@ class Closer:
                 logger.error("plugin not flushed plugin=%s reason=%s", name, reason)
             members.close_records()
             CloseRecord.save(self.root, self.log, self.log.last_record_offset, self.abort.disk)
-            # `abort` may go only when a plugin wrote the queues, and all of them: RocketMQ does
-            # not look again. The close record says for us that the store was closed.
+            # `abort` may be removed only if a plugin wrote all queues, as RocketMQ then looks for
+            # no missing units. For reput the close record says that the store was closed.
             if plugin_flusher.keeps_queues and members.queues_reach(self.log.max_physical_offset):
                 self.abort.remove()
             else:

@@ -1,4 +1,4 @@
-"""What a store is opened with: what the caller says, on top of what the store remembers."""
+"""Decides plugins and options of a store: the caller's on top of the manifest's."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ RETENTION_SECTION: Final = "retention"
 def read_sections(
     config: Mapping[str, Mapping[str, Any]] | str | os.PathLike[str] | None,
 ) -> Sections:
-    """Configuration sections of a mapping, or of a TOML file.
+    """Return the configuration sections of a mapping or a TOML file.
 
     Raises:
-        ConfigError: no file, or no TOML.
-        TypeError: neither a mapping nor a path.
+        ConfigError: the file cannot be read, or is no TOML.
+        TypeError: ``config`` is neither a mapping nor a path.
     """
     if config is None:
         return {}
@@ -65,15 +65,15 @@ def decide(
     writable: bool,
     offered: Iterable[InstalledPlugin] | None = None,
 ) -> tuple[list[str | Plugin], Mapping[str, Mapping[str, Any]]]:
-    """Plugins and configuration sections of a store.
+    """Return plugins and configuration sections of a store.
 
     Args:
-        manifest: what the store remembers; None for a new one.
-        wanted: names and objects of plugins; None for those that it remembers.
-        given: configuration sections.
-        forget: names of plugins that it is not to use any more.
-        writable: whether it is opened to be written.
-        offered: the installed plugins, where they were looked for already.
+        manifest: the store's manifest; None for a new store.
+        wanted: names and objects of plugins; None for those of the manifest.
+        given: the caller's configuration sections.
+        forget: names of plugins that the store no longer uses.
+        writable: whether the store is opened for writing.
+        offered: the installed plugins, if the caller has looked them up already.
 
     Raises:
         PluginError: a writer leaves out a plugin that the store uses.
@@ -108,11 +108,11 @@ def decide(
 def with_file_size(
     config: CommitLogConfig, files: MappedFileQueue, given: Mapping[str, Mapping[str, Any]]
 ) -> CommitLogConfig:
-    """``config`` with the size that the log's files have; of a new store, the other way round.
+    """Return ``config`` with the size of the log's files, if there are any.
 
     Raises:
-        ConfigError: an option that contradicts the files.
-        CorruptFileError: files too short to be a log's.
+        ConfigError: the option ``file_size`` contradicts the files.
+        CorruptFileError: the files are too short to be a log's.
     """
     if not files.bases:
         return config

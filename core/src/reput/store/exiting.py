@@ -1,9 +1,8 @@
 """Closes the stores that are still open when the interpreter ends.
 
-What closes a store later, a ``__del__`` for one, comes when daemon threads do not run any more: it
-would wait for the threads of the store until every time limit is over, and flush no plugin. The
-functions of `atexit` come before that. A user's own run earlier than this one, which is registered
-when `reput` is imported.
+Later, in a ``__del__`` for instance, daemon threads no longer run: closing would wait for the
+store's threads until all time limits have passed, and flush no plugin. Functions of `atexit` run
+before that. A user's own run before this module's, which is registered when it is imported.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _open_stores: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 
 def close_at_exit(store: Closable) -> None:
-    """Close ``store`` when the interpreter ends, if it is there by then."""
+    """Have ``store`` closed when the interpreter ends, if it still exists then."""
     _open_stores.add(store)
 
 
 def do_not_close_at_exit(store: Closable) -> None:
-    """It was closed."""
+    """Undo `close_at_exit`, as ``store`` was closed."""
     _open_stores.discard(store)
 
 
@@ -47,9 +46,9 @@ def do_not_close_at_exit(store: Closable) -> None:
 def _close_all() -> None:
     for store in list(_open_stores):
         if is_forked(store):
-            continue  # it is the parent's
+            continue  # the parent's store
         try:
             store.close()
         except Exception:
-            # The others are to be closed all the same. The next opening recovers this one.
+            # Go on with the other stores. The next opening recovers this one.
             logger.exception("store not closed at exit root=%s", store.root)

@@ -1,12 +1,12 @@
-"""What an open store is in the child of a process that forked: something to close, and no more.
+"""Makes an open store unusable in a forked child: it can only be closed there.
 
-The child has the parent's files open, maps of them, and locks in the state that they had in some
-thread that does not exist in the child. A put would write into the parent's log, a flush would wait
-for ever. So in the child every use of a store is an error, and closing it does nothing: what it
-holds goes with the process.
+The child inherits the parent's open files, maps, and locks, perhaps held by threads that do not
+exist in the child. A put would write into the parent's log, and a flush would wait without end. So
+in the child every use of the store is an error, and closing it does nothing: what it holds is
+released with the process.
 
-This runs between two byte codes of whoever forked, and so takes no lock and calls nothing of the
-store: the object gets another class.
+This runs between two byte codes of the code that forked, and so takes no lock and calls nothing of
+the store: it gives the object another class.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ def guard(opened: object, root: str) -> None:
 
     Args:
         opened: an object of a class without slots.
-        root: the store's directory, for the error's text.
+        root: the store's directory, for error texts.
     """
     _forked_class(type(opened))
     _guarded[opened] = root, os.getpid()
 
 
 def guard_disk(disk: Disk) -> None:
-    """Have ``disk``, which is bound to one store, change nothing in children that are forked."""
+    """Have ``disk``, which is bound to one store, refuse changes in children that are forked."""
     _disks.add(disk)
 
 
 def is_forked(opened: object) -> bool:
-    """Whether ``opened`` is guarded, and this process is a child that has it from its parent."""
+    """Whether ``opened`` is guarded, and this process is a forked child of its opener."""
     return isinstance(opened, _Forked)
 
 
 class _Forked:
-    """Stands before the class of an object that a parent opened."""
+    """Base that overrides the class of an object that a parent opened."""
 
     closed = True
     _forked: tuple[str, int]
@@ -62,7 +62,7 @@ class _Forked:
         return _Forked._refuse(self)
 
     def close(self, timeout: float | None = None) -> None:
-        """Do nothing: what is open is the parent's."""
+        """Do nothing: the open store is the parent's."""
 
     def __enter__(self) -> NoReturn:
         _Forked._refuse(self)

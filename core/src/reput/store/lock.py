@@ -1,14 +1,14 @@
-r"""`StoreLock`: the writer's lock on a store, and who holds it.
+r"""`StoreLock`: the writer's lock on a store, and which process holds it.
 
-The lock is the operating system's, on the first byte of the file ``lock``, where RocketMQ takes
-its own. Ours belongs to the open file and not to the process (`Disk.lock`), so that reading the
-file in the writer's process, to copy the store, does not give it up. The system does not tell who
-holds such a lock; so the holder writes that into the file, behind RocketMQ's four letters:
+The lock is the operating system's, on the first byte of the file ``lock``, where RocketMQ takes its
+lock, too. It belongs to the open file and not to the process (`Disk.lock`), so that reading the
+file in the writer's process, to copy the store, does not release it. The system does not tell which
+process holds such a lock, so the holder writes this into the file, after RocketMQ's four letters:
 
     lock <process id> <when the process began>\n
 
-It counts only while the lock is held, and while there is such a process. A second line says why
-the lock is still held where the store was closed (`StoreLock.keep`).
+The text counts only while the lock is held and such a process exists. A second line says why the
+lock is still held after the store was closed (`StoreLock.keep`).
 
 Source: RocketMQ ``DefaultMessageStore#start``, which takes the lock and writes the letters.
 """
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["StoreLock"]
 
-_TEXT: Final = "lock {pid:>10} {began:>20}\n"  # of one size, so that no rest of another one stays
+_TEXT: Final = "lock {pid:>10} {began:>20}\n"  # always of one size, to overwrite an older text
 _TEXT_SIZE: Final = len(_TEXT.format(pid=0, began=0))
 _PATTERN: Final = re.compile(rb"lock +(\d+) +(\d+)\n(.*)", re.DOTALL)
 _REASON_SIZE: Final = 1_000  # bytes, at most
 
-# Where the system's lock belongs to the process, a second opener in the same one would get it, too;
-# so those are counted here. The one piece of state that all stores of a process share.
+# On a system whose locks belong to processes, a second opener in the same process would get the
+# lock, too; so locks are noted here. This is the only state that all stores of a process share.
 _held_here: dict[tuple[int, int], StoreLock] = {}
 _held_lock = new_lock()
 
@@ -49,7 +49,7 @@ class StoreLock:
     root: str
     disk: Disk
     reason: str = ""
-    """Why it is still held though the store was closed."""
+    """Why the lock is still held after the store was closed."""
     _descriptor: int = -1
     _identity: tuple[int, int] | None = None
 
@@ -57,15 +57,15 @@ class StoreLock:
         """Take the lock.
 
         Args:
-            writes: whether to say in the file who has it; else the file must be there.
+            writes: whether to write the holder into the file; if false, the file must exist.
 
         Raises:
-            StoreLockedError: somebody writes this store, in this process or another.
+            StoreLockedError: a writer has the store, in this process or another.
         """
         identity = self.disk.identity(self.root)
         with _held_lock:
-            # First of all: closing any descriptor of the file would give up the lock of a store
-            # that is open in this process, where the lock belongs to that.
+            # Checked first: if locks belong to processes, closing any descriptor of the file would
+            # release the lock of a store that is open in this process.
             if identity in _held_here:
                 raise StoreLockedError(self.root, os.getpid(), _held_here[identity].reason)
             descriptor = self.disk.open(self.path, create=writes, write=True)
@@ -77,7 +77,7 @@ class StoreLock:
                     text = _TEXT.format(pid=pid, began=_began(pid) or 0)
                     self.disk.write(descriptor, text.encode(), 0)
                     if self.disk.size(descriptor) > _TEXT_SIZE:
-                        self.disk.truncate(descriptor, _TEXT_SIZE)  # an older one's reason
+                        self.disk.truncate(descriptor, _TEXT_SIZE)  # an older holder's reason
             except BaseException:
                 self.disk.close(descriptor)
                 raise
@@ -85,10 +85,10 @@ class StoreLock:
             self._descriptor, self._identity = descriptor, identity
 
     def is_taken(self) -> bool:
-        """Whether somebody writes this store, in this process or another; changes nothing."""
+        """Whether a writer has the store, in this process or another; changes nothing."""
         with _held_lock:
             if self.disk.identity(self.root) in _held_here:
-                return True  # and no descriptor of the file may be closed
+                return True  # without opening the file: closing it might release the lock
             if not self.disk.exists(self.path):
                 return False
             descriptor = self.disk.open(self.path)
@@ -98,43 +98,43 @@ class StoreLock:
                 self.disk.close(descriptor)
 
     def keep(self, reason: str) -> None:
-        """Hold the lock on though the store is closed, and tell others why."""
+        """Keep the lock after the store was closed, and write the reason into the file."""
         self.reason = reason
-        with contextlib.suppress(OSError):  # a full disk: others learn the process, and not why
+        with contextlib.suppress(OSError):  # a full disk: other processes do not learn the reason
             self.disk.write(self._descriptor, reason.encode()[:_REASON_SIZE], _TEXT_SIZE)
 
     def release(self) -> None:
-        """Give the lock up; nothing happens when it is not held."""
+        """Release the lock, if it is held."""
         with _held_lock:
             if self._identity is not None:
                 _held_here.pop(self._identity, None)
                 descriptor, self._descriptor, self._identity = self._descriptor, -1, None
-                # The system's own call, and nothing before it: Ctrl-C in between would leave a
-                # descriptor that nobody knows, and with it the lock.
+                # The system's own call, with no call before it: Ctrl-C in between would lose the
+                # descriptor without closing it, and so keep the lock.
                 os.close(descriptor)
 
     def _holder(self, descriptor: int) -> tuple[int | None, str]:
-        """Process that holds the lock, where that can be known, and why if it closed the store."""
+        """Return the process that holds the lock, None if not known, and the reason in the file."""
         pid = self.disk.lock_holder(descriptor)
         said = _PATTERN.match(self.disk.read(descriptor, _TEXT_SIZE + _REASON_SIZE, 0))
         if said is None or _began(int(said[1])) != int(said[2]):
             return pid, ""
         if pid not in (None, int(said[1])):
-            return pid, ""  # what stands there is older
+            return pid, ""  # the text is an older holder's
         return int(said[1]), said[3].decode(errors="replace")
 
     def _leave_to_parent(self) -> None:
-        # Closed by the system's own call and not unlocked: the open file is the parent's, too, and
-        # so is its lock, which ends with the last descriptor.
+        # Closed by the system's own call, and not unlocked: parent and child share the open file,
+        # and its lock, which is released with the last descriptor.
         os.close(self._descriptor)
         self._descriptor, self._identity = -1, None
 
 
 def _began(pid: int) -> int | None:
-    """When a process began, in the system's ticks, which tells it from a later one of that number.
+    """Return when a process began, in the system's ticks, to tell apart processes of one number.
 
     Returns:
-        0 where the system does not say it; None where there is no such process.
+        0 if the system does not tell; None if there is no such process.
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -147,14 +147,14 @@ def _began(pid: int) -> int | None:
     except ProcessLookupError:
         return None
     except (OSError, OverflowError):
-        pass  # it is somebody else's
+        pass  # another user's process
     return 0
 
 
 def _forked() -> None:
-    """In a child made by ``fork``: hold no lock of the parent's, or it would outlive the parent."""
+    """In a forked child, give up the parent's locks, which would else outlive the parent."""
     global _held_lock
-    _held_lock = new_lock()  # perhaps held by a thread that there is not in the child
+    _held_lock = new_lock()  # the old one may be held by a thread that the child does not have
     held = list(_held_here.values())
     _held_here.clear()
     for lock in held:

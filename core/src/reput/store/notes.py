@@ -1,6 +1,6 @@
-"""The notes of ours in a store, and whether each still says something, for who only reads it.
+"""Lists the small files that reput keeps in a store, with a check of each, for readers.
 
-A writer makes most of them again; a reader passes over what is damaged, and tells of it.
+A writer writes most of them again; a reader ignores a damaged one, and reports it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def notes_of(
     plugins: Iterable[str],
     places: Iterable[ProgressFile],
 ) -> list[Note]:
-    """Path of each note, and a function that says whether the file, which must be there, is sound.
+    """Return the path of each note, with a function that tells whether the existing file is sound.
 
     Args:
         root: the store's directory.
-        disk: where.
-        ledger: it was loaded.
-        records: of plugins.
-        plugins: those of which there is a record.
-        places: files with a place in the log.
+        disk: the store's disk.
+        ledger: the loss ledger, loaded.
+        records: the records of plugins.
+        plugins: plugins that have a record.
+        places: progress files.
     """
     checkpoint = os.path.join(root, "checkpoint")
     return [

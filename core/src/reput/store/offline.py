@@ -1,7 +1,7 @@
-"""`hold`: a closed store, held by its lock and changed without being opened.
+"""`hold`: changes a closed store under its lock, without opening it.
 
-What each method leaves behind when it is cut short stands beside it: the next opening must find a
-store that it can bring to its end, after every single step.
+Each method says what it leaves if it is interrupted: after every single step, the next opening must
+find a store that it can recover.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ def hold(
     disk: Disk | None = None,
     follow_links: bool = False,
 ) -> Iterator[ClosedStore]:
-    """Hold a closed store: until the block ends, no other writer opens it.
+    """Hold the lock of a closed store: during the ``with`` block no writer can open it.
 
     Args:
         path: the store's directory.
-        writes: False to change nothing in the store, not even the file ``lock``. Where a store has
-            none, a writer that comes meanwhile is not kept out, but noticed at the end.
+        writes: False to change nothing in the store, not even the file ``lock``. If the store has
+            no such file, a writer is not kept out, but noticed at the end of the block.
         disk: file operations; the system's when left out.
         follow_links: as for `reput.open`.
 
     Raises:
-        StoreNotFoundError: no store there.
-        StoreLockedError: a writer has it open; without ``writes`` also when one came meanwhile.
+        StoreNotFoundError: there is no store.
+        StoreLockedError: a writer has the store open, or, without ``writes``, came meanwhile.
         UnsafePathError: a link below the store's directory.
     """
     root = os.path.abspath(os.fspath(path))
@@ -74,19 +74,19 @@ def hold(
         if not disk.exists(os.path.join(root, "commitlog")):
             raise StoreNotFoundError(root, EXPECTED)
         lock = closed._lock()
-        # A writer leaves its lock file behind. Where there is none, a look must not make one.
+        # A writer leaves its lock file. If there is none, an inspection must not make one.
         is_locked = writes or disk.exists(lock.path)
         opened.callback(lock.release)
         if is_locked:
             lock.acquire(writes=writes)
         yield closed
         if not is_locked and disk.exists(lock.path):
-            raise StoreLockedError(root, None)  # a writer has come meanwhile, and may have written
+            raise StoreLockedError(root, None)  # a writer came meanwhile, and may have written
 
 
 @attrs.define(eq=False)
 class ClosedStore(Traces):
-    """A store that is not open, and of which the caller has the lock."""
+    """A store that is not open, whose lock the caller holds."""
 
     _writes: bool
     _opened: contextlib.ExitStack
@@ -96,12 +96,12 @@ class ClosedStore(Traces):
 
     @property
     def log(self) -> LogReader:
-        """The log to its valid end, as it was when it was first asked for."""
+        """The log up to its valid end, as it was when first asked for."""
         return self._read().log
 
     @property
     def last_record_offset(self) -> int:
-        """Where the last record of `log` begins; -1 without one."""
+        """Where the last record of `log` begins; -1 if there is none."""
         return self._read().recovery.last_record_offset
 
     @property
@@ -112,7 +112,7 @@ class ClosedStore(Traces):
 
     @property
     def next_base_offset(self) -> int:
-        """Where the next file of the log begins; an empty last one is passed over."""
+        """Where the next file of the log begins; an empty last file does not count."""
         with self._files() as files:
             if not files.bases:
                 return 0
@@ -121,37 +121,37 @@ class ClosedStore(Traces):
     # ------------------------------------------------------------------ its plugins
 
     def suspend(self, plugin: str) -> PluginRecord:
-        """Have a plugin get nothing from the next opening on, until it is resumed."""
+        """Suspend a plugin from the next opening on, until it is resumed; return its record."""
         return self._left(plugin, Phase.SUSPENDED)
 
     def resume(self, plugin: str) -> PluginRecord:
-        """Have a plugin go on at the next opening."""
+        """Have a plugin run again from the next opening on; return its record."""
         return self._left(plugin, Phase.RUNNING)
 
     def forget_progress(self, plugin: str) -> None:
-        """Note that a plugin has seen nothing; the next opening derives its files anew."""
+        """Note that a plugin has seen nothing, so that the next opening rebuilds its files."""
         self._forgotten(plugin)
 
     def replace_directories(
         self, plugin: str, built: str, names: Sequence[str], *, aside: str
     ) -> None:
-        """Put directories of a plugin that were built from `log` in the place of its old ones.
+        """Replace directories of a plugin by new ones that were built from `log`.
 
-        The order, and what a crash leaves after each step:
+        The order of the steps, and what a crash leaves:
 
-        1. the plugin's progress says that it has seen nothing: from here on the next opening
-           derives its files anew from the log, whatever lies there, if it comes to that;
-        2. the old directories go aside;
-        3. the new ones come in;
-        4. the progress says that they are complete: the new ones count.
+        1. the plugin's progress is reset: after a crash from here on, the next opening rebuilds the
+           plugin's files from the log, whatever is there;
+        2. the old directories are moved to ``aside``;
+        3. the new directories are moved in;
+        4. the progress is set to the log's end: from here on the new directories count.
 
         Steps 2 and 3 are renames; nothing is copied.
 
         Args:
-            plugin: whose they are.
-            built: where the new ones are, on disk; on the store's file system.
-            names: of the directories, below the store's and below ``built``.
-            aside: where the old ones go, made if need be; on the same file system.
+            plugin: the plugin's name.
+            built: directory with the new directories, flushed, on the store's file system.
+            names: names of the directories, below the store's directory and below ``built``.
+            aside: where the old directories go, made if necessary; on the same file system.
         """
         log, last, disk = self.log, self.last_record_offset, self.disk
         file = self._forgotten(plugin)
@@ -164,7 +164,7 @@ class ClosedStore(Traces):
             if disk.exists(os.path.join(built, name)):
                 disk.rename(os.path.join(built, name), self._path(name))
         disk.flush_directory(self.root)
-        # What was remembered of the old files, a failed flush say, means nothing for the new ones.
+        # The record of the old files, of a failed flush say, is void for the new ones.
         self.records.forget(plugin)
         fingerprint = fingerprint_of(log, last) if last >= 0 else 0
         file.save(Progress(log.max_physical_offset, last, fingerprint))
@@ -172,21 +172,22 @@ class ClosedStore(Traces):
     # ------------------------------------------------------------------ more of its log
 
     def append_files(self, paths: Sequence[str]) -> None:
-        """Make finished files the next ones of the log; then call `close_log`.
+        """Make finished files the next files of the log; the caller then calls `close_log`.
 
-        The order, and why:
+        The order of the steps, with the reasons:
 
-        1. ``abort`` and no close record: each opening from here on looks for the log's end;
-        2. a blank closes the last file: without it, records in the next one would follow a gap;
-        3. the files get their names, one after the other, each name on disk before the next: a
-           crash leaves a log that is shorter, and valid.
+        1. ``abort`` is written and the close record removed: from here on an opening searches for
+           the log's end;
+        2. a blank closes the last file: without it, records in the next file would follow a gap;
+        3. the files are renamed one after the other, each durably before the next: a crash leaves a
+           shorter, valid log.
 
         Args:
-            paths: in their order; on disk, of the size of the log's files, the records in them
-                numbered from `next_base_offset` on, and each file but the last closed by a blank.
+            paths: the files in their order: flushed, of the log's file size, with physical offsets
+                from `next_base_offset` on, and each but the last closed by a blank.
 
         Raises:
-            ServiceNotAvailableError: no writer noted where the log ends.
+            ServiceNotAvailableError: the store has no valid close record.
         """
         self._check_writes()
         end, base, disk = self.closed_at, self.next_base_offset, self.disk
@@ -205,8 +206,8 @@ class ClosedStore(Traces):
             CloseRecord.remove(self.root, disk)
             disk.flush_directory(own)
             if files.bases and files.bases[-1] == end:
-                # Its name is the next file's, and a blank at its start would be a file of no
-                # records.
+                # The empty last file has the next file's name, and a blank at its start would make
+                # it a file without records.
                 disk.remove(files.path(end))
                 disk.flush_directory(files.directory)
             elif files.bases:
@@ -216,17 +217,17 @@ class ClosedStore(Traces):
                 base += files.file_size
 
     def close_log(self, end_offset: int, last_record_offset: int) -> None:
-        """Note where the log ends now, and that its queues are not written yet.
+        """Record the log's new end, and that its queues are not written yet.
 
         Args:
-            end_offset: the end of its last record.
-            last_record_offset: where that record begins.
+            end_offset: end of the last record.
+            last_record_offset: beginning of the last record.
         """
         self._check_writes()
         with self._files() as files:
             log = LogReader(files, _WINDOW_SIZE, end=LogEnd(end_offset))
             CloseRecord.save(self.root, log, last_record_offset, self.disk)
-        # RocketMQ does not look for messages without queues in a store that was closed.
+        # Not `remove`: RocketMQ does not look for missing units in a store that was closed.
         self._abort().leave()
 
     # ------------------------------------------------------------------ steps
@@ -237,7 +238,7 @@ class ClosedStore(Traces):
 
     def _read(self) -> Store:
         if self._reader is None:
-            # As its next writer will find it: its valid end, its damage.
+            # Opened for reading, as it finds the same end and damage as the next writer.
             follow = self.disk.follows_links
             reader = open_store(self.root, "r", plugins=(), disk=self.disk, follow_links=follow)
             self._reader = self._opened.enter_context(reader)
@@ -246,7 +247,7 @@ class ClosedStore(Traces):
     def _left(self, plugin: str, phase: Phase) -> PluginRecord:
         self._check_writes()
         records, is_suspension = self.records, phase is Phase.SUSPENDED
-        records.withdraw(plugin)  # what was asked before
+        records.withdraw(plugin)  # an earlier request
         record = records.load(plugin)
         record = attrs.evolve(
             record,
@@ -262,7 +263,7 @@ class ClosedStore(Traces):
         self._check_writes()
         file = self._progress(plugin)
         self.disk.make_directory(os.path.dirname(file.path), durable=True)
-        # Twice, for the file has two slots, and none of them may lead back to the old files.
+        # Saved twice, as the file has two slots, neither of which may keep the old progress.
         file.load()
         file.save(Progress(0, -1, 1))
         file.save(Progress(0))
@@ -284,7 +285,7 @@ class ClosedStore(Traces):
         noted = {} if manifest is None else manifest.config.get(LOG_SECTION, {})
         pool = FilePool(self.disk, _FILES_OPEN)
         try:
-            size = noted.get("file_size", 0)  # 0: the files say
+            size = noted.get("file_size", 0)  # 0: the files' own size
             files = MappedFileQueue(self._path("commitlog"), size, self.disk, pool)
             files.load(writable=False)
             yield files

@@ -1,8 +1,8 @@
-"""What of plugins the store had before 0.2: methods (``store.commit``), an option of `query`.
+"""Deprecated names of plugins' methods on the store (``store.commit``), and an option of `query`.
 
-They belong to the plugins now (`reput.Store.plugin`). For one release what a plugin offers by its
-hook ``reput_methods`` is found on the store, too, with a warning. The hook is called when somebody
-asks for such a name, and not when the store is opened: what it raises concerns that call alone.
+They belong to the plugins now (`reput.Store.plugin`). For one release the methods that a plugin
+offers by its hook ``reput_methods`` are found on the store, too, with a warning. The hook is called
+when a program uses such a name, not when the store is opened, so its errors concern only that call.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["method_of_plugin", "query_as_rocketmq"]
 
 
 def method_of_plugin(active: ActivePlugins, name: str) -> Callable[..., Any]:
-    """What the first of the plugins offers by a name that the store does not have.
+    """Return the method that the first plugin offers by ``name``, which the store does not have.
 
     Raises:
-        AttributeError: none of them offers it.
-        PluginMethodError: nor does any, but one of them could not be opened.
+        AttributeError: no plugin offers it.
+        PluginMethodError: no plugin offers it, but one of them could not be opened.
     """
     for plugin, hook in active.usable(lambda hooks: hooks.methods):
         method = _offered(plugin, hook).get(name)
@@ -49,7 +49,7 @@ def method_of_plugin(active: ActivePlugins, name: str) -> Callable[..., Any]:
 
 
 def query_as_rocketmq(active: ActivePlugins) -> Callable[..., QueryResult] | None:
-    """The method by which a plugin that finds messages answers as RocketMQ does; None: none has."""
+    """Return the method by which a plugin answers queries as RocketMQ does; None without one."""
     text = "Store.query(compat=True) is store.plugin('index').query_as_rocketmq now"
     warnings.warn(text, DeprecationWarning, stacklevel=3)
     for name, _ in active.usable(lambda hooks: hooks.query):
@@ -62,6 +62,6 @@ def query_as_rocketmq(active: ActivePlugins) -> Callable[..., QueryResult] | Non
 def _offered(plugin: str, hook: Callable[[], Any]) -> dict[str, Any]:
     try:
         return dict(hook())
-    except (Exception, SystemExit) as error:  # whatever a plugin raises
+    except (Exception, SystemExit) as error:  # a plugin may raise anything
         logger.error("methods not offered plugin=%s error=%r", plugin, error)
         return {}

@@ -1,18 +1,19 @@
 """Opens a store: finds the log's end, brings the plugins in line with it, starts the threads.
 
-The order of a writer's opening, and why:
+The order of a writer's opening, with the reasons:
 
-1. the lock, before anything is looked at: a store has one writer (`stages.hold`);
-2. the plugins' classes and options, before anything is changed: a wrong option costs nothing
+1. the lock is taken before anything is read: a store has one writer (`stages.hold`);
+2. plugins and options are built before anything is changed: a wrong option costs nothing
    (`stages.configure`, `stages.find_files`);
-3. ``abort``, before the first change: a crash from here on is noticed next time
+3. ``abort`` is written before any other change: the next opening notices a crash from here on
    (`stages.begin_changes`);
-4. the log's valid end, all that stands after it cut (`stages.examine`, `stages.repair_log`);
-5. plugins load, cut what lies beyond that end, and say from where they need messages;
-6. those that know queue offsets catch up, for a put needs the next ones;
-7. the threads, and puts (all three: `starting.start_writing`).
+4. the log's valid end is found, and everything after it cut (`stages.examine`,
+   `stages.repair_log`);
+5. plugins load, cut what they have beyond that end, and say from where they need messages;
+6. plugins that keep queue offsets catch up, as a put needs the next queue offsets;
+7. threads are started, and puts accepted (5 to 7: `starting.start_writing`).
 
-A reader's is the same without the changes.
+A reader's opening is the same without the changes.
 
 Source: RocketMQ ``DefaultMessageStore#load`` and ``#start``.
 """
@@ -73,34 +74,34 @@ def open_store(
     threads: bool = True,
     follow_links: bool = False,
 ) -> Store:
-    """Open a store of ours or of RocketMQ's.
+    """Open a store that reput or RocketMQ has written, or make a new one.
 
     Args:
-        path: the store's directory; made when there is none and ``mode`` is ``"w"``.
-        mode: ``"w"`` to put and read; one writer at a time. ``"r"`` to read only, beside a writer
-            or not; never writes a byte.
-        plugins: names of installed plugins, or plugin objects. None: those that the store used
-            last, or, where that is not known, the installed plugins that are default ones.
+        path: the store's directory; made if missing and ``mode`` is ``"w"``.
+        mode: ``"w"`` to put and read; a store has one writer at a time. ``"r"`` to read only, also
+            while a writer has the store; never writes a byte.
+        plugins: names of installed plugins, or plugin objects. None: the plugins that the store
+            used last, or, for a new store, the installed plugins that are defaults.
         config: options by section (``commitlog``, and one per plugin), or the path of a TOML file
-            of such sections. What a store was given is recorded, and counts until given anew.
-        clock: now, in ms; the system's when left out.
+            with such sections. A writer's options are recorded, and apply until they are changed.
+        clock: returns now, ms since the epoch; the system's when left out.
         disk: file operations; the system's when left out.
-        forget: names of plugins that the store used and shall not use any more.
-        progress: called while the log's end is looked for, and then while plugins catch up that
-            must before anything can be put, with bytes done and bytes in all.
-        threads: False: nothing runs in the background. Plugins are given messages inside of
+        forget: names of plugins that the store has used and no longer uses.
+        progress: called with bytes done and bytes in all, while the log's end is searched, and then
+            while plugins catch up that must do so before a put.
+        threads: False to run nothing in the background. Messages are dispatched inside of
             `Store.wait_dispatched` and `Store.close`, and files are flushed inside of
-            `Store.flush` and `Store.close`, all on the caller's thread and in the same order each
-            time.
+            `Store.flush` and `Store.close`, all on the caller's thread and always in the same
+            order.
         follow_links: whether symbolic links below the store's directory are followed, wherever they
-            lead. Only for links that you made yourself: in a store that somebody else packed, a
-            link has a writer change what it leads to. ``path`` itself may always be a link.
+            lead. Only for links that you made yourself: in a store from a stranger, a link makes a
+            writer change the file that it leads to. ``path`` itself may always be a link.
 
     Raises:
         TypeError: an argument of a wrong type.
         UnsafePathError: a link below the store's directory, a pipe or a device.
-        StoreNotFoundError: no store there, and ``mode`` is ``"r"``.
-        StoreLockedError: another writer has it open.
+        StoreNotFoundError: there is no store, and ``mode`` is ``"r"``.
+        StoreLockedError: another writer has the store open.
         ConfigError: an unknown section or option, or a wrong value.
         PluginError: a plugin that is missing, broken, or left out though the store uses it.
         CorruptFileError: files that contradict the format.
@@ -134,7 +135,7 @@ def open_store(
 def _open(asked: Asked, undoing: Undoing) -> Store:
     settings = None
     if asked.writable and not asked.disk.exists(asked.root):
-        # A wrong option must not leave a directory behind.
+        # A wrong option must not leave a new directory.
         settings = configure(asked, None, Problems(is_refused=True))
     held = hold(asked, undoing)
     if settings is None or held.manifest is not None:
@@ -151,7 +152,7 @@ def _open(asked: Asked, undoing: Undoing) -> Store:
     else:
         found = examine(asked, held, settings, files)
         log = open_log(asked, settings, files, found, None, undoing)
-    undoing.in_any_case(held.calls.refuse)  # first of all, so that no hook is called from then on
+    undoing.in_any_case(held.calls.refuse)  # undone first, so that no hook is called after it
     start = start_writing if asked.writable else start_reading
     store = start(asked, held, settings, found, log, undoing)
     logger.info(

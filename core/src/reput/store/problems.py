@@ -1,7 +1,7 @@
-"""`Problems`: what of a store cannot be used, which a reader passes over and a writer refuses.
+"""`Problems`: which parts of a store cannot be used; a reader ignores them, a writer refuses them.
 
-A reader needs none of the notes that a store keeps beside its log, so that damage of one must not
-keep it from the rest. A writer would go on from what it cannot know.
+A reader needs none of the notes that a store keeps apart from its log, so a damaged note must not
+prevent reading. A writer would continue from wrong assumptions.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _Note = TypeVar("_Note")
 
 
 class Problems:
-    """What one opening of a store has found that cannot be used.
+    """Collects the problems that one opening of a store finds.
 
     Args:
         is_refused: whether a problem is an error, as for a writer.
 
     Attributes:
-        told: called with a problem in words; None where it is an error instead.
-        pass_over: called with the error of a file that a reader can do without; None likewise.
+        told: takes a problem as a text; None if a problem is an error.
+        pass_over: takes the error of a file that a reader can do without; None likewise.
     """
 
     def __init__(self, *, is_refused: bool) -> None:
@@ -46,11 +46,11 @@ class Problems:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every problem, in words, in the order in which they were found."""
+        """All problems as texts, in the order in which they were found."""
         return tuple(self._texts)
 
     def tell(self, problem: str) -> None:
-        """Take note of a problem, once."""
+        """Note a problem, once."""
         if problem not in self._texts:  # some files are read more than once
             self._texts.append(problem)
 
@@ -58,7 +58,7 @@ class Problems:
         """Read a file that a reader can do without.
 
         Returns:
-            What ``load`` returns; ``instead`` where it cannot read the file.
+            The result of ``load``; ``instead`` if it cannot read the file.
 
         Raises:
             OSError: the file cannot be read, and problems are refused.
@@ -68,21 +68,21 @@ class Problems:
         except OSError as error:
             if self._is_refused:
                 raise
-            if not isinstance(error, FileNotFoundError):  # a writer has taken it away by now
+            if not isinstance(error, FileNotFoundError):  # else a writer has just removed it
                 self._pass_over(error)
             return instead
 
     def manifest(self, root: str, disk: Disk) -> Manifest | None:
-        """Read the manifest of the store at ``root``; None where a reader goes without.
+        """Read the manifest of the store at ``root``; None if there is none that can be used.
 
         Raises:
-            OSError: it cannot be read, and problems are refused.
-            CorruptFileError: it is damaged, and problems are refused.
-            UnsafePathError: it is a link.
+            OSError: the manifest cannot be read, and problems are refused.
+            CorruptFileError: the manifest is damaged, and problems are refused.
+            UnsafePathError: the manifest is a link.
         """
         try:
             if not self._is_refused:
-                # A directory that cannot be looked into shows no file at all.
+                # Raises for a directory without permission, in which the file would seem missing.
                 disk.list(os.path.join(root, OWN_DIRECTORY))
             return Manifest.load(root, disk)
         except (CorruptFileError, OSError) as error:
@@ -99,14 +99,14 @@ class Problems:
         records: PluginRecords,
         places: Iterable[ProgressFile],
     ) -> None:
-        """Tell of files that say nothing any more; a missing one is no problem.
+        """Note damaged small files as problems; a missing file is no problem.
 
         Args:
             root: the store's directory.
-            disk: where.
-            ledger: it was loaded.
-            records: of plugins.
-            places: files with a place in the log.
+            disk: the store's disk.
+            ledger: the loss ledger, loaded.
+            records: the records of plugins.
+            places: progress files.
         """
         none: list[str] = []
         plugins = self.noted(records.names, none)
@@ -117,7 +117,7 @@ class Problems:
 
     def _pass_over(self, error: OSError) -> None:
         if isinstance(error, UnsafePathError):
-            raise error  # not damage: the user says whether it may be followed
+            raise error  # not damage: the user decides whether links are followed
         self.tell(f"{error.filename}: cannot be read, and is passed over: {error.strerror}")
 
     def _is_told(self, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""`Reads`: asks the plugins that answer reads, one after the other, and checks what they answer."""
+"""`Reads`: asks plugins to answer a read, one after the other, and checks the answer."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 __all__ = ["Reads"]
 
 _Answer = TypeVar("_Answer")
-_COMPILER: Final = "reput-filter"  # what to install where nothing compiles; for an error text
-_FINDER: Final = "reput-index"  # likewise, where nothing can find
+_COMPILER: Final = "reput-filter"  # what an error text says to install for filters
+_FINDER: Final = "reput-index"  # likewise, for queries
 
 
 class Reads:
-    """The reads of one store; arguments are checked by now. Thread-safe."""
+    """The reads of one store, with arguments that are already checked. Thread-safe."""
 
     def __init__(self, active: ActivePlugins) -> None:
         self._active = active
         self._readers: list[tuple[str, ReadHook, bool]] = []
-        """Looked up once, as queues are read often; replaced whole."""
+        """Looked up once, as queues are read often; replaced as a whole."""
         self.use()
 
     def use(self) -> None:
-        """Ask the plugins from now on that are active now."""
+        """Use the plugins that are active now from now on."""
         hooks = self._active.set.hooks
         self._readers = [
             (name, read, "filter" in hooks[name].takes["read"])
@@ -53,7 +53,7 @@ class Reads:
         *,
         but: str | None = None,
     ) -> ReadResult:
-        """See `reput.Store.read`; the plugin of the name ``but`` is not asked."""
+        """See `reput.Store.read`; the plugin named ``but`` is not asked."""
         for name, read, knows_filters in self._readers:
             if name == but:
                 continue
@@ -73,7 +73,7 @@ class Reads:
         raise self._active.no_answer(lambda hooks: hooks.read, "read")
 
     def queues(self, *, but: str | None = None) -> list[QueueInfo]:
-        """See `reput.Store.queues`; the plugin of the name ``but`` is not asked."""
+        """See `reput.Store.queues`; the plugin named ``but`` is not asked."""
         hooks = [each for each in self._active.usable(lambda hooks: hooks.queues) if each[0] != but]
         if not hooks:
             raise self._active.no_answer(lambda hooks: hooks.queues, "queues")
@@ -95,13 +95,13 @@ class Reads:
                 return _checked(name, "reput_offset_by_time", answer, int)
         raise self._active.no_answer(lambda hooks: hooks.offset_by_time, "offset_by_time")
 
-    # ------------------------------------------------------------------ by what messages say
+    # ------------------------------------------------------------------ filters and queries
 
     def chosen(self, given: Any, topic: str) -> MessageFilter:
-        """The filter that a caller gave, or the text of one.
+        """Return the filter that a caller gave, compiled if it is a text.
 
         Raises:
-            TypeError: it is neither.
+            TypeError: ``given`` is neither a filter nor a text.
         """
         if isinstance(given, str):
             return self.filter(given, None, topic)
@@ -130,7 +130,7 @@ class Reads:
 
 
 def _joined(one: QueueInfo, other: QueueInfo) -> QueueInfo:
-    """One queue that two plugins keep, as far as either of them can read it."""
+    """Return one queue that two plugins keep, as far as either of them can read it."""
     if one.message_count == 0 or other.message_count == 0:
         return one if one.message_count else other
     return attrs.evolve(
@@ -144,7 +144,7 @@ def _joined(one: QueueInfo, other: QueueInfo) -> QueueInfo:
 
 
 def _selected(result: ReadResult, chosen: MessageFilter) -> ReadResult:
-    """What the filter selects of an answer, whose reader knows no filters."""
+    """Return ``result`` with only the messages that the filter selects."""
     pairs = zip(result.messages, result.queue_offsets, strict=True)
     kept = [(message, place) for message, place in pairs if chosen.matches(message)]
     status = result.status
@@ -159,7 +159,7 @@ def _selected(result: ReadResult, chosen: MessageFilter) -> ReadResult:
 
 
 def _checked(plugin: str, hook: str, answer: Any, kind: type[_Answer]) -> _Answer:
-    """``answer``, which a plugin gave, when it is what the hook promises."""
+    """Return ``answer`` of a plugin's hook if it is a ``kind``; raise otherwise."""
     if isinstance(answer, kind):
         return answer
     raise PluginError(plugin, f"{hook} returned {answer!r}, a {kind.__name__} is expected")

@@ -16,7 +16,7 @@ __all__ = ["log_facts", "plugin_facts", "recovery_facts"]
 
 
 def log_facts(log: CommitLog) -> dict[str, Any]:
-    """How far the log reaches, and in what files."""
+    """Return the log's extent and files."""
     return {
         "min_physical_offset": log.min_physical_offset,
         "max_physical_offset": log.max_physical_offset,
@@ -26,7 +26,7 @@ def log_facts(log: CommitLog) -> dict[str, Any]:
 
 
 def recovery_facts(recovery: RecoveryReport) -> dict[str, Any]:
-    """What opening has found at the end of the log."""
+    """Return what opening found at the end of the log."""
     return {
         "start_offset": recovery.start_offset,
         "end_offset": recovery.end_offset,
@@ -37,7 +37,7 @@ def recovery_facts(recovery: RecoveryReport) -> dict[str, Any]:
 
 
 def plugin_facts(active: ActivePlugins) -> dict[str, Any]:
-    """State and figures of each plugin, and what it reports of itself."""
+    """Return state and figures of each plugin, and what it reports of itself."""
     reports = dict(active.usable(lambda hooks: hooks.report))
     facts = {}
     for state in active.states():
@@ -48,10 +48,10 @@ def plugin_facts(active: ActivePlugins) -> dict[str, Any]:
 
 
 def _reported(report: Callable[[], Any] | None) -> dict[str, Any]:
-    """What a plugin reports of itself; that it could not, where it raises."""
+    """Return what a plugin reports of itself, or its error."""
     if report is None:
         return {}
     try:
         return dict(report() or {})
-    except (Exception, SystemExit) as error:  # the other facts are wanted all the same
+    except (Exception, SystemExit) as error:  # must not hide the other facts
         return {"report_error": str(error) or repr(error)}

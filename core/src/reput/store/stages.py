@@ -1,7 +1,7 @@
 """The stages of opening a store, from its lock to its log; see `reput.store.opening`.
 
-Each is handed what the ones before it found, changes none of it, and returns what it found itself;
-how to undo what it did it enters into an `Undoing`.
+Each stage gets the results of earlier stages, does not change them, and returns its own result; how
+to undo it is entered into an `Undoing`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _OWN_NOTES: Final = ("plugins", "progress", "lost+found")  # directories of smal
 
 @attrs.frozen(kw_only=True, eq=False)
 class Asked:
-    """What `reput.open` was called with."""
+    """The arguments of `reput.open`."""
 
     root: str
     """The store's directory."""
@@ -85,38 +85,38 @@ class Asked:
     sections: Sections
     forget: frozenset[str]
     clock: Callable[[], int] | None
-    """None for the system's, which a put reads in a faster way."""
+    """None for the system's clock, which a put reads faster."""
     progress: Callable[[int, int], None] | None
     threads: bool
     disk: Disk
     """Bound to the store's directory."""
     outer: Disk
-    """For the directories above the store, and nothing else."""
+    """Only for the directories above the store."""
 
     @property
     def now(self) -> Callable[[], int]:
-        """The clock, in ms."""
+        """The store's clock, ms."""
         return self.clock or system_clock
 
     def path(self, *names: str) -> str:
-        """A path in the store's directory."""
+        """Return a path in the store's directory."""
         return os.path.join(self.root, *names)
 
 
 @attrs.frozen(eq=False)
 class Held:
-    """A store that no other process writes while this one does, and what it says of itself."""
+    """A store that is locked if it is to be written, and what its last writer left."""
 
     abort: AbortFile
     lock: StoreLock
     calls: PluginCalls
     records: PluginRecords
     problems: Problems
-    """What is found to be of no use goes in here."""
+    """Collects what opening finds unusable."""
     manifest: Manifest | None
-    """Plugins and options of the last writer; None where there was none of ours."""
+    """Plugins and options of the last writer; None unless that was reput."""
     closed: CloseRecord | None
-    """How the last writer left the log; likewise."""
+    """The last writer's close record; None without a valid one."""
     clean: bool
     """Whether the last writer closed the store."""
 
@@ -127,7 +127,7 @@ class Settings:
 
     plugins: PluginSet
     sections: Sections
-    """As the manifest remembers them."""
+    """As they are in the manifest."""
     log: CommitLogConfig
     dispatch: DispatchConfig
     retention: RetentionConfig
@@ -137,32 +137,32 @@ class Settings:
 
 @attrs.frozen(eq=False)
 class Begun:
-    """A writer's opening from the first change on."""
+    """State of a writer's opening after its first changes."""
 
     allocator: FileAllocator
     take_back: Callable[[], None]
-    """Has the store look as before, as long as nothing else was changed."""
+    """Undoes these changes, as long as nothing else was changed."""
 
 
 @attrs.frozen(eq=False)
 class Examined:
-    """What the files say."""
+    """What the store's files say."""
 
     report: RecoveryReport
     checkpoint: Checkpoint
     ledger: LossLedger
     places: dict[str, ProgressFile]
-    """How far each plugin that dispatches was flushed."""
+    """Progress file of each plugin that dispatches."""
 
 
-# --------------------------------------------------------------------------- whose store it is
+# --------------------------------------------------------------------------- its lock
 
 
 def hold(asked: Asked, undoing: Undoing) -> Held:
-    """Take a writer's lock, and read what the last writer said.
+    """Take the lock, for a writer, and read what the last writer left.
 
     Raises:
-        StoreNotFoundError: no store there, for a reader.
+        StoreNotFoundError: there is no store, for a reader.
         StoreLockedError: another writer has it open.
     """
     root, disk = asked.root, asked.disk
@@ -187,15 +187,15 @@ def hold(asked: Asked, undoing: Undoing) -> Held:
 
 
 def _give_up(lock: StoreLock, disk: Disk, calls: PluginCalls) -> None:
-    """Give up the lock as soon as no plugin can write any more."""
+    """Release the lock as soon as no plugin can write any more."""
     hanging = calls.running()
     if hanging:
-        # A plugin's thread is refused what it still writes through the disk, so that it ends
-        # soon; a map or a descriptor of its own it may write as long as it runs, and for that
-        # the lock stays. Told before the thread is asked for, which may end in between.
+        # The disk refuses what a plugin's thread still writes, so that the thread ends soon. But it
+        # may write to maps and descriptors of its own while it runs, so the lock stays. `keep`
+        # comes before `after_last`, as the thread may end in between.
         lock.keep(texts_of(hanging))
-    # What comes back to its work later changes nothing where another writer may be by then:
-    # such a thread, or what this thread was inside of where a signal handler closes the store.
+    # Code that continues after this must change nothing, as another writer may have the store: such
+    # a thread, or the call on this thread that a signal handler, which closes, has interrupted.
     disk.shut(f"the store was closed; {texts_of(hanging)}" if hanging else "it was closed")
     hanging = calls.after_last(lock.release)
     if hanging:
@@ -206,7 +206,7 @@ def _give_up(lock: StoreLock, disk: Disk, calls: PluginCalls) -> None:
 
 
 def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Settings:
-    """Make the plugins and the options of the core; changes nothing.
+    """Build the plugins and the core's options; changes nothing.
 
     Raises:
         ConfigError: an unknown section or option, or a wrong value.
@@ -218,7 +218,7 @@ def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Se
         manifest, asked.plugins, asked.sections, asked.forget, asked.writable, offered
     )
     if not asked.writable and asked.plugins is None:
-        # A reader lets no files fall behind, and so can go without.
+        # A reader writes no files, so it can do without a plugin that is not installed.
         for name in [name for name in names if isinstance(name, str) and name not in by_name]:
             names.remove(name)
             sections = {key: options for key, options in sections.items() if key != name}
@@ -243,19 +243,19 @@ def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Se
 def find_files(
     asked: Asked, held: Held, settings: Settings, undoing: Undoing
 ) -> tuple[MappedFileQueue, Settings]:
-    """Look which files the log has, and go by their size.
+    """List the log's files.
 
     Returns:
-        The files, and the settings with the size that they have.
+        The files, and the settings with the files' size.
 
     Raises:
-        ConfigError: an option that contradicts the files.
-        CorruptFileError: files that are no log's.
+        ConfigError: the option ``file_size`` contradicts the files.
+        CorruptFileError: the files are no log's.
     """
     pool = FilePool(asked.disk, _LOG_FILES_OPEN)
     undoing.in_any_case(pool.close)
     noted = {} if held.manifest is None else held.manifest.config.get(LOG_SECTION, {})
-    directory, size = asked.path("commitlog"), noted.get("file_size", 0)  # 0: the files say
+    directory, size = asked.path("commitlog"), noted.get("file_size", 0)  # 0: the files' own size
     files = MappedFileQueue(directory, size, asked.disk, pool)
     files.load(writable=asked.writable, damaged=held.problems.told)
     if not files.bases:
@@ -273,7 +273,7 @@ def find_files(
 def begin_changes(
     asked: Asked, held: Held, settings: Settings, files: MappedFileQueue, undoing: Undoing
 ) -> Begun:
-    """Say that the store is being written, and by what; make its directories."""
+    """Write ``abort`` and the manifest, and make the store's directories."""
     disk, abort, own = asked.disk, held.abort, asked.path(OWN_DIRECTORY)
     disk.finish_replacing(asked.root, "abort", "checkpoint")
     # Not in "requests": other processes write there at any time.
@@ -288,18 +288,18 @@ def begin_changes(
             if is_new and abort.present:
                 abort.remove()
         except OSError as error:
-            # It stays, and the next opening recovers; what went wrong first is what is raised.
+            # The file stays, and the next opening recovers. The first error is the one to raise.
             logger.warning("could not remove file=%s error=%s", abort.path, error)
 
     undoing.when_failed(take_back)
     if is_new or abort.left_on_purpose:
         abort.create()
     if held.manifest is None or not is_new:
-        # The writer before may have been killed when these names were made and not on disk yet;
-        # what is put from here on is found by way of them.
+        # The previous writer may have been killed before these names were on disk, and everything
+        # put from here on is reached through them.
         for directory in (asked.root, own, files.directory):
             disk.flush_directory(directory)
-        with contextlib.suppress(PermissionError):  # not ours, and it was there before us
+        with contextlib.suppress(PermissionError):  # another user's directory, which existed before
             asked.outer.flush_directory(os.path.dirname(asked.root))
     fresh = Manifest(tuple(sorted(settings.plugins.plugins)), settings.sections)
     if fresh != held.manifest:
@@ -314,7 +314,7 @@ def begin_changes(
 
 
 def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue) -> Examined:
-    """Find the end of the log, and what was lost of it; the log is only read."""
+    """Find the log's end, and what it has lost, by reading only."""
     root, disk, problems = asked.root, asked.disk, held.problems
     checkpoint = problems.noted(
         lambda: Checkpoint.load(asked.path("checkpoint"), disk), Checkpoint()
@@ -337,7 +337,7 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
         held.closed,
         clean=held.clean,
         progress=asked.progress,
-        # Below each of these a writer of ours had flushed the log.
+        # Below each of these offsets reput had flushed the log.
         flushed=[place for file in (flushed, *places.values()) for place in file.load_all()]
         if keeps
         else (),
@@ -351,10 +351,10 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
 def repair_log(
     asked: Asked, held: Held, settings: Settings, files: MappedFileQueue, found: Examined
 ) -> RecoveryReport:
-    """Have the log end where it was found to end, and be on disk up to there; for a writer.
+    """Cut the log, for a writer, at the end that was found, and bring it to disk up to there.
 
     Returns:
-        What was found, and what was cut.
+        The report, with the size that was cut.
     """
     log = LogReader(files, settings.log.window_size, ledger=found.ledger)
     report = repair(
@@ -380,7 +380,7 @@ def open_log(
     allocator: FileAllocator | None,
     undoing: Undoing,
 ) -> CommitLog:
-    """Open the log at the end that was found; it takes no puts yet."""
+    """Open the log with the end that was found; it accepts no puts yet."""
     report = found.report
     if not asked.writable:
         for hole in report.holes:
@@ -396,7 +396,7 @@ def open_log(
             is_damaged=report.finding is not None,
         ),
         ledger=found.ledger,
-        # A writer has filled them.
+        # A writer has filled the damaged ranges.
         holes=() if asked.writable else report.holes,
         allocator=allocator,
         clock=asked.clock,

@@ -1,4 +1,4 @@
-"""The last stage of opening a store: its plugins, what drives them, and the store itself."""
+"""The last stage of opening a store: opens plugins, starts threads, and builds the `Store`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _CATCH_UP_FLUSH_SECONDS = 1.0
 def start_reading(
     asked: Asked, held: Held, settings: Settings, found: Examined, log: CommitLog, undoing: Undoing
 ) -> Store:
-    """Open the plugins of a store that is only read."""
+    """Open the plugins of a read-only store, and return the store."""
     door = StoreDoor()
     floors = QueueFloors(asked.root, asked.disk, damaged=held.problems.told)
     board = Board(settings.dispatch, held.calls)
@@ -92,7 +92,7 @@ def start_reading(
 def start_writing(
     asked: Asked, held: Held, settings: Settings, found: Examined, log: CommitLog, undoing: Undoing
 ) -> Store:
-    """Open the plugins of a store that is written, have them catch up, and start all threads."""
+    """Open the plugins of a writable store, let them catch up, start threads; return the store."""
     plugins, config = settings.plugins, settings.log
     door = StoreDoor()
     floors = QueueFloors(asked.root, asked.disk, writable=True)
@@ -165,7 +165,7 @@ def start_writing(
     _let_in(store, parts, door)
     undoing.when_failed(lambda: do_not_close_at_exit(store))
     undoing.when_failed(workers.stop)
-    workers.start()  # last: they put messages and read queues
+    workers.start()  # last, as workers put messages and read queues
     close_at_exit(store)
     return store
 
@@ -184,7 +184,7 @@ def _retention(
 
 
 def _let_in(store: Store, parts: OpenParts, door: StoreDoor) -> None:
-    """Let the plugins use the store; keep children that are forked from now on from doing so."""
+    """Let the plugins use the store, and make it unusable in children that are forked later."""
     door.open(parts)
     guard(store, store.root)
     guard(parts.log, store.root)
@@ -218,7 +218,7 @@ def _opener(
 
 
 def _open_plugins(opener: PluginOpener, held: Held, settings: Settings, found: Examined) -> None:
-    """Open and recover every plugin, and give its runner to the board."""
+    """Open and recover every plugin, and add its runner to the board."""
     plugins = settings.plugins
     for name in plugins.plugins:
         record = held.records.load(name)
@@ -231,7 +231,7 @@ def _open_plugins(opener: PluginOpener, held: Held, settings: Settings, found: E
 
 
 def close_plugins(held: Held, plugins: PluginSet) -> None:
-    """Close the plugins of a store that could not be opened, as far as they were."""
+    """Close the plugins that were opened, after opening the store has failed."""
     for name, hooks in plugins.hooks.items():
         held.calls.close_plugin(name, hooks.close, _CLOSE_SECONDS)
 
@@ -251,16 +251,17 @@ def _queue_offsets(
     plugin_flusher: PluginFlusher,
     floors: QueueFloors,
 ) -> Mapping[tuple[str, int], int]:
-    """Next queue offsets: of the plugins that know them, once these have caught up; else counted.
+    """Return next queue offsets: of a plugin that keeps queues, after it has caught up.
 
-    Reads all of the log where no plugin knows.
+    If no plugin knows them, they are counted from the whole log.
     """
     first, end = log.min_physical_offset, loop.limit()
     flushed_at = time.monotonic()
 
     def report(offset: int) -> None:
         nonlocal flushed_at
-        # One that is far behind takes a while: what is done is kept, should somebody end this.
+        # A plugin that is far behind takes a while; flush now and then, in case this is
+        # interrupted.
         if asked.threads and time.monotonic() - flushed_at >= _CATCH_UP_FLUSH_SECONDS:
             try:
                 plugin_flusher.flush(patience=0.2)
@@ -276,5 +277,6 @@ def _queue_offsets(
     offsets = None if failed else checked_offsets(plugins)
     if offsets is None:
         offsets = count_queue_offsets(log)
-    # A plugin's files know no more than the log where they were made again.
+    # Files that were rebuilt know no more than the log: raise to the floors, and past lost
+    # messages.
     return after_lost_ones(floors.above(offsets), log)

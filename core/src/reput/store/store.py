@@ -69,11 +69,11 @@ class Store:
 
         Args:
             parts: what answers reads and puts.
-            members: the plugins of a store that is written; None where it is only read.
+            members: the plugins of a writable store; None for a read-only one.
             retention: removes old files of the log.
             recovery: what opening found at the end of the log.
             clean: whether the last writer had closed the store.
-            problems: what cannot be used, in words.
+            problems: which parts of the store cannot be used, as texts.
         """
         self.root = parts.closer.root
         """The store's directory."""
@@ -88,7 +88,7 @@ class Store:
         self.recovery = recovery
         """What opening found at the end of the log."""
         self.problems = tuple(problems)
-        """Which parts of the store cannot be used, in words; always empty in a writable store."""
+        """Which parts of the store cannot be used, as texts; always empty in a writable store."""
         self.retention = retention.config
         """Options that say how long messages are kept."""
         self._active = parts.active

@@ -1,4 +1,4 @@
-"""`look`: what the small files of a store tell while it is not opened; takes no lock."""
+"""`look`: reads the small files of a store, without a lock and without opening it."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _FIVE = ("abort.bak", "batchconsumequeue", "compaction", "timerlog", "timerwheel
 def look(
     path: str | os.PathLike[str], *, disk: Disk | None = None, follow_links: bool = False
 ) -> Traces:
-    """Look at a store, or at a directory that may be one; takes no lock and changes nothing.
+    """Return the traces of a store, or of a directory that may be one; changes nothing.
 
     Args:
-        path: the directory; it need not be there.
+        path: the directory, which need not exist.
         disk: file operations; the system's when left out.
         follow_links: as for `reput.open`.
     """
@@ -50,25 +50,25 @@ def look(
 
 @attrs.define(eq=False)
 class Traces:
-    """What the small files of a store tell.
+    """What the small files of a store say.
 
-    Each is read when it is asked for, as another process may be writing the store.
+    Each property reads its file again, as another process may be writing the store.
     """
 
     root: str
     """The store's directory, absolute."""
     disk: Disk
-    """Bound to it."""
+    """Bound to `root`."""
 
     # ------------------------------------------------------------------ how it was left
 
     @property
     def written_by(self) -> str | None:
-        """``"reput"``, ``"rocketmq"`` or ``"rocketmq 5"``; None where no store is."""
+        """``"reput"``, ``"rocketmq"`` or ``"rocketmq 5"``; None if there is no store."""
         names = {entry.name for entry in self.disk.list(self.root)}
         if "commitlog" not in names:
             return None
-        if OWN_DIRECTORY in names:  # the manifest in it may be gone, or not readable
+        if OWN_DIRECTORY in names:  # the manifest in it may be missing, or not readable
             return "reput"
         found = self.checkpoint
         later = found is not None and (found.replica_offset or found.confirm_offset)
@@ -81,7 +81,7 @@ class Traces:
 
     @property
     def has_abort(self) -> bool:
-        """Whether the file ``abort`` is there: a process writes, or did not close the store."""
+        """Whether the file ``abort`` exists: a process writes, or did not close the store."""
         return self._abort().present
 
     @property
@@ -92,13 +92,13 @@ class Traces:
 
     @property
     def closed_at(self) -> int | None:
-        """Where the log ends, as its last writer noted; None where it noted nothing that counts."""
+        """Where the log ends, by its close record; None without a valid one."""
         record = CloseRecord.load(self.root, self.disk)
         return None if record is None else record.end_offset
 
     @property
     def writer_pid(self) -> int | None:
-        """The process that ``abort`` names, while it lives."""
+        """The process that ``abort`` names, if it is running."""
         try:
             pid = int(self.disk.read_file(self._path("abort"), 32))
         except (ValueError, OSError):
@@ -106,22 +106,22 @@ class Traces:
         try:
             os.kill(pid, 0)
         except PermissionError:
-            pass  # it lives, and is another user's
+            pass  # it is running, as another user
         except (OSError, OverflowError):
             return None
         return pid if pid > 0 else None
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """RocketMQ's checkpoint; None where none can be read."""
+        """RocketMQ's checkpoint; None if it cannot be read."""
         path = self._path("checkpoint")
-        with contextlib.suppress(OSError):  # a store's problems say why
+        with contextlib.suppress(OSError):  # `Store.problems` says why
             if self.disk.exists(path):
                 return Checkpoint.load(path, self.disk)
         return None
 
     def sizes(self) -> dict[str, int]:
-        """Bytes that each part of the store takes on disk, by name."""
+        """Return the bytes that each file or directory of the store takes on disk, by name."""
         entries = self.disk.list(self.root)
         return {entry.name: size for entry in entries if (size := _size(entry, self.disk))}
 
@@ -129,7 +129,7 @@ class Traces:
 
     @property
     def manifest(self) -> Manifest | None:
-        """Plugins and options that the store remembers; None where reput never wrote it.
+        """Plugins and options of the last writer; None if reput has never written the store.
 
         Raises:
             CorruptFileError: the file is not what reput writes.
@@ -137,14 +137,14 @@ class Traces:
         return Manifest.load(self.root, self.disk)
 
     def sections(self, config: Sections | None = None) -> Sections:
-        """Options of the store by section, those of ``config`` on top."""
+        """Return the store's options by section, with those of ``config`` on top."""
         return decide(self.manifest, None, config or {}, frozenset(), writable=False)[1]
 
     def plugins(self, config: Sections | None = None) -> PluginSet:
-        """Plugins that the next writer would use; none of them is opened.
+        """Return the plugins that the next writer would use, without opening them.
 
         Raises:
-            PluginError: one is missing or broken.
+            PluginError: a plugin is missing or broken.
             ConfigError: an unknown section or option, or a wrong value.
         """
         names, sections = decide(self.manifest, None, config or {}, frozenset(), writable=False)
@@ -152,16 +152,16 @@ class Traces:
 
     @property
     def records(self) -> PluginRecords:
-        """How each plugin was left, and requests to the process that has the store open."""
+        """The records of plugins, and requests to the process that has the store open."""
         return PluginRecords(self.root, self.disk)
 
     def dispatched_to(self, plugin: str) -> int | None:
-        """Physical offset below which a plugin's files are on disk; None where it is not noted."""
+        """Return the physical offset below which a plugin's files are on disk; None if unknown."""
         progress = self._progress(plugin).load()
         return None if progress is None else progress.physical_offset
 
     def dead_letters(self, plugin: str) -> DeadLetterFile:
-        """Messages that a plugin failed on and that were skipped."""
+        """Return the file of messages that a plugin failed on and that were skipped."""
         return DeadLetterFile.of(self.root, _checked(plugin), self.disk)
 
     # ------------------------------------------------------------------ files
@@ -186,10 +186,10 @@ def _checked(plugin: str) -> str:
 
 
 def _size(entry: Entry, disk: Disk) -> int:
-    """Bytes on disk; files with holes, as RocketMQ's queues are, take less than their length."""
+    """Return the bytes on disk: less than the size of sparse files, such as RocketMQ's queues."""
     try:
         if entry.is_dir(follow_symlinks=False):
             return sum(_size(below, disk) for below in disk.list(entry.path))
         return entry.stat(follow_symlinks=False).st_blocks * 512
     except OSError:
-        return 0  # gone since it was listed
+        return 0  # removed since it was listed

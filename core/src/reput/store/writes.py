@@ -1,4 +1,4 @@
-"""`Writes`: what a put goes through: hooks of plugins, the encoder, the log, a wait for a flush."""
+"""`Writes`: takes a put through the plugins' hooks, the encoder, the log, and a flush."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ __all__ = ["PutHook", "Writes"]
 
 @attrs.frozen(eq=False)
 class PutHook:
-    """What is asked about messages before they are stored."""
+    """A plugin's `reput_put`, or a check of the store itself."""
 
     name: str
-    """Of the plugin; empty for the store itself."""
+    """Name of the plugin; empty for the store itself."""
     call: Callable[..., Sequence[Message] | None]
     interest: PutInterest | None = None
-    """Which messages it wants to see; all of them where it does not say."""
+    """Which messages it must see; None for all."""
 
 
 @attrs.frozen(eq=False)
 class _Hooks:
-    """Those of one moment, in the order in which they are asked: one at least."""
+    """The hooks of one moment, at least one, in the order in which they are called."""
 
     all: tuple[PutHook, ...]
     interest: PutInterest | None
-    """What any of them wants to see; None for everything."""
+    """Which messages any of them must see; None for all."""
 
     @classmethod
     def of(cls, hooks: Sequence[PutHook]) -> _Hooks | None:
@@ -52,7 +52,7 @@ class _Hooks:
         return cls(tuple(hooks), united(hook.interest for hook in hooks))
 
     def cover(self, messages: Sequence[Message] | Columns) -> bool:
-        """Whether one may have to see any of these; else columns need not be taken apart."""
+        """Whether a hook must see any of ``messages``; if not, columns need not be split."""
         interest = self.interest
         if interest is None:
             return True
@@ -61,14 +61,14 @@ class _Hooks:
         return any(map(interest.covers_message, messages))
 
     def changed(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages as the hooks make them."""
-        # Plugins make keys, paths and texts of what a message says.
+        """Return the messages as the hooks change them."""
+        # Built-in types only, as plugins make keys, paths and texts of a message's values.
         messages = [plain_message(message) for message in messages]
         for hook in self.all:
             try:
                 changed = hook.call(messages=messages)
             except (SystemExit, GeneratorExit) as error:
-                # An exception is how a plugin refuses a put; this one would end the producer.
+                # A plugin refuses a put by an exception, but these two would end the producer.
                 raise PluginError(hook.name, f"reput_put raised {error!r}") from error
             if changed is not None:
                 if len(changed) != len(messages):
@@ -79,7 +79,7 @@ class _Hooks:
 
 
 class Writes:
-    """The way of messages into one store. Thread-safe."""
+    """The puts of one store. Thread-safe."""
 
     def __init__(self, log: CommitLog, active: ActivePlugins) -> None:
         self._log = log
@@ -88,19 +88,19 @@ class Writes:
         self._is_sync = log.config.flush == "sync"
         self._append = log.append
         self._prepare = log.encoder.prepare
-        # Each of the two below has one owner who changes it, and neither knows of the other: what
-        # a put goes by is made of both, under this lock, whoever changes what.
+        # `use` and `guard` each set one of the two below, on different threads; under this lock
+        # both are combined into `_hooks`, which puts use.
         self._lock = new_lock()
         self._of_plugins: tuple[PutHook, ...] = ()
         self._guard: PutHook | None = None
         self._hooks: _Hooks | None = None
-        """Replaced whole."""
+        """Replaced as a whole."""
         self.use()
 
-    # ------------------------------------------------------------------ who is asked
+    # ------------------------------------------------------------------ hooks
 
     def use(self) -> None:
-        """Ask from the next put on the plugins that are active now."""
+        """From the next put on, use the plugins that are active now."""
         active = self._active
         hooks = tuple(
             PutHook(name, hook, _interest_of(name, active.objects.get(name)))
@@ -111,7 +111,7 @@ class Writes:
             self._arrange()
 
     def guard(self, check: Callable[[Sequence[Message]], None] | None) -> None:
-        """Have ``check`` asked first from now on, which raises to refuse a put; None: nobody."""
+        """Have ``check`` called first in each put, which it refuses by raising; None for none."""
         guard = None if check is None else PutHook("", lambda messages: check(messages))
         with self._lock:
             self._guard = guard
@@ -188,7 +188,7 @@ class Writes:
         return self._log.append_many(prepared)
 
     def _put_each(self, messages: Sequence[Message]) -> BatchReceipt:
-        """The way for rows that columns do not hold: IPv6 hosts, light queues, record checksums."""
+        """Put messages that columns cannot hold: IPv6 hosts, light queues, record checksums."""
         prepared = [self._prepare(message) for message in messages]
         return BatchReceipt.of(self._log, self._log.append_each(prepared))
 
@@ -201,10 +201,10 @@ class Writes:
 
 
 def _interest_of(name: str, plugin: Any) -> PutInterest | None:
-    """Which puts a plugin wants to see; all of them where it does not say."""
+    """Return which messages a plugin's `reput_put` must see; None for all."""
     try:
         found = None if plugin is None else plugin.put_interest
-    except Exception as error:  # whatever a plugin raises: it is shown everything then
+    except Exception as error:  # a plugin may raise anything: it then sees all messages
         logger.error("interest in puts not known plugin=%s error=%r", name, error)
         return None
     return found if isinstance(found, PutInterest) else None

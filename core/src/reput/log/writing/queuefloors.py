@@ -123,7 +123,7 @@ class QueueFloors:
             if self._writable and isinstance(error, OSError):
                 raise  # a writer without floors would give queue offsets a second time
             logger.error(
-                "damaged file passed over, queues without messages begin anew file=%s error=%s",
+                "damaged file passed over, queues without messages begin at 0 file=%s error=%s",
                 self._path,
                 error,
             )

@@ -112,7 +112,8 @@ class PreparedMany:
     header: npt.NDArray[np.void]
     """``(n,)`` of `HEADER_DTYPE`; the fields that `encode` sets are still zero."""
     born_given: npt.NDArray[np.bool_] | None
-    """Rows with a born timestamp of their own, the others take the store time; None if all have."""
+    """Rows with a born timestamp of their own; the others take the store time. None for all
+    rows."""
     bodies: list[bytes]
     tails: list[bytes]
     """The bytes after each body: topic, size of the properties, properties."""
