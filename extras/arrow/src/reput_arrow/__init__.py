@@ -1,6 +1,6 @@
 """The log as Arrow: each batch becomes a `pyarrow.RecordBatch`, without a loop over its rows.
 
-`columns_of` is the way back: Arrow columns as messages to be put.
+`columns_of` is the way back: it turns Arrow columns into messages to put.
 
     import reput
     from reput_arrow import to_arrow
@@ -9,7 +9,7 @@
         for batch in store.scan():
             print(to_arrow(batch, ["topic", "keys", "body"]))
 
-Needs pyarrow, the extra ``reput[arrow]``. Spark, Parquet and DataFrame libraries take it from here.
+Needs pyarrow, the extra ``reput[arrow]``. Spark, Parquet and DataFrame libraries read the result.
 """
 
 from __future__ import annotations

@@ -39,16 +39,16 @@ _PER_MS: Final = {"ms": 1, "us": 1_000}
 def to_arrow(
     batch: DispatchBatch, columns: Iterable[str] | pa.Schema | None = None, *, unit: str = "ms"
 ) -> pa.RecordBatch:
-    """Copy columns of a batch into Arrow; the result outlives the batch.
+    """Copy columns of a batch into a `pyarrow.RecordBatch`, which stays valid after the batch.
 
     Args:
         batch: the records.
-        columns: names of columns (`COLUMNS` has them), or a schema made by `schema_of`; all when
-            left out.
-        unit: of the times, ``"ms"`` or ``"us"``; ignored for a schema, which says it.
+        columns: names of columns (`COLUMNS` lists them), or a schema made by `schema_of`; all
+            columns when left out.
+        unit: unit of the times, ``"ms"`` or ``"us"``; ignored for a schema, which has its own.
 
     Raises:
-        ValueError: no such column.
+        ValueError: a name is not a column.
     """
     schema = columns if isinstance(columns, pa.Schema) else schema_of(columns, unit=unit)
     texts = TextColumns(batch, has_all="properties" in schema.names)
@@ -65,8 +65,8 @@ def _array(batch: DispatchBatch, texts: TextColumns, field: pa.Field) -> pa.Arra
     special = _SPECIAL.get(field.name)
     if special is not None:
         return special(batch, field.type)
-    # The name of a number's type is the same in Arrow and numpy; before pyarrow 19 its own
-    # `to_pandas_dtype` wants pandas installed.
+    # A number's type has the same name in Arrow and numpy. The method `to_pandas_dtype` of pyarrow
+    # needs pandas before pyarrow 19.
     return pa.array(batch.column(field.name).astype(str(field.type), copy=True))
 
 
@@ -95,7 +95,7 @@ def _time(name: str) -> Callable[[DispatchBatch, pa.DataType], pa.Array]:
 def _host_bytes(
     batch: DispatchBatch, bit: int, position: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.bool_], list[bytes], npt.NDArray[np.int64]]:
-    """Which rows have an IPv6 host; the hosts that occur; the number of each row's."""
+    """Return whether each row's host is IPv6, the distinct hosts, and each row's index in them."""
     is_v6 = (batch.sys_flag & bit) != 0
     found: list[bytes] = []
     numbers = np.zeros(len(batch), np.int64)
@@ -106,7 +106,7 @@ def _host_bytes(
         if len(rows):
             items = fixed_rows(batch.window, position[rows], np.dtype((np.void, size)))
             letters = items.view(np.uint32).reshape(len(rows), -1)
-            if (letters == letters[0]).all():  # one host, as a rule; sorting tells the others
+            if (letters == letters[0]).all():  # mostly one host; else sorting finds all
                 numbers[rows] = len(found)
                 found.append(items[0].tobytes())
                 continue
@@ -137,7 +137,7 @@ def _host_text(host: bytes) -> str:
 
 
 def _msg_id(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
-    """Hex digits of the store host, then of the physical offset, as columns of characters."""
+    """Return message ids: hex digits of the store host, then of the physical offset."""
     _, hosts, numbers = _host_bytes(batch, STORE_HOST_V6, _store_host_position(batch))
     digits = _HEX[batch.physical_offset.astype(">i8").view(np.uint8)].view(np.uint8)
     digits = digits.reshape(len(batch), 16)
@@ -154,7 +154,7 @@ def _msg_id(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
 
 
 def _strings(letters: npt.NDArray[np.uint8]) -> pa.StringArray:
-    """``n`` texts of one width from ``(n, width)`` ASCII letters."""
+    """Return ``n`` texts of one width, made of ``(n, width)`` ASCII letters."""
     count, width = letters.shape
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
     data = np.ascontiguousarray(letters)
@@ -163,7 +163,7 @@ def _strings(letters: npt.NDArray[np.uint8]) -> pa.StringArray:
 
 _NO_TEXTS: Final = pa.array([], pa.string())
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
-"""Both digits of each byte, as they stand in memory."""
+"""Both hex digits of each byte, in memory order."""
 _FROM_TEXT: Final[dict[str, Callable[[TextColumns, pa.DataType], Any]]] = {
     "tags": lambda texts, kind: texts.column(PROPERTY_TAGS),
     "tags_code": lambda texts, kind: pa.array(texts.tags_code()),

@@ -1,10 +1,10 @@
-"""Arrow to `reput.Columns`: what `to_arrow` gives, a put takes back.
+"""Convert Arrow batches to `reput.Columns`, the inverse of `to_arrow`.
 
-    columns = columns_of(batch)  # topic, body, and whichever other columns there are
+    columns = columns_of(batch)  # needs topic and body; takes the other columns if present
     store.put_many(columns)
 
-No loop over rows but those that `Columns` itself makes: numbers are handed on as arrays, bodies and
-property texts as ``(offsets, data)``, topics by their distinct names.
+Loops over rows only where `Columns` itself does: numbers are passed as arrays, bodies and property
+texts as ``(offsets, data)``, topics by their distinct names.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _PORT_MAX: Final = 65_535
 
 @attrs.frozen
 class InputColumn:
-    """One column that may come in."""
+    """One column that `columns_of` accepts."""
 
     name: str
     kind: str
     """``text``, ``bytes``, ``number``, ``time``, ``words``, ``texts by name`` or ``any``."""
     use: str
-    """``needed``; ``taken``, where it is there; ``placed``, taken only by who writes whole files;
-    ``derived``, passed over: the record gets its own."""
+    """``needed``; ``taken`` if present; ``placed``: used only where whole files are written;
+    ``derived``: ignored, as each record gets its own value."""
     about: str
 
 
@@ -74,21 +74,21 @@ INPUT_COLUMNS: Final = tuple(
         ("msg_id", "any", "derived", ""),
     ]
 )
-"""Every column that may come in; all of `reput_arrow.COLUMNS` are among them."""
+"""Every column that `columns_of` accepts; contains all of `reput_arrow.COLUMNS`."""
 
 _NUMBERS: Final = ("queue_id", "flag", "reconsume_times", "prepared_transaction_offset")
 
 
 def check_schema(schema: pa.Schema, others: Collection[str] = ()) -> None:
-    """Refuse a schema that is not one of messages.
+    """Refuse a schema whose columns do not describe messages.
 
     Args:
-        schema: of the batches to come.
-        others: names of further columns, which are passed over.
+        schema: schema of the batches to come.
+        others: names of further columns, which are ignored.
 
     Raises:
-        ValueError: a column that is not known, is missing, is there twice, or has a type that
-            cannot be taken; the text lists the columns there may be.
+        ValueError: a column is unknown, missing, present twice, or of a type that cannot be
+            converted; the text lists the accepted columns.
     """
     known = {column.name: column for column in INPUT_COLUMNS}
     for name in schema.names:
@@ -106,15 +106,15 @@ def check_schema(schema: pa.Schema, others: Collection[str] = ()) -> None:
 
 
 def columns_of(batch: pa.RecordBatch, others: Collection[str] = ()) -> Columns:
-    """The messages of a batch, to be put.
+    """Convert a batch to messages for `reput.Store.put_many`.
 
-    A column ``tags``, ``keys`` or ``uniq_key`` decides for the property of its name, also where it
-    is null; what ``properties`` says of that one does not count.
+    A column ``tags``, ``keys`` or ``uniq_key`` sets the property of its name, and where the column
+    is null the message has no such property: ``properties`` is not asked for it.
 
     Args:
-        batch: columns of `INPUT_COLUMNS`, in any order. Those that only whole files can take over
-            (hosts, store times), and those that each record gets of its own, are passed over.
-        others: names of further columns, which are passed over.
+        batch: columns of `INPUT_COLUMNS`, in any order. Columns that only whole files can hold
+            (hosts, store times), and columns that each record gets of its own, are ignored.
+        others: names of further columns, which are ignored.
 
     Raises:
         ValueError: as of `check_schema`.
@@ -128,7 +128,7 @@ def columns_of(batch: pa.RecordBatch, others: Collection[str] = ()) -> Columns:
         name: _numbers(batch, name) for name in _NUMBERS if name in batch.schema.names
     }
     if "sys_flag" in batch.schema.names:
-        # Which hosts a record has, its own store says.
+        # The store that writes the record sets its hosts, and the bits that say if they are IPv6.
         numbers["sys_flag"] = _numbers(batch, "sys_flag") & ~_HOST_BITS
     return Columns(
         topic=_topics(batch.column("topic")),
@@ -140,7 +140,7 @@ def columns_of(batch: pa.RecordBatch, others: Collection[str] = ()) -> Columns:
 
 
 def times_of(batch: pa.RecordBatch, name: str) -> pa.Array | None:
-    """The times of a column as int64 ms, null where they are; None without the column.
+    """Return column ``name`` as int64 ms, with its nulls; None if the batch lacks the column.
 
     Raises:
         MessageIllegalError: a time that milliseconds cannot hold.
@@ -159,11 +159,11 @@ def times_of(batch: pa.RecordBatch, name: str) -> pa.Array | None:
 
 
 def hosts_of(batch: pa.RecordBatch, name: str) -> tuple[list[bytes], npt.NDArray[np.int64]] | None:
-    """The hosts of a column; None without the column.
+    """Return the hosts of column ``name``; None if the batch lacks the column.
 
     Returns:
-        The distinct hosts, packed as records have them, and ``(n,)`` the number of each row's
-        among them, -1 where it is null.
+        The distinct hosts, packed as in records, and ``(n,)`` the index of each row's host, -1
+        where the row is null.
 
     Raises:
         MessageIllegalError: a text that is no host.
@@ -198,7 +198,7 @@ def _bodies(column: pa.Array) -> tuple[npt.NDArray[np.integer[Any]], bytes]:
     _, borders, data = column.buffers()
     offsets = np.frombuffer(borders, np.int32, len(column) + 1, column.offset * 4)
     first, end = int(offsets[0]), int(offsets[-1])
-    # Only the bytes of these rows: a slice of a large batch has all of the batch behind it.
+    # Only the bytes of these rows: a slice of a large batch still refers to the data of all rows.
     return offsets - first, b"" if data is None else data.slice(first, end - first).to_pybytes()
 
 
@@ -217,7 +217,7 @@ def _births(batch: pa.RecordBatch) -> Any:
     times = times_of(batch, "born_timestamp")
     if times is None or times.null_count == len(times):
         return None
-    # A list is how `Columns` takes some that are missing.
+    # `Columns` takes times with gaps only as a list.
     return times.to_pylist() if times.null_count else times.to_numpy(zero_copy_only=False)
 
 

@@ -1,8 +1,8 @@
-"""The entries of all property texts of a batch: every border between names and values, found once.
+"""The entries of all property texts of a batch: every border of a name or value, found in one pass.
 
-The texts are brought together, and one look at the bytes that separate finds all borders. That is
-all where texts are as writers make them: name, value, name, value, each name once in its text. What
-is asked for afterwards, one property or all as a map, is places in what was brought together.
+The texts are joined, and one search for the separator bytes finds all borders. The search suffices
+where texts are as writers make them: name, value, name, value, each name once per text. One
+property, or all properties as a map, is then given as positions in the joined bytes.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ _COUNTED_MAX = 1 << 22  # (row, name) pairs that are counted in an array
 
 @attrs.define(eq=False)
 class PropertyEntries:
-    """Entries of ``n`` texts, one text's behind the other's."""
+    """The entries of ``n`` texts, in the order of the texts."""
 
     data: npt.NDArray[np.uint8]
-    """The texts, one behind the other."""
+    """The texts, joined."""
     text_starts: npt.NDArray[np.int64]
-    """``(n,)`` where in ``data`` each text begins."""
+    """``(n,)`` start of each text in ``data``."""
     first: npt.NDArray[np.int32]
-    """``(n + 1,)`` the number of each text's first entry; at the end, of entries in all."""
+    """``(n + 1,)`` number of each text's first entry; last, the number of all entries."""
     name_ends: npt.NDArray[np.int64]
     """``(entries,)`` positions of `NAME_END`."""
     value_ends: npt.NDArray[np.int64]
     """``(entries,)`` positions of `VALUE_END`."""
     code: npt.NDArray[np.int64]
-    """``(entries,)`` which of ``names`` each entry has."""
+    """``(entries,)`` index in ``names`` of each entry's name."""
     names: pa.StringArray
-    """Names that occur."""
+    """The distinct names."""
 
     @classmethod
     def of(cls, texts: pa.BinaryArray) -> Self | None:
-        """The entries of texts without a null; None where any text is not regular."""
+        """Find the entries of texts without nulls; None if a text is not regular."""
         offsets, data = _buffers(texts)
-        ends = np.flatnonzero((data - np.uint8(NAME_END)) < 2)  # the two ends are neighbours
+        ends = np.flatnonzero((data - np.uint8(NAME_END)) < 2)  # the separators are adjacent values
         if len(ends) % 2:
             return None
         name_ends, value_ends = ends[0::2], ends[1::2]
         starts = np.empty(len(value_ends), np.int64)
         starts[:1], starts[1:] = 0, value_ends[:-1] + 1
         filled = offsets[1:][np.diff(offsets) > 0]
-        # Each entry begins behind the one before it; so each text must end with an entry's end.
+        # An entry begins where the entry before it ends, so each text must end with an entry's end.
         is_regular = (
             (data[name_ends] == NAME_END).all()
             and (data[value_ends] == VALUE_END).all()
@@ -72,18 +72,18 @@ class PropertyEntries:
             return None
         names = as_text(found.dictionary)
         if names.null_count or len(names.unique()) != len(names):
-            return None  # two names that are not UTF-8 may come out as one
+            return None  # two names that are not UTF-8 may decode to the same text
         starts_of_texts = offsets[:-1].astype(np.int64)
         return cls(data, starts_of_texts, first, name_ends, value_ends, code, names)
 
     def text(self, name: str) -> TextColumn:
-        """Values of one property, as places in `data`."""
+        """Return the values of one property, as positions in `data`."""
         starts = np.zeros(len(self.text_starts), np.int64)
         sizes = np.full(len(self.text_starts), -1, np.int64)
         number = self.names.index(name).as_py()
         if number >= 0:
             found = np.flatnonzero(self.code == number)
-            if len(found) == len(starts):  # every row has it, and none has it twice
+            if len(found) == len(starts):  # every row has it exactly once
                 rows: npt.NDArray[np.int64] | slice = slice(None)
             else:
                 rows = np.searchsorted(self.first, found, "right") - 1
@@ -92,14 +92,14 @@ class PropertyEntries:
         return TextColumn(self.data, starts, sizes)
 
     def maps(self, kind: pa.MapType) -> pa.MapArray:
-        """Every text as a map."""
+        """Return every text as a map."""
         values = as_text(pieces(self.data, self.name_ends + 1, self.value_ends))
         names = self.names.take(pa.array(self.code))
         return pa.MapArray.from_arrays(pa.array(self.first), names, values, kind)
 
 
 def _buffers(texts: pa.BinaryArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Offsets ``(n + 1,)`` of the texts, and their bytes."""
+    """Return the offsets ``(n + 1,)`` of the texts, and their bytes."""
     _, offsets_buffer, data_buffer = texts.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32, len(texts) + 1, texts.offset * 4)
     if data_buffer is None:
@@ -111,7 +111,7 @@ def _repeats(code: npt.NDArray[np.int64], first: npt.NDArray[np.int32], name_cou
     """Whether any text has a name twice."""
     if len(code) == 0:
         return False
-    # Names are numbered as they come, so that texts with the same names in the same order ascend.
+    # Names are numbered in order of appearance: texts with the same names in the same order ascend.
     ascends = code[1:] > code[:-1]
     inner = first[1:-1]
     ascends[inner[(inner > 0) & (inner < len(code))] - 1] = True  # another text begins

@@ -19,7 +19,7 @@ class Column:
 
     name: str
     type: str
-    """In Arrow's own words; times are UTC."""
+    """Name of the Arrow type; times are UTC."""
     is_nullable: bool
     about: str
 
@@ -59,14 +59,14 @@ COLUMNS: Final = tuple(
 
 
 def schema_of(columns: Iterable[str] | None = None, *, unit: str = "ms") -> pa.Schema:
-    """The Arrow schema of some columns of a log, or of all.
+    """Return the Arrow schema of some columns of a log, or of all.
 
     Args:
         columns: names, in the order wanted.
-        unit: of the times: ``"ms"``, as they are stored, or ``"us"``, as Spark has them.
+        unit: unit of the times: ``"ms"``, as they are stored, or ``"us"``, as Spark has them.
 
     Raises:
-        ValueError: no such column; the text lists those there are.
+        ValueError: a name is not a column; the text lists the columns.
     """
     import pyarrow as pa
 

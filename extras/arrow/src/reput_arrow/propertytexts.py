@@ -1,7 +1,7 @@
 """Encoded property texts from Arrow columns: the inverse of `reput_arrow.entries`.
 
-Every property of every row is an entry: its row, its name, its value. The entries are brought into
-the order of their rows and joined to one run of bytes, of which each row's text is a part.
+Every property of every row is an entry: row, name, value. The entries are sorted by row and joined
+to one run of bytes; each row's text is a part of the run.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Entries:
 def property_texts(
     batch: pa.RecordBatch,
 ) -> tuple[npt.NDArray[np.int64], bytes] | None:
-    """``(offsets, data)`` of the rows' property texts; None where no column says anything of them.
+    """Return ``(offsets, data)`` of the rows' property texts; None if no column holds properties.
 
     Raises:
         MessageIllegalError: a name or value that would be read back as something else.
@@ -82,7 +82,7 @@ def property_texts(
 
 
 def _of_map(column: pa.MapArray) -> _Entries:
-    """All entries of a column of maps, but the checksum that belongs to another record."""
+    """Return all entries of a column of maps but the checksum, which belongs to another record."""
     offsets = column.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     rows = np.repeat(np.arange(len(column)), np.diff(offsets))
@@ -100,13 +100,13 @@ def _are(names: pa.StringArray, name: str) -> npt.NDArray[np.bool_]:
 
 
 def _in_place(further: _Entries, name: str, texts: pa.StringArray) -> tuple[Any, _Entries]:
-    """Put a column's texts where the maps have that property; what is left of the column."""
+    """Give the maps' property ``name`` the column's texts; return unused texts, and the entries."""
     hits = _are(further.names, name)
     if not hits.any():
         return texts, further
     given = texts.take(pa.array(further.rows))
     if name == PROPERTY_KEYS:
-        # Words are the same with other spaces between them, or none: then the text is as it was.
+        # Words with other spaces between them are the same words: then the text stays as it was.
         same = pc.equal(_words_of(further.values), pc.fill_null(given, ""))
         given = pc.if_else(same, further.values, given)
     values = pc.if_else(pa.array(hits), given, further.values)
@@ -123,7 +123,7 @@ def _words_of(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _joined_words(column: pa.Array) -> pa.StringArray | None:
-    """The words of each row with spaces between them, null without any; None for a plain text."""
+    """Join each row's words with spaces, null without words. None if the column is plain text."""
     if not (kinds.is_list(column.type) or kinds.is_large_list(column.type)):
         texts = column.cast(pa.string())
         return pc.if_else(pc.equal(pc.binary_length(texts), 0), pa.scalar(None, texts.type), texts)
@@ -146,7 +146,7 @@ def _joined_words(column: pa.Array) -> pa.StringArray | None:
 
 
 def _ordered(parts: list[_Entries]) -> _Entries:
-    """All entries in the order of their rows; those of a row in the order of the parts."""
+    """Return all entries sorted by row; the entries of one row keep the order of the parts."""
     if len(parts) == 1:
         return parts[0]
     rows = np.concatenate([np.zeros(0, np.int64), *(part.rows for part in parts)])
@@ -172,7 +172,7 @@ def _joined(entries: _Entries, row_count: int) -> tuple[npt.NDArray[np.int64], b
     _, offsets, data = texts.buffers()
     places = np.frombuffer(offsets, np.int32, len(texts) + 1, texts.offset * 4).astype(np.int64)
     joined = b"" if data is None else data.slice(0, int(places[-1])).to_pybytes()
-    # Names were checked, so that more ends than entries are in values.
+    # Names were checked, so extra ends must be in values.
     if joined.count(_VALUE_END.encode()) != len(texts):
         wrong = pc.match_substring(entries.values, _VALUE_END).to_numpy(zero_copy_only=False)
         row, name = int(entries.rows[wrong][0]), entries.names[int(wrong.argmax())].as_py()
@@ -183,7 +183,7 @@ def _joined(entries: _Entries, row_count: int) -> tuple[npt.NDArray[np.int64], b
 
 
 def _check_names(entries: _Entries) -> None:
-    """Refuse names that cannot be any; a column has few that are distinct."""
+    """Refuse names that no property can have; a column has few distinct names."""
     encoded = entries.names.dictionary_encode()
     for number, name in enumerate(encoded.dictionary.to_pylist()):
         if not name or _NAME_END in name or _VALUE_END in name:

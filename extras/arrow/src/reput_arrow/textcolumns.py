@@ -25,8 +25,8 @@ __all__ = ["TextColumns"]
 class TextColumns:
     """The properties of one batch, on their way to Arrow.
 
-    Where all of them are wanted, all borders are found anyway, and single properties come from
-    there. Otherwise the batch looks for each by its name. Texts of strangers that have no clear
+    When all properties are wanted, all borders are found anyway, and single properties use them.
+    Otherwise the batch is searched for each property by name. Texts of other writers without clear
     borders are read row by row, by the rules of `reput.record.parse_properties`.
     """
 
@@ -43,20 +43,20 @@ class TextColumns:
         return PropertyEntries.of(self._texts) if self._has_all else None
 
     def column(self, name: str) -> pa.StringArray:
-        """The values of one property, null where a message has none."""
+        """Return the values of one property, null where a message lacks it."""
         if self._entries is None:
             return as_text(binaries(self._batch.text(name), self._batch.start))
         return as_text(binaries(self._entries.text(name), self._entries.text_starts))
 
     def words(self, name: str, kind: pa.ListType) -> pa.ListArray:
-        """The words of one property; none where a message has none."""
+        """Return the words of one property, an empty list where a message lacks it."""
         text = self.column(name)
         if _is_one_word(text):
             offsets = np.zeros(len(text) + 1, np.int32)
             np.cumsum(pc.is_valid(text).to_numpy(zero_copy_only=False), out=offsets[1:])
             return pa.ListArray.from_arrays(pa.array(offsets), text.drop_null(), kind)
         trimmed = pc.utf8_trim(text, KEY_SEPARATOR)
-        # A text of spaces has no words, where splitting it would give one that is empty.
+        # A text of spaces has no words, but splitting it would give one empty word.
         has_words = pc.fill_null(pc.greater(pc.binary_length(trimmed), 0), False)
         none = pa.scalar(None, pa.string())
         given = pc.if_else(has_words, trimmed, none)
@@ -67,13 +67,13 @@ class TextColumns:
         return pa.ListArray.from_arrays(pa.array(offsets), pc.list_flatten(words), kind)
 
     def tags_code(self) -> npt.NDArray[np.int64]:
-        """``(n,)`` hash of the tags, or what a plugin has put in its place."""
+        """Return ``(n,)`` hash of the tags, or the value that a plugin has put in its place."""
         if self._entries is None or self._batch.holds("tags_code"):
             return self._batch.tags_code.copy()
         return self._entries.text(PROPERTY_TAGS).java_hash().astype(np.int64)
 
     def maps(self, kind: pa.MapType) -> pa.MapArray:
-        """All properties of each message."""
+        """Return all properties of each message."""
         if self._entries is not None:
             return self._entries.maps(kind)
         rows = [list(parse_properties(text).items()) for text in self._texts.to_pylist()]
@@ -81,7 +81,7 @@ class TextColumns:
 
 
 def _is_one_word(text: pa.StringArray) -> bool:
-    """Whether no text has a space."""
+    """Whether no text contains a space."""
     _, _, buffer = text.buffers()
     if buffer is None:
         return True

@@ -1,8 +1,8 @@
-"""Texts of a window as Arrow arrays.
+"""Copy texts out of a window as Arrow arrays.
 
-The rows' texts stand one behind another in the window, with other bytes between them. One Arrow
-array over the window, whose offsets are the borders of texts and gaps alike, is made without
-looking at a byte; taking every second item of it is the copy.
+In the window other bytes stand between the texts. One Arrow array over the window, whose offsets
+are the borders of texts and gaps in turn, is made without looking at a byte; taking every second
+item of this array is the copy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["as_text", "binaries", "pieces"]
 def pieces(
     data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> pa.BinaryArray:
-    """``data[starts[i]:ends[i]]`` for each i; starts and ends ascend, and do not overlap."""
+    """Copy ``data[starts[i]:ends[i]]`` for each i; starts and ends ascend and do not overlap."""
     borders = np.empty(2 * len(starts) + 1, np.int32)
     borders[0:-1:2] = starts
     borders[1::2] = ends
@@ -38,11 +38,11 @@ def pieces(
 
 
 def binaries(column: TextColumn, records: npt.NDArray[np.int64]) -> pa.BinaryArray:
-    """The bytes of each row, null where there are none.
+    """Copy the bytes of each row, null where a row has none.
 
     Args:
         column: places in a window.
-        records: ``(n,)`` where the rows' records begin, ascending: a place for what is missing.
+        records: ``(n,)`` starts of the rows' records, ascending: the place of a missing text.
     """
     present = column.present
     if present.all():
@@ -53,10 +53,10 @@ def binaries(column: TextColumn, records: npt.NDArray[np.int64]) -> pa.BinaryArr
 
 
 def as_text(found: pa.BinaryArray) -> pa.StringArray:
-    """Bytes as text; what is not UTF-8 comes out as U+FFFD, as everywhere in reput."""
+    """Decode bytes as text; invalid UTF-8 becomes U+FFFD, as everywhere in reput."""
     try:
         return found.cast(pa.string())
     except pa.ArrowInvalid:
-        # Some row is not UTF-8. Nothing but a foreign log has such rows.
+        # Some row is not UTF-8, which only logs of other writers have.
         texts = [None if each is None else java_text(each) for each in found.to_pylist()]
         return pa.array(texts, pa.string())
