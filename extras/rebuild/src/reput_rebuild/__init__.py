@@ -1,9 +1,8 @@
-"""The second engine: builds the files of plugins anew from splits of the log, on many cores.
+"""Rebuilds the files of plugins from splits of the log, on many cores: the second engine.
 
 `worker` and `tasks` are what one process does, `engine` runs tasks on this machine, `driver` leads
-from the lock to `publish`, which puts the result in the place of the old.
-`reput_rebuild.local.rebuild` is what a user calls. What a plugin has to offer is in `reput.plugin`,
-how a log is cut in `reput.log`.
+from the lock to `publish`, which replaces the old files. Users call `reput_rebuild.local.rebuild`.
+What a plugin must offer is in `reput.plugin`, and how a log is cut into splits in `reput.log`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares files that were built aside with those that are there."""
+"""Compares files that a rebuild has built with the files of the store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 _CHUNK: Final = 1 << 22
-_HEAD: Final = 40  # bytes by which files are recognised
+_HEAD: Final = 40  # bytes at the start by which files are recognised
 
 
 def compare(
@@ -26,18 +26,18 @@ def compare(
     disk: Disk,
     named_by_clock: Collection[str] = (),
 ) -> Iterator[Difference]:
-    """Where the files below ``root`` are others than those below ``built``.
+    """Yield the first difference of each file below ``root`` from its file below ``built``.
 
-    Of each file the first difference. Zeros at the end of a file are as good as no bytes there:
-    files are made at full size, or cut to what they hold, as the writer likes.
+    Zeros at the end of a file count as no bytes: writers make files at full size or cut them to
+    what they hold.
 
     Args:
         root: the store's directory.
         built: where the files were built.
-        names: those below both that are compared, with all that is in them.
+        names: files and directories below both that are compared, with all that is in them.
         disk: file operations.
-        named_by_clock: those of ``names`` whose files are told apart by what they begin with, as
-            their names say when they were made.
+        named_by_clock: those of ``names`` whose files are matched by their first bytes, as the
+            names say when the files were made.
     """
     for name in names:
         expected = set(_files(built, name, disk))
@@ -69,7 +69,7 @@ def compare(
 def _alike(
     root: str, found: Sequence[str], built: str, expected: Sequence[str], disk: Disk
 ) -> list[tuple[str, str]]:
-    """Pairs of files that begin with the same bytes, each file in one pair at the most."""
+    """Return pairs of files that begin with the same bytes, each file in at most one pair."""
     left: dict[tuple[str, bytes], list[str]] = {}
     for path in found:
         key = os.path.dirname(path), disk.read_file(os.path.join(root, path), _HEAD)

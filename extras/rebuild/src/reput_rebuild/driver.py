@@ -1,8 +1,8 @@
-"""Leads a rebuild from the store's lock to the exchange of files, whichever engine runs its tasks.
+"""Runs a rebuild from the store's lock to the exchange of files, on any engine.
 
-Two rounds of tasks: first every split is read for the plugins that are built in parts, while those
-that are built in order have a process each; then what the plugins have planned is built, beside
-those of which the first round has shown that they cannot be built in parts after all.
+Tasks run in two rounds. First every split is read for the plugins that are built in parts, while
+each plugin that is built in order has a process. Then the tasks that plugins have planned are run,
+beside plugins that the first round has shown to need building in order after all.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ __all__ = ["Rebuilt", "run_rebuild"]
 
 logger = logging.getLogger(__name__)
 
-_SPLITS_PER_JOB = 3  # so that a slow split at the end keeps one core waiting, not all
+_SPLITS_PER_JOB = 3  # so that a slow last split keeps one core waiting, not all
 _SPLIT_MIN = 1 << 20
 
 
 @attrs.frozen
 class Rebuilt:
-    """How one plugin's files were built."""
+    """How the files of one plugin were built."""
 
     plugin: str
     message_count: int
     size: int
     """Bytes of the log."""
     split_count: int
-    """Splits that were read side by side; 1 when it was built in one piece."""
+    """Splits that were read side by side; 1 if the plugin was built in one piece."""
     seconds: float
     reason: str | None = None
-    """Why it was built in one piece, where it could not be otherwise."""
+    """Why it was built in one piece, if that was not its usual way."""
     differences: tuple[Difference, ...] | None = None
-    """Where the files that are there are others, when that was all that was asked; else None."""
+    """Where the store's files differ from those built; None unless only a comparison was asked."""
     not_compared: tuple[str, ...] = ()
-    """What of the files that are there does not follow from the log, each with the reason."""
+    """What in the store's files does not follow from the log, each with the reason."""
     assumed: tuple[str, ...] = ()
     """What had to be assumed, as neither the store nor the caller says it."""
 
@@ -81,13 +81,13 @@ def run_rebuild(
     follow_links: bool = False,
     config: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Rebuilt]:
-    """Build files of plugins anew; see `reput_rebuild.local.rebuild`.
+    """Rebuild files of plugins; see `reput_rebuild.local.rebuild`.
 
     Args:
-        path: the store's directory, the same for all who run tasks.
-        plugins: names; all that derive files and keep nothing else when empty.
+        path: the store's directory, the same path for all processes that run tasks.
+        plugins: names; if empty, all plugins whose files follow from the log alone.
         engine: runs the tasks.
-        split_size: bytes of the log that a task reads, about.
+        split_size: bytes of the log that one task reads, roughly.
         progress: called with bytes done and bytes in all; both may grow.
         check: compare what is built with the files that are there, and change nothing.
         disk: file operations of this process.
@@ -100,7 +100,7 @@ def run_rebuild(
 
 @attrs.frozen
 class _Built:
-    """What came of one plugin, and where its files are."""
+    """The result for one plugin, and the directory of its files."""
 
     facts: Rebuilt
     directory: str
@@ -108,7 +108,7 @@ class _Built:
 
 
 class _Rebuild:
-    """One rebuild under way; the store's lock is held."""
+    """One rebuild in progress; the store's lock is held."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class _Rebuild:
         self.root = closed.root
         self.config = config
         self.disk = closed.disk
-        # On the same file system, so that renames move what was built there.
+        # On the store's file system, so that the files can be renamed into place.
         self.staging = os.path.join(self.root, OWN_DIRECTORY, "rebuild")
         self.engine = engine
         self.split_size = split_size
@@ -147,7 +147,8 @@ class _Rebuild:
             end_offset=log.max_physical_offset,
             plugins=tuple(self.plugins.plugins),
             sections=sections,
-            # A name of its own: an attempt that outlives its rebuild writes where nobody looks.
+            # A unique name: an attempt that outlives its rebuild writes where no other process
+            # reads.
             staging=os.path.join(self.staging, uuid.uuid4().hex),
             follow_links=self.disk.follows_links,
             queue_floors=self._floors(log, sections),
@@ -172,7 +173,7 @@ class _Rebuild:
         return [attrs.evolve(each.facts, assumed=assumed) for each in built]
 
     def _assumed(self) -> tuple[str, ...]:
-        """What decides on the bytes that were built, and nobody has said: RocketMQ's options."""
+        """Return what decides the bytes built and is recorded nowhere: RocketMQ's options."""
         return tuple(
             f"the options of {name} are the usual ones; the store does not say what they were"
             for name, _ in self.plugins.having(lambda hooks: hooks.enrich)
@@ -180,9 +181,10 @@ class _Rebuild:
         )
 
     def _floors(self, log: LogReader, sections: Mapping[str, Any]) -> Mapping[tuple[str, int], int]:
-        """Where queues go on: what is written down, and what only the old files know so far.
+        """Return the next queue offsets: those recorded, and those that only the old files show.
 
-        Written down before those go away: who removed the messages, RocketMQ say, may not have.
+        They are recorded before the old files go: RocketMQ may have removed messages without a
+        record.
         """
         floors = QueueFloors(self.root, self.disk, writable=not self.check)
         found = PluginSet(self.plugins.plugins, sections)
@@ -205,7 +207,7 @@ class _Rebuild:
                     hooks.open(context=context)
                     hooks.recover(max_physical_offset=end, progress=end)
             except CorruptFileError as error:
-                # Damage is why many a rebuild is asked for; and what was written down counts.
+                # Damage is why many rebuilds are asked for; the recorded queue offsets count.
                 logger.warning("queue offsets of the old files not known error=%s", error)
             finally:
                 if hooks.close is not None:
@@ -219,8 +221,8 @@ class _Rebuild:
         except UnsafePathError:
             raise
         except OSError as error:
-            # An attempt on another machine may still be writing there. Nobody reads it, and an
-            # error of the rebuild itself must not be hidden by this one.
+            # An attempt on another machine may still be writing there. No other process reads it,
+            # and an error of the rebuild itself must not be hidden by this one.
             logger.warning(
                 "left for the next rebuild to remove directory=%s error=%s",
                 self.staging,
@@ -228,15 +230,15 @@ class _Rebuild:
             )
 
     def _directories(self) -> set[str]:
-        """Those of the directories around the staging area that are there."""
+        """Return which of the directories around the staging area exist."""
         around = (self.staging, os.path.join(self.root, OWN_DIRECTORY))
         return {path for path in around if self.disk.exists(path)}
 
     def _sweep_own(self, kept: set[str]) -> None:
-        """Remove what this check has made, and no more; ``kept`` was there before it."""
+        """Remove only what this check has made; ``kept`` existed before the check."""
         self.disk.remove_tree(self.job.staging)
         for path in (self.staging, os.path.join(self.root, OWN_DIRECTORY)):
-            # A writer may have come meanwhile, and use it.
+            # A writer may have come meanwhile and use the directory.
             if path not in kept and self.disk.exists(path) and not self.disk.list(path):
                 self.disk.remove_directory(path)
 
@@ -256,7 +258,7 @@ class _Rebuild:
     # ------------------------------------------------------------------ rounds
 
     def _build(self, log: LogReader, targets: Sequence[str], *, is_sound: bool) -> list[_Built]:
-        """Build each plugin aside, in parts where that can be; in the order of ``targets``."""
+        """Build each plugin in the staging area, in parts if possible; in order of ``targets``."""
         builders: dict[str, ShardBuilder] = {}
         reasons: dict[str, str | None] = dict.fromkeys(targets)
         if not is_sound:
@@ -268,7 +270,7 @@ class _Rebuild:
             reasons = {name: None for name in targets if name not in builders}
         splits = plan_splits(log, self._size_of_splits()) if builders else []
         scans = [ScanTask(split, tuple(builders)) for split in splits]
-        # Those in one piece first: they take longest.
+        # Plugins built in one piece first: they take longest.
         found = self._run([*self._in_order(reasons), *scans])
         built = {each.plugin: self._ordered(each, reasons) for each in found[: len(reasons)]}
         scanned: list[Scanned] = found[len(reasons) :]
@@ -308,7 +310,7 @@ class _Rebuild:
         return [BuildTask(name, number, task, size) for number, task in enumerate(plan)]
 
     def _ordered(self, found: Ordered, reasons: dict[str, str | None]) -> _Built:
-        # What a plugin keeps in the store's own directory is for the time of its work only.
+        # What a plugin keeps in the store's own directory is needed only while it works.
         names = [entry.name for entry in self.disk.list(found.directory)]
         names = [name for name in names if name != OWN_DIRECTORY]
         reason = reasons[found.plugin]
@@ -317,7 +319,7 @@ class _Rebuild:
         return _Built(facts, found.directory, names)
 
     def _run(self, tasks: Sequence[ScanTask | BuildTask | OrderTask]) -> list[Any]:
-        """Results of all tasks, in their order."""
+        """Return the results of all tasks, in order."""
         if not tasks:
             return []
         begin = self._done
@@ -327,12 +329,12 @@ class _Rebuild:
             self._done = begin + size
             self._progress(self._done, self._planned)
 
-        # Only what runs here can be given a disk of the caller's.
+        # Only tasks that run in this process can use a disk of the caller's.
         disk = self.disk if self.engine.is_here else None
         return self.engine.run(functools.partial(_do, self.job, disk), tasks, told)
 
     def _size_of_splits(self) -> int:
-        """Smaller than asked for where there would not be enough for every process."""
+        """Smaller than asked for where there would be too few splits for all processes."""
         even = self.job.size // (self.engine.parallelism * _SPLITS_PER_JOB)
         return max(min(self.split_size, even), _SPLIT_MIN)
 
@@ -355,7 +357,7 @@ _NOT_DERIVED = frozenset({"commitlog", "config", OWN_DIRECTORY, "checkpoint", "a
 
 
 def _check_names(built: Sequence[_Built]) -> None:
-    """Refuse to replace what is not one plugin's alone."""
+    """Refuse to replace a directory that is not one plugin's alone."""
     owners: dict[str, str] = {}
     for each in built:
         plugin = each.facts.plugin
@@ -368,10 +370,10 @@ def _check_names(built: Sequence[_Built]) -> None:
 
 
 def _targets(plugins: PluginSet, wanted: Sequence[str]) -> list[str]:
-    """Plugins to rebuild, in dispatch order.
+    """Return the plugins to rebuild, in dispatch order.
 
     Raises:
-        PluginError: one of those named cannot be rebuilt; the text says why.
+        PluginError: a named plugin cannot be rebuilt; the text says why.
     """
     deriving = {name for name, hooks in plugins.hooks.items() if hooks.dispatch}
     acting = {name for name, hooks in plugins.hooks.items() if hooks.work}

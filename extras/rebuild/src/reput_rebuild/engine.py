@@ -1,4 +1,4 @@
-"""Runs tasks: one by one in this process, or side by side in several of this machine.
+"""Runs tasks one by one in this process, or side by side in several processes of this machine.
 
 An engine knows nothing of what a task does. Spark's is in the distribution ``reput-spark``.
 """
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "LocalEngine", "Task", "Work"]
 
-_LOOK_SECONDS = 0.2  # how often the bar moves while no task ends
+_LOOK_SECONDS = 0.2  # interval between updates of the bar while no task ends
 
 
 class Task(Protocol):
-    """One piece of work; plain values, made to be sent."""
+    """One piece of work, made of plain values so that it can be sent."""
 
     @property
     def size(self) -> int:
-        """Bytes that it stands for, for whoever watches."""
+        """Bytes of the log that it stands for, for the progress bar."""
         ...
 
 
 Work: TypeAlias = Callable[[Any, Callable[[int], None]], Any]
-"""What is done with a task: called with it, and with what to tell of its bytes how many are done.
-It is sent, too: a function of a module, or a `functools.partial` of one over plain values."""
+"""A function that does a task: called with the task, and with a function to report the number of
+bytes done. It is sent, too: a function of a module, or a `functools.partial` over plain values."""
 
 
 class Engine(Protocol):
@@ -41,12 +41,12 @@ class Engine(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """Tasks that run at once."""
+        """Number of tasks that run at once."""
         ...
 
     @property
     def splits(self) -> bool:
-        """Whether work is worth being cut into parts."""
+        """Whether cutting work into parts is worthwhile."""
         ...
 
     @property
@@ -57,27 +57,27 @@ class Engine(Protocol):
     def run(
         self, work: Work, tasks: Sequence[Task], told: Callable[[int], None] = lambda size: None
     ) -> list[Any]:
-        """Results of ``work`` on each task, in the order of the tasks.
+        """Return the results of ``work`` on each task, in the order of the tasks.
 
-        Nothing runs any more when this returns or raises.
+        When this returns or raises, no task runs any more.
 
         Args:
             work: see `Work`.
-            tasks: those that should begin first stand first.
-            told: called with the bytes of the tasks that are done so far; never fewer than before.
+            tasks: those that should begin first come first.
+            told: called with the bytes of the tasks done so far; never fewer than before.
         """
         ...
 
 
 class LocalEngine:
-    """Processes of this machine; for 1 it is this process. A context manager."""
+    """Runs tasks in processes of this machine, or in this process if 1. A context manager."""
 
     def __init__(self, jobs: int | None = None) -> None:
         self.parallelism = max(jobs or os.cpu_count() or 1, 1)
         self.splits = self.parallelism > 1
         self.is_here = not self.splits
         self._pool: ProcessPoolExecutor | None = None
-        # Spawned, not forked: whoever calls this may have threads, and locks that they hold.
+        # Spawned, not forked: the calling process may have threads, and locks that they hold.
         self._context = multiprocessing.get_context("spawn")
         self._meters = self._context.RawArray("q", self.parallelism)
 
@@ -114,15 +114,15 @@ class LocalEngine:
                 for future in ended:
                     future.result()
                     done += futures[future].size
-                # A task that has just ended is counted by its size, and perhaps not yet or still
-                # by its meter.
+                # A task that has just ended is counted by its size; its meter may count it as well,
+                # or not yet.
                 total = sum(task.size for task in futures.values())
                 most = max(most, min(done + sum(self._meters), total) if waiting else total)
                 told(most)
         except BaseException:
             for future in waiting:
                 future.cancel()
-            wait(waiting)  # those under way still write where somebody is about to clear up
+            wait(waiting)  # tasks in progress still write where the caller is about to clear up
             raise
 
 
@@ -144,7 +144,7 @@ def _run_here(work: Work, tasks: Sequence[Task], told: Callable[[int], None]) ->
 # ---------------------------------------------------------------------- in the other processes
 
 _meters: Array[Any] | None = None
-"""Bytes of the task at hand that are done, one number for each process."""
+"""Bytes done of the current task, one number for each process."""
 _own_meter = 0
 
 
@@ -158,9 +158,9 @@ def _begin(meters: Array[Any], next_meter: Synchronized[int]) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that gives it tasks is gone, however that came.
+    """End this process when its parent has ended, for whatever reason.
 
-    It would wait for the next task for ever, or go on writing where the next job clears up.
+    Otherwise it would wait for a task for ever, or go on writing where the next rebuild clears up.
     """
     parent = multiprocessing.parent_process()
     assert parent is not None

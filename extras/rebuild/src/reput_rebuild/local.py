@@ -28,32 +28,32 @@ def rebuild(
     follow_links: bool = False,
     config: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Rebuilt]:
-    """Build the files of plugins anew from the log, and put them in the place of the old ones.
+    """Rebuild the files of plugins from the log, and replace the old files.
 
-    The store must not be open for writing anywhere. Until the end the old files stay as they are;
-    a crash in the last moment leaves plugins that derive their files anew at the next opening.
+    The store must not be open for writing anywhere. The old files stay unchanged until the end;
+    after a crash in the last moment plugins derive their files again at the next opening.
 
     Args:
         path: the store's directory.
-        plugins: names of those to rebuild, which the store uses; all that derive files and keep
-            nothing else when left out.
-        jobs: processes; as many as there are processors when left out, and none for 1.
-        split_size: bytes of the log that a process reads at a time, about.
-        progress: called with bytes of the log done and bytes in all; what needs one more pass over
-            the log, or over what was found in it, counts once more.
-        check: compare what is built with the files that are there, and change nothing.
-        disk: file operations of this process; others use the system's.
+        plugins: names of plugins to rebuild, which the store must use; by default all whose files
+            follow from the log alone.
+        jobs: number of processes; by default one per processor; 1 uses this process only.
+        split_size: bytes of the log that a process reads at a time, roughly.
+        progress: called with bytes of the log done and bytes in all; a further pass over the log,
+            or over what was found in it, counts again.
+        check: compare what is built with the store's files, and change nothing.
+        disk: file operations of this process; other processes use the system's.
         follow_links: as for `reput.open`.
-        config: options of plugins, by section, for a store that does not remember them as it was
-            never opened for writing: what RocketMQ's ``messageDelayLevel`` says, for one.
+        config: options of plugins, by section, for a store that was never opened for writing and so
+            has none recorded: for example RocketMQ's ``messageDelayLevel``.
 
     Raises:
-        StoreNotFoundError: no store there.
-        StoreLockedError: somebody has it open for writing.
-        PluginError: the store does not use a plugin, or nothing can be rebuilt of it.
-        CorruptFileError: damage that nobody has noted yet.
+        StoreNotFoundError: there is no store.
+        StoreLockedError: a process has it open for writing.
+        PluginError: the store does not use a plugin, or the plugin cannot be rebuilt.
+        CorruptFileError: damage that is not recorded yet.
         UnsafePathError: a link below the store's directory.
-        TaskFailedError: something else, in one of the processes; the text says in which split.
+        TaskFailedError: another error in one of the processes; the text names the split.
     """
     with LocalEngine(jobs) as engine:
         return run_rebuild(

@@ -1,9 +1,9 @@
-"""What a rebuild is made of: tasks of plain values, each done by one process, in any order.
+"""The tasks of a rebuild: plain values, each done by one process, in any order.
 
-Whoever runs them, processes of this machine or Spark's executors, calls `run_task` and brings back
-what it returns. A task may be run twice, and an attempt may be given up at any point: what is
-written in parts comes out the same each time, and a plugin that is built in order gets a directory
-that no other attempt knows.
+An engine, with processes of this machine or Spark's executors, calls `run_task` and collects the
+results. A task may be run twice, and an attempt may be stopped at any point: files written in parts
+come out the same each time, and a plugin that is built in order gets a directory that no other
+attempt uses.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ __all__ = [
 
 @attrs.define(eq=False, slots=False)
 class TaskFailedError(ReputError):
-    """A task that failed for a reason of its own: a full disk, say, or an error in a plugin."""
+    """A task that failed for a reason outside of the log: a full disk, or an error in a plugin."""
 
     task: str
-    """What it was doing, and of which file."""
+    """The task, and the file it was reading."""
     reason: str
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class BuildTask:
     number: int
     task: Any
     size: int
-    """Bytes of the log that it stands for: its part of one more pass."""
+    """Bytes of the log that it stands for: its share of a further pass."""
 
     def __str__(self) -> str:
         return f"task {self.number} of {self.plugin}"
@@ -81,7 +81,7 @@ class BuildTask:
 
 @attrs.frozen
 class OrderTask:
-    """Have one plugin dispatch the whole log."""
+    """Dispatch the whole log to one plugin."""
 
     plugin: str
     size: int
@@ -92,26 +92,26 @@ class OrderTask:
 
 @attrs.frozen
 class Scanned:
-    """What came of one split."""
+    """The result of one split."""
 
     message_count: int
     results: Mapping[str, Any]
-    """By plugin: what its scan returned, or why it cannot be built in parts."""
+    """By plugin: the result of its scan, or why it cannot be built in parts."""
 
 
 @attrs.frozen
 class Ordered:
-    """What came of a plugin that was built in one piece."""
+    """The result of a plugin that was built in one piece."""
 
     plugin: str
     message_count: int
     seconds: float
     directory: str
-    """Where its files are, at their paths below a store's root."""
+    """The directory of its files, at their paths below a store's root."""
 
 
 def parts_directory(job: Job, plugin: str) -> str:
-    """Where a plugin's files are written that are built in parts."""
+    """Return the directory of the files of a plugin that is built in parts."""
     return os.path.join(job.staging, plugin, "parts")
 
 
@@ -124,16 +124,16 @@ def run_task(
     """Do one task.
 
     Args:
-        job: what it is part of.
-        task: what to do.
-        report: told, now and then, how many bytes of the log are done.
+        job: the job that the task is part of.
+        task: the task.
+        report: called now and then with the number of bytes of the log that are done.
         disk: file operations; the system's when left out.
 
     Raises:
-        CorruptFileError: damage that nobody has noted; it names the file.
-        PluginError: a plugin that cannot be built so.
-        UnsafePathError: a link; it is named.
-        TaskFailedError: anything else.
+        CorruptFileError: damage that is not recorded; the error names the file.
+        PluginError: a plugin that cannot be built this way.
+        UnsafePathError: a link; the error names it.
+        TaskFailedError: any other error.
     """
     worker = Worker(job, disk)
     try:

@@ -1,8 +1,8 @@
-"""What one process does of a rebuild: reads splits, builds tasks, or builds a plugin in order.
+"""The work of one process in a rebuild: reads splits, builds tasks, or builds a plugin in order.
 
-A process opens the log and the plugins for itself, from a `Job` of plain values, so that nothing
-that is open is ever sent. Plugins that enrich batches are opened as in a read-only store: those
-that are built see what they would have seen live.
+A process opens the log and the plugins itself, from a `Job` of plain values, so that no open file
+is ever sent. Plugins that enrich batches are opened as in a read-only store: plugins that are built
+get the same batches as in an open store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FILES_OPEN = 16
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """What a process must know to take part; plain values, made to be sent."""
+    """What a process must know to take part; plain values that can be sent."""
 
     root: str
     """The store's directory."""
@@ -39,17 +39,17 @@ class Job:
     """Bytes of a commit-log file."""
     start_offset: int
     end_offset: int
-    """The valid log."""
+    """Physical offset at which the valid log ends."""
     plugins: tuple[str, ...]
-    """All that the store uses."""
+    """All plugins that the store uses."""
     sections: Mapping[str, Mapping[str, Any]]
-    """Their configuration."""
+    """Configuration sections of the plugins."""
     staging: str
-    """Where everything is written; this job's alone."""
+    """Directory below which all is written; used by this job alone."""
     follow_links: bool = False
     """As for `reput.open`."""
     queue_floors: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
-    """Where queues go on, as `reput.log.writing.queuefloors` knows it; the log may not."""
+    """Lowest next queue offsets (`reput.log.writing.queuefloors`); the log may not show them."""
 
     @property
     def size(self) -> int:
@@ -58,7 +58,7 @@ class Job:
 
 
 class Worker:
-    """The log and the plugins of one store, open in one process for one task."""
+    """The log and the plugins of one store, opened in one process for one task."""
 
     def __init__(self, job: Job, disk: Disk | None = None) -> None:
         self.job = job
@@ -75,7 +75,7 @@ class Worker:
         self._enrichers = self.plugins.having(lambda hooks: hooks.enrich)
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the log and the plugins."""
         for name, close in self.plugins.having(lambda hooks: hooks.close):
             if name in self._opened:
                 close()
@@ -84,7 +84,7 @@ class Worker:
     # ------------------------------------------------------------------ in parts
 
     def builders(self, names: Iterable[str]) -> dict[str, ShardBuilder]:
-        """Those of these plugins that can be built in parts."""
+        """Return builders of those plugins that can be built in parts."""
         offered = dict(self.plugins.having(lambda hooks: hooks.shards))
         made = {
             name: offered[name](context=self._context(name, root=self.job.root, writable=False))
@@ -99,12 +99,13 @@ class Worker:
         """Read one split for some plugins, decoding it once.
 
         Args:
-            split: what to read.
-            staging: by plugin, where it writes.
-            report: told the bytes that are read.
+            split: the split.
+            staging: by plugin, the directory into which it writes.
+            report: called with the number of bytes read.
 
         Returns:
-            Messages in it; by plugin what its scan returned, or why it cannot be built in parts.
+            Number of messages; by plugin the result of its scan, or why it cannot be built in
+            parts.
         """
         builders = self.builders(staging)
         scans = {name: builders[name].begin(split, staging[name]) for name in staging}
@@ -116,7 +117,7 @@ class Worker:
                 self._add(batch, scans, results)
                 report(batch.end_offset - split.start_offset)
         except CorruptFileError as error:
-            # Who reads in order gets over it, or says what to do.
+            # Reading in order gets past the damage, or says what to do.
             return count, {name: NotSplittableError(name, str(error)) for name in staging}
         results.update((name, scan.finish()) for name, scan in scans.items())
         return count, results
@@ -132,22 +133,22 @@ class Worker:
                 del scans[name]
 
     def build(self, name: str, task: Any, staging: str) -> Any:
-        """Build one task of one plugin's plan."""
+        """Run one task of one plugin's plan."""
         return self.builders([name])[name].build(task, staging)
 
     # ------------------------------------------------------------------ in order
 
     def build_in_order(self, name: str, root: str, report: Callable[[int], None]) -> int:
-        """Have one plugin dispatch the whole log into a directory of its own; messages seen.
+        """Dispatch the whole log to one plugin in a new directory; return the message count.
 
         Args:
             name: the plugin.
-            root: an empty directory: the plugin finds nothing there, and begins at the beginning.
-            report: told the bytes that are dispatched.
+            root: an empty directory, so that the plugin starts at the log's beginning.
+            report: called with the number of bytes dispatched.
 
         Raises:
-            CorruptFileError: damage that no opening has found yet, so that nobody has noted what is
-                lost there.
+            CorruptFileError: damage that no opening has found yet, so that what is lost there is
+                not recorded.
         """
         hooks = self.plugins.hooks[name]
         if hooks.dispatch is None:
@@ -164,13 +165,13 @@ class Worker:
             count += len(batch)
             report(batch.end_offset - begins)
         if hooks.queue_offsets is not None:
-            hooks.queue_offsets()  # as at an opening: who has all of the log is asked
+            hooks.queue_offsets()  # as an opening asks plugins that have all of the log
         if hooks.flush is not None:
             hooks.flush()
         return count
 
     def _sound(self, name: str) -> Iterator[DispatchBatch]:
-        """The whole log, passing over what is known to be lost."""
+        """Yield the whole log, without ranges that are recorded as lost."""
         for batch in self.log.scan(self.job.start_offset, self.job.end_offset):
             if batch.finding is not None and not self.log.losses(
                 batch.finding.physical_offset, batch.finding.physical_offset + 1
