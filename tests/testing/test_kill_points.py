@@ -125,7 +125,7 @@ def test_a_failing_check_names_the_operation(disk):
     def check(root, point):
         assert not (root / "note").exists()
 
-    with pytest.raises(AssertionError, match=r"point 3 of 4, in front of: end(.|\n)*KILL_POINT"):
+    with pytest.raises(AssertionError, match=r"point 3 of 4, before: end(.|\n)*KILL_POINT"):
         disk.check_each(check)
 
 

@@ -128,7 +128,7 @@ def test_changed_properties_are_noticed(death, left):
 
 def test_a_message_that_nobody_put_is_noticed(death, left):
     records, acks = left
-    with pytest.raises(AssertionError, match="nobody put"):
+    with pytest.raises(AssertionError, match="no producer put"):
         Survivors().add(records, attrs.evolve(death, seed=SEED + 1), acks)
 
 

@@ -1,13 +1,13 @@
-"""The testing kit for those who write plugins; ``pip install reput[testing]`` brings it.
+"""The testing kit for authors of plugins; ``pip install reput[testing]`` installs it.
 
-`PluginContract` has the tests that every plugin must pass; `CrashContract` cuts the power and lets
-disks fail under it; `KillContract` kills processes in which it runs. The rest is what they are made
-of, for tests of your own: `SmallLog` and `sample_log`, `Driver`, `ManualClock`, disks that fail,
-damage to files, power cuts (`PowerCuts`), kills between two operations (`KillPoints`), killed
-writers (`KillLoop`), Hypothesis strategies in `reput_testing.strategies`, and bytes that are nearly
-right in `reput_testing.fuzzing`.
+`PluginContract` has the tests that every plugin must pass; `CrashContract` cuts the power and makes
+disks fail under a plugin; `KillContract` kills processes in which it runs. The rest are the parts
+of these classes, for other tests: `SmallLog` and `sample_log`, `Driver`, `ManualClock`, disks that
+fail, damage to files, power cuts (`PowerCuts`), kills between two operations (`KillPoints`), killed
+writers (`KillLoop`), Hypothesis strategies in `reput_testing.strategies`, and nearly valid bytes in
+`reput_testing.fuzzing`.
 
-Plain classes and functions, no pytest plugin: whoever does not import it pays nothing.
+Plain classes and functions, no pytest plugin: without an import the kit costs nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reput_testing.crashes.killing import KillLoop
     from reput_testing.crashes.killrules import KillContract
 
-# Before the modules are imported, so that their assertions tell what was compared.
+# Before the modules are imported, so that pytest rewrites their assertions, too.
 pytest.register_assert_rewrite("reput_testing.contract", "reput_testing.crashes")
 
 from reput_testing.contract.contract import PluginContract  # noqa: E402
@@ -97,7 +97,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Late: who kills no processes need not import what that takes.
+    # Imported late: tests that kill no process need none of it.
     if name == "KillContract":
         from reput_testing.crashes.killrules import KillContract
 

@@ -1,6 +1,6 @@
-"""How much of a proof one run goes through: its part of the cases, or all that there are.
+"""How many cases of a proof one run tries: a part of them, or all.
 
-A proof goes through crash states, faults or kills one by one. ``REPUT_PROOFS=1/4`` has this run
+A proof tries crash states, faults or kills one by one. ``REPUT_PROOFS=1/4`` has this run
 try the first of every four cases and ``REPUT_PROOFS=2-4/4`` the other three, so that two
 environments of the matrix together try each case once; without the variable a run tries all.
 ``REPUT_SOAK=1`` lifts the limits that keep a proof short, and all cases are tried.
@@ -23,7 +23,7 @@ _PARTS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?/([0-9]{1,4})")
 
 
 def is_soak() -> bool:
-    """Whether tests may take their time."""
+    """Whether ``REPUT_SOAK=1`` is set: tests may take hours."""
     return os.environ.get(SOAK_VARIABLE, "") not in ("", "0")
 
 
@@ -46,18 +46,18 @@ def part(cases: Sequence[_T]) -> Sequence[_T]:
 
 
 def part_count() -> int:
-    """In how many parts proofs are tried; 1: this run tries all."""
+    """Return the number of parts into which proofs are divided; 1 if this run tries all."""
     return _numbers_and_count()[2]
 
 
 def part_of_count(whole: int) -> int:
-    """How many of ``whole`` cases that are made at random this run tries; at least one."""
+    """Return how many of ``whole`` random cases this run tries; at least one."""
     first, last, count = _numbers_and_count()
     return -(-whole * (last - first + 1) // count)
 
 
 def is_last_part() -> bool:
-    """Whether this run tries the last part: where a case that cannot be parted is tried, once."""
+    """Whether this run tries the last part, in which a case that cannot be divided is tried."""
     _, last, count = _numbers_and_count()
     return last == count
 

@@ -1,1 +1,1 @@
-"""The tests that every plugin must pass, and the driver that takes one through its hooks."""
+"""The tests that every plugin must pass, and the driver that calls a plugin's hooks in them."""

@@ -1,4 +1,4 @@
-"""`PluginContract`: the tests that every plugin passes, first-party or a stranger's.
+"""`PluginContract`: the tests that every plugin must pass, ours included.
 
     class TestAudit(PluginContract):
         plugin_name = "audit"
@@ -6,10 +6,10 @@
         def state(self, plugin):
             return plugin.counts()
 
-That is all: pytest finds the inherited tests. They take the plugin through its hooks in directories
-and logs of their own, most of them on the caller's thread (`reput_testing.Driver`), and compare
-what it knows and what it wrote with a run in which nothing happened. Attributes and methods that a
-subclass may set or override stand in `ContractRules`.
+Nothing else is needed: pytest finds the inherited tests. They call the plugin's hooks in
+directories and over logs of their own, mostly on the caller's thread (`reput_testing.Driver`), and
+compare the plugin's state and files with those of an undisturbed run. `ContractRules` has the
+attributes and methods that a subclass may set or override.
 """
 
 from __future__ import annotations

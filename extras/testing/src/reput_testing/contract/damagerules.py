@@ -1,4 +1,4 @@
-"""Contract tests about files that others damaged, and about disks that fail."""
+"""Contract tests about damaged files and failing disks."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ __all__ = ["DamageRules"]
 
 
 class DamageRules(ContractRules):
-    """What holds when files are not what the plugin wrote, or cannot be written."""
+    """Rules for files that differ from what the plugin wrote, or that cannot be written."""
 
     def test_torn_files_are_noticed(self, tmp_path: Path) -> None:
-        """A file cut short is mended from the log, or reported."""
+        """A file cut short is repaired from the log, or reported."""
         self.check_damages("torn", tmp_path)
 
     def test_emptied_files_are_noticed(self, tmp_path: Path) -> None:
-        """A file that has its name and none of its bytes is mended or reported."""
+        """A file that has lost all its bytes but not its name is repaired or reported."""
         self.check_damages("emptied", tmp_path)
 
     def test_zeroed_files_are_noticed(self, tmp_path: Path) -> None:
-        """A file whose end reads as zeros, as after a power cut, is mended or reported."""
+        """A file whose end reads as zeros, as after a power cut, is repaired or reported."""
         self.check_damages("zeroed", tmp_path)
 
     def test_garbled_files_are_noticed(self, tmp_path: Path) -> None:
-        """A file with a byte that is not what was written is mended or reported."""
+        """A file in which one byte differs from what was written is repaired or reported."""
         self.check_damages("garbled", tmp_path)
 
     def test_grown_files_are_noticed(self, tmp_path: Path) -> None:
-        """A file with more bytes than were written is mended, reported, or read as it was."""
+        """A file with more bytes than were written is repaired, reported, or read as before."""
         self.check_damages("grown", tmp_path)
 
     def test_removed_files_are_noticed(self, tmp_path: Path) -> None:
-        """One file missing among others is mended or reported."""
+        """The loss of one of several files is repaired or reported."""
         self.check_damages("removed", tmp_path)
 
     def test_a_full_disk_is_an_error_and_no_damage(self, tmp_path: Path) -> None:
-        """Whichever write finds the disk full, the hook raises, and opening again mends."""
+        """Whichever write finds the disk full, the hook raises, and opening again repairs."""
         self.check_faults(tmp_path, errno.ENOSPC, lasting=True)
 
     def test_a_failed_write_or_flush_is_an_error_and_no_damage(self, tmp_path: Path) -> None:
-        """Whichever operation fails once, the hook raises, and opening again mends."""
+        """Whichever operation fails once, the hook raises, and opening again repairs."""
         self.check_faults(tmp_path, errno.EIO, lasting=False)
 
     # ------------------------------------------------------------------ damaged files
 
     def check_damages(self, kind: str, directory: Path) -> None:
-        """Try damages of one kind on all files of the plugin."""
+        """Apply damages of one kind to each file of the plugin, and check each."""
         root, log = directory / "store", self.log()
         expected = self.build(root, log)
         self.skip_without_files(expected.files)
@@ -78,7 +78,7 @@ class DamageRules(ContractRules):
             self.check_damaged(root, expected, name, found)
 
     def check_damaged(self, root: Path, expected: Outcome, name: str, found: Damage) -> None:
-        """The right state, or an error that says what is wrong; for a reader, then for a writer."""
+        """Check for the right state or a clear error, first as a reader, then as a writer."""
         log, what = self.log(), f"{name} {found.kind} at byte {found.position}"
         before = damage.traces(root)
         reader = self.driver(root, log, progress=expected.progress, clean=False, writable=False)
@@ -105,7 +105,7 @@ class DamageRules(ContractRules):
     # ------------------------------------------------------------------ failing disks
 
     def check_faults(self, directory: Path, error: int, *, lasting: bool) -> None:
-        """Let operations of the disk fail, one run for each; see what is left."""
+        """Make operations of the disk fail, one run for each, and check what is left."""
         expected = self.build(directory / "whole", self.log())
         counting = FaultyDisk(operations=_MUST_BE_TOLD)
         self.run_to_the_end(self.driver(directory / "counting", self.log(), disk=counting))
@@ -142,5 +142,5 @@ class DamageRules(ContractRules):
         driver.close()
 
 
-# A file that cannot be removed is a file too many, and no hook's failure.
+# A file that cannot be removed is one file too many, and no failure of a hook.
 _MUST_BE_TOLD = CHANGING - {"remove"}

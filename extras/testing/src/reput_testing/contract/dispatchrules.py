@@ -1,4 +1,4 @@
-"""Contract tests about dispatching: at least once, in any pieces, beside a flush."""
+"""Contract tests about dispatching: at least once, in batches of any size, during a flush."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ HOSTILE_TOPICS = (
 
 
 class DispatchRules(ContractRules):
-    """What holds while messages come in."""
+    """Rules for messages that are dispatched."""
 
     def test_messages_that_come_again_change_nothing(self, tmp_path: Path) -> None:
-        """Dispatch is at least once: whatever was dispatched may come again, alone or with more."""
+        """Dispatch is at least once: any messages may come again, alone or with more."""
 
         def check(directory: Path, example: tuple[SmallLog, list[tuple[int, int]]]) -> None:
             log, steps = example
@@ -62,7 +62,7 @@ class DispatchRules(ContractRules):
         check(tmp_path / "sample", (self.log(), full))
 
     def test_where_batches_end_changes_nothing(self, tmp_path: Path) -> None:
-        """The same log, cut into batches at other places, gives the same state and bytes."""
+        """The same log, cut into other batches, gives the same state and bytes."""
 
         def check(directory: Path, example: tuple[SmallLog, set[int]]) -> None:
             log, cuts = example
@@ -76,7 +76,7 @@ class DispatchRules(ContractRules):
         check(tmp_path / "singles", (log, set(range(len(log.starts)))))
 
     def test_when_it_is_flushed_changes_nothing(self, tmp_path: Path) -> None:
-        """Flushing often leaves the same files as flushing once."""
+        """Many flushes leave the same files as one flush."""
         log = self.log()
         numbers = set(range(0, len(log.starts), 4))
         expected = self.build(tmp_path / "once", log)
@@ -90,7 +90,7 @@ class DispatchRules(ContractRules):
         self.assert_same(found, expected, "it was flushed in between")
 
     def test_flushing_may_overlap_dispatching(self, tmp_path: Path) -> None:
-        """`reput_flush` runs on a thread of its own while messages come in."""
+        """`reput_flush` runs on another thread while messages are dispatched."""
         log = self.log()
         expected = self.build(tmp_path / "in turn", log)
         done = threading.Event()
@@ -100,7 +100,7 @@ class DispatchRules(ContractRules):
             try:
                 while not done.is_set():
                     driver.call("reput_flush")
-            except BaseException as error:  # told by the test's own thread
+            except BaseException as error:  # raised again on the test's thread
                 errors.append(error)
 
         interval = sys.getswitchinterval()
@@ -122,7 +122,7 @@ class DispatchRules(ContractRules):
         self.assert_same(found, expected, "it was flushed during a dispatch")
 
     def test_two_stores_share_nothing(self, tmp_path: Path) -> None:
-        """Plugin objects of two stores in one process do not know of each other."""
+        """Plugin objects of two stores in one process do not affect each other."""
         one, other = self.log(), self.log().first(len(self.log().starts) // 3)
         other.append(Message("elsewhere", b"only here", tags="x", keys="y"))
         expected = [self.build(tmp_path / "1", one), self.build(tmp_path / "2", other)]
@@ -140,7 +140,7 @@ class DispatchRules(ContractRules):
         self.assert_same(found[1], expected[1], "another store was open")
 
     def test_it_writes_into_its_own_files_only(self, tmp_path: Path) -> None:
-        """Nothing appears in the store's directory but what `files_of` names."""
+        """Only the files that `files_of` names appear in the store's directory."""
         root = tmp_path / "store"
 
         self.build(root, self.log())
@@ -162,7 +162,7 @@ class DispatchRules(ContractRules):
                 driver.catch_up()
                 driver.flush()
             except ReputError:
-                pass  # to refuse such a log is right, too
+                pass  # refusing such a log is right, too
             driver.close()
 
             assert _strangers(tmp_path / str(number), self.files_of(str(root))) == [], (
@@ -175,7 +175,7 @@ def _with_cuts(log: SmallLog) -> st.SearchStrategy[tuple[SmallLog, set[int]]]:
 
 
 def _strangers(root: Path, owned: Any) -> list[str]:
-    """Files below ``root`` that do not lie in one of ``owned``."""
+    """Return the files below ``root`` that are not below one of ``owned``."""
     prefixes = tuple(os.path.join(path, "") for path in owned)
     return sorted(
         path

@@ -1,8 +1,8 @@
-"""`Driver`: takes one plugin through its hooks as a store does, step by step, on one thread.
+"""`Driver`: calls the hooks of one plugin as a store does, step by step, on one thread.
 
-The store's loop runs on threads of its own and cuts the log where it likes. Here the test says what
-comes next: how far the log is dispatched, where batches end, when files are flushed, and whether
-the process "dies" before it closes them.
+A store dispatches on threads of its own and cuts the log anywhere. Here the test decides how far
+the log is dispatched, where batches end, when files are flushed, and whether the process "dies"
+before it closes the files.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ def _as_text(path: str | os.PathLike[str]) -> str:
 
 @attrs.define(eq=False)
 class Driver:
-    """One plugin at work on one log, in one directory; open it with `open` or ``with``."""
+    """One plugin over one log, in one directory; open it with `open` or ``with``."""
 
     plugin: Plugin
     name: str
-    """The plugin's name, as its context says it."""
+    """The plugin's name, for its context."""
     root: str = attrs.field(converter=_as_text)
-    """The store's directory; made when it is not there and the driver may write."""
+    """The store's directory; made if missing and the driver may write."""
     log: SmallLog
     progress: int = 0
-    """Physical offset below which the plugin's files are known to be flushed, as the store would
-    have recorded it."""
+    """Physical offset below which the plugin's files are known to be flushed, as a store would
+    record it."""
     writable: bool = True
     clean: bool = True
-    """Whether the store claims that its last writer closed it."""
+    """Whether the plugin is told that the store's last writer closed it."""
     disk: Disk = attrs.field(factory=QuickDisk)
     clock: Callable[[], int] = attrs.field(factory=ManualClock)
     dispatched_to: int = attrs.field(default=0, init=False)
@@ -64,10 +64,10 @@ class Driver:
         self.close()
 
     def open(self) -> int:
-        """Call `reput_open` and `reput_recover`; where the plugin wants messages from.
+        """Call `reput_open` and `reput_recover`; return the offset that the plugin asks for.
 
         Raises:
-            TypeError: `reput_recover` returned something else than an offset.
+            TypeError: `reput_recover` returned something other than an offset.
         """
         if self.writable:
             os.makedirs(self.root, exist_ok=True)
@@ -95,14 +95,14 @@ class Driver:
         return start
 
     def call(self, hook: str, /, **arguments: Any) -> Any:
-        """Call one hook of the plugin; what it returned, None when it has no such hook."""
+        """Call one hook of the plugin; return its result, None if the plugin lacks the hook."""
         if self._hooks is None:
             self._hooks = PluginHooks.of(self.name, self.plugin)
         function = getattr(self._hooks, hook.removeprefix("reput_"))
         return None if function is None else function(**arguments)
 
     def dispatch(self, batch: DispatchBatch) -> None:
-        """Take one batch through enriching, dispatching and arriving."""
+        """Pass one batch to the hooks that enrich, dispatch and announce it."""
         columns = self.call("reput_enrich", batch=batch)
         if columns:
             batch = batch.with_columns(columns)
@@ -117,12 +117,12 @@ class Driver:
         start: int | None = None,
         flush_before: Collection[int] = (),
     ) -> Self:
-        """Dispatch the log to its end; a read-only store never dispatches.
+        """Dispatch the log to its end; a read-only driver does nothing.
 
         Args:
-            cuts: numbers of records in front of which a batch ends.
-            start: physical offset of the first record to dispatch; the first that was not
-                dispatched when left out. Below that, records come once more.
+            cuts: numbers of records before which a batch ends.
+            start: physical offset of the first record to dispatch; by default the first record not
+                yet dispatched. Records from a lower offset are dispatched again.
             flush_before: those of ``cuts`` at which the plugin is flushed, too.
         """
         batches = self.log.batches(self.dispatched_to if start is None else start, cuts)
@@ -134,7 +134,7 @@ class Driver:
         return self
 
     def dispatch_range(self, first: int, stop: int) -> None:
-        """Dispatch records number ``first`` to ``stop``, in one batch if they are of one file."""
+        """Dispatch records number ``first`` to ``stop``, in one batch if one file holds them."""
         if first < stop:
             end = self.log.ends[stop - 1]
             for batch in self.log.batches(self.log.starts[first], {stop}):
@@ -143,11 +143,11 @@ class Driver:
                 self.dispatch(batch)
 
     def flush(self) -> None:
-        """Call `reput_flush`, and take note of the plugin's progress when it returned."""
+        """Call `reput_flush`, then record the plugin's progress."""
         reached = self.dispatched_to
         self.call("reput_flush")
         self.progress = reached
 
     def close(self) -> None:
-        """Call `reput_close`; may be called again, and behind an `open` that failed."""
+        """Call `reput_close`; may be called again, and after an `open` that failed."""
         self.call("reput_close")

@@ -1,4 +1,4 @@
-"""Contract tests about opening again, after a close, a kill, a cut or a trim, and about closing."""
+"""Contract tests about closing, and about opening again after a close, a kill, a cut or a trim."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["RecoveryRules"]
 
 
 class RecoveryRules(ContractRules):
-    """What holds from one opening to the next."""
+    """Rules for the next opening."""
 
     def test_reopening_keeps_the_state(self, tmp_path: Path) -> None:
-        """After a clean close everything is there, and asking for less again does no harm."""
+        """After a clean close all state is there, and messages dispatched again do no harm."""
         log = self.log()
         expected = self.build(tmp_path / "store", log)
 
@@ -29,7 +29,7 @@ class RecoveryRules(ContractRules):
             self.assert_same(found, expected, f"it was opened again with progress {progress}")
 
     def test_a_reopened_plugin_goes_on(self, tmp_path: Path) -> None:
-        """What is stored behind a reopening comes to what was there."""
+        """Messages stored after a reopening are added to the earlier state."""
         log = self.log()
         expected = self.build(tmp_path / "in one go", log)
 
@@ -55,7 +55,7 @@ class RecoveryRules(ContractRules):
         self.assert_same(found, expected, "its files were deleted")
 
     def test_a_log_that_was_cut_is_followed(self, tmp_path: Path) -> None:
-        """What came from bytes that the log lost is gone, also when others take their place."""
+        """What came from bytes that the log lost is gone, also when other bytes replace them."""
         log = self.log()
         full = self.build(tmp_path / "full", log)
         root = tmp_path / "store"
@@ -73,7 +73,7 @@ class RecoveryRules(ContractRules):
             self.assert_same(found, expected, f"the log was cut to {count} and written on")
 
     def test_a_killed_process_is_caught_up(self, tmp_path: Path) -> None:
-        """Killed between two flushes, the log whole or without its tail: nothing is missing."""
+        """After a kill between two flushes, with or without the log's tail, nothing is missing."""
         log = self.log()
         count = len(log.starts)
         expected = self.build(tmp_path / "alive", log)
@@ -89,7 +89,7 @@ class RecoveryRules(ContractRules):
 
             damage.place(files, root)
             found = self.reopen(root, log, progress, clean=False)
-            self.assert_same(found, expected, f"killed {killed - flushed} messages behind a flush")
+            self.assert_same(found, expected, f"killed {killed - flushed} messages after a flush")
 
             kept = log.first((flushed + killed) // 2)
             damage.place(files, root)
@@ -98,7 +98,7 @@ class RecoveryRules(ContractRules):
             self.assert_same(found, shorter, "killed, and the log lost its tail")
 
     def test_what_was_trimmed_is_forgotten(self, tmp_path: Path) -> None:
-        """The log loses its oldest files: what was derived from them goes, the rest stays."""
+        """After the log loses its oldest files, what was derived from them goes, the rest stays."""
         whole = self.log()
         trimmed = whole.copy()
         trimmed.trim(2)
@@ -125,10 +125,10 @@ class RecoveryRules(ContractRules):
         assert while_closed == expected, "trimmed while it was closed: another state"
 
     def test_a_log_that_was_rewritten_is_followed(self, tmp_path: Path) -> None:
-        """Others put other bytes in the place of some that were dispatched.
+        """Bytes of the log that were dispatched are replaced by other bytes.
 
-        The store notices by a fingerprint, and gives the plugin a progress below them. What the
-        files hold beyond that progress may stem from bytes that are no more.
+        The store notices by a fingerprint, and gives the plugin a progress before those bytes. What
+        the plugin's files hold after this progress may come from bytes that are gone.
         """
         log = self.log()
         full = self.build(tmp_path / "full", log)
@@ -142,11 +142,11 @@ class RecoveryRules(ContractRules):
             for progress in (log.starts[count], 0):
                 damage.place(full.files, root)
                 found = self.reopen(root, rewritten, progress, clean=False)
-                what = f"the log was rewritten behind {count} messages, progress {progress}"
+                what = f"the log was rewritten after {count} messages, progress {progress}"
                 self.assert_same(found, expected, what)
 
     def test_reading_only_writes_nothing(self, tmp_path: Path) -> None:
-        """A plugin of a read-only store reads the same state, and leaves every file as it was."""
+        """A plugin of a read-only store reads the same state, and leaves every file unchanged."""
         root, log = tmp_path / "store", self.log()
         expected = self.build(root, log)
         self.skip_without_files(expected.files)
@@ -163,7 +163,7 @@ class RecoveryRules(ContractRules):
             assert damage.traces(tmp_path) == before, "a read-only opening wrote something"
 
     def test_a_reader_follows_the_writer(self, tmp_path: Path) -> None:
-        """A read-only plugin sees what another one has flushed since it was opened."""
+        """A read-only plugin sees what a writing one has flushed after the reader was opened."""
         root, whole = tmp_path / "store", self.log()
         half = len(whole.starts) // 2
         log = whole.first(half)
@@ -182,7 +182,7 @@ class RecoveryRules(ContractRules):
         assert seen == written.state, "the reader still has the state of its opening"
 
     def test_reading_only_before_it_ever_wrote_makes_nothing(self, tmp_path: Path) -> None:
-        """A read-only store in which the plugin never was stays as it is."""
+        """A read-only store in which the plugin never ran stays unchanged."""
         root, log = tmp_path / "store", self.log()
         root.mkdir()
 
@@ -192,13 +192,13 @@ class RecoveryRules(ContractRules):
         assert os.listdir(root) == []
 
     def test_closing_needs_no_opening(self, tmp_path: Path) -> None:
-        """Where a store cannot be opened, plugins are closed that never were opened."""
+        """A store that cannot be opened closes plugins that were never opened."""
         self.driver(tmp_path / "store", SmallLog()).close()
 
         assert not (tmp_path / "store").exists()
 
     def test_closing_twice_is_closing_once(self, tmp_path: Path) -> None:
-        """`reput_close` may come again, and may come when nothing was dispatched."""
+        """`reput_close` may be called twice, and without a dispatch before it."""
         log = self.log()
         driver = self.driver(tmp_path / "store", log)
         driver.open()
@@ -215,7 +215,7 @@ class RecoveryRules(ContractRules):
         idle.close()
 
     def test_closing_leaves_nothing_open(self, tmp_path: Path) -> None:
-        """No descriptor, no map and no thread outlives `reput_close`."""
+        """No descriptor, no map and no thread is left after `reput_close`."""
         root, log = tmp_path / "store", self.log()
         threads = threading.active_count()
 
@@ -232,7 +232,7 @@ class RecoveryRules(ContractRules):
 
 
 def _with_other_messages(log: SmallLog) -> SmallLog:
-    """The log with a few messages more, such as `sample_log` does not have."""
+    """Return the log with more messages, unlike any in `sample_log`."""
     longer = log.copy()
     for number in range(6):
         topic = "others" if number % 2 else "orders"

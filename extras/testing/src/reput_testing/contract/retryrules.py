@@ -1,4 +1,4 @@
-"""Contract tests about failing and going on: what failed comes again, and so may the opening."""
+"""Contract tests about going on after a failure: messages, or the opening, are tried again."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from reput_testing.logs.clock import ManualClock
 __all__ = ["RetryRules"]
 
 _FAILING = frozenset({"create", "write", "allocate", "truncate", "rename", "remove"})
-_FAULTS = 24  # calls of the disk that fail, spread over all
+_FAULTS = 24  # calls of the disk that fail, evenly spread
 
 
 class RetryRules(StoreRules):
-    """What holds when a plugin has failed and is tried again."""
+    """Rules for a plugin that has failed and is tried again."""
 
     def test_a_failed_dispatch_can_be_tried_again(self, tmp_path: Path) -> None:
-        """The disk fails once in a dispatch; the same messages come again, to the same object."""
+        """The disk fails once in a dispatch; the same object gets the same messages again."""
         log = self.log()
         expected = self.build(tmp_path / "sound", log)
         for nth in spread(self._count_calls(tmp_path / "counted"), _FAULTS)[1:]:
@@ -41,7 +41,7 @@ class RetryRules(StoreRules):
             self.assert_same(found, expected, what)
 
     def test_a_plugin_may_be_opened_once_more(self, tmp_path: Path) -> None:
-        """Closed and opened again, the same object is as good as a new one."""
+        """After a close the same object can be opened again and behaves like a new one."""
         log = self.log()
         expected = self.build(tmp_path / "once", log)
         half = len(log.starts) // 2
@@ -49,7 +49,7 @@ class RetryRules(StoreRules):
         driver.open()
         driver.dispatch_range(0, half)
         driver.flush()
-        driver.dispatch_range(half, half + 3)  # not flushed: as if this had failed
+        driver.dispatch_range(half, half + 3)  # not flushed, as after a failure
 
         driver.close()
         driver.open()
@@ -60,7 +60,7 @@ class RetryRules(StoreRules):
         self.assert_same(found, expected, "the same object was opened once more")
 
     def test_a_plugin_that_lost_its_last_flush_is_cut_and_goes_on(self, tmp_path: Path) -> None:
-        """After a failed flush the log ends, for the plugin, at its progress; then it goes on."""
+        """After a failed flush the plugin's log is cut to its progress, then dispatched further."""
         log = self.log()
         expected = self.build(tmp_path / "sound", log)
         for count in spread(len(log.starts) - 1, 4)[1:]:
@@ -84,7 +84,7 @@ class RetryRules(StoreRules):
             self.assert_same(found, expected, f"cut to {count} messages, and went on")
 
     def test_a_store_suspends_and_resumes_it(self, tmp_path: Path) -> None:
-        """Suspended in a store, while messages are stored, and resumed: nothing is missing."""
+        """A plugin suspended while messages are stored misses none of them once resumed."""
         log = self.log()
         expected = self.build(tmp_path / "by hand", log)
         root, count = tmp_path / "store", len(log.starts)

@@ -25,59 +25,59 @@ __all__ = ["ContractRules", "Outcome"]
 
 @attrs.frozen
 class Outcome:
-    """What a plugin made of a log."""
+    """The state and files that a plugin has derived from a log."""
 
     state: Any
-    """As `ContractRules.state` gave it."""
+    """Result of `ContractRules.state`."""
     files: Mapping[str, bytes]
     """The plugin's files by name."""
     progress: int
-    """Physical offset below which they are complete."""
+    """Physical offset below which the files are complete."""
 
 
 class ContractRules:
-    """The part of `reput_testing.PluginContract` that is not tests."""
+    """The part of `reput_testing.PluginContract` that has no tests."""
 
     plugin_name: ClassVar[str | None] = None
-    """Name of an installed plugin, as its entry point says it; or give `plugin_type`."""
+    """Name of an installed plugin, as in its entry point; or set `plugin_type`."""
     plugin_type: ClassVar[type[Plugin] | None] = None
     """Class of a plugin that is not installed."""
     config: ClassVar[Mapping[str, Any]] = {}
     """The plugin's section of the configuration. Choose small files: tests make many."""
     undetectable: ClassVar[Collection[str]] = frozenset()
-    """Kinds of `reput_testing.Damage` that the format of the plugin's files cannot show. A format
-    of your own has no excuse: a checksum shows them all."""
+    """Kinds of `reput_testing.Damage` that the format of the plugin's files cannot show. New
+    formats have no excuse: a checksum shows all of them."""
     undetectable_to_readers: ClassVar[Collection[str]] = frozenset()
-    """More kinds, which a plugin of a read-only store takes for the work of a writer."""
+    """Further kinds, which a plugin of a read-only store takes for the work of a writer."""
     same_files: ClassVar[bool] = True
-    """Whether files are a pure function of the log, byte for byte; False compares states only."""
+    """Whether files depend on the log alone, byte for byte; False compares states only."""
     max_examples: ClassVar[int] = 20
     """Examples of each test that Hypothesis drives."""
     max_cuts: ClassVar[int] = 12
-    """Places at which a log is cut, in each test that cuts logs."""
+    """Positions at which a log is cut, in each test that cuts logs."""
     max_damages: ClassVar[int] = 60
     """Damages of each kind that are tried, spread over all files."""
 
     # ------------------------------------------------------------------ for subclasses
 
     def state(self, plugin: Any) -> Any:
-        """What ``plugin``, which is open, knows: anything that ``==`` compares by value."""
+        """Return what the open ``plugin`` knows: anything that ``==`` compares by value."""
         raise NotImplementedError(f"{type(self).__name__} must say how the plugin's state is read")
 
     def trimmed_state(self, plugin: Any) -> Any:
-        """The part of `state` that a plugin has as well which never saw what was trimmed."""
+        """Return the part of `state` that does not depend on messages that were trimmed."""
         return self.state(plugin)
 
     def files_of(self, root: str) -> Sequence[str]:
-        """Files and directories below ``root`` that belong to the plugin alone."""
+        """Return the files and directories below ``root`` that belong to the plugin alone."""
         return [os.path.join(root, self.name)]
 
     def messages(self) -> SearchStrategy[Message]:
-        """Messages that Hypothesis tries; those that matter to the plugin should come often."""
+        """Return messages for Hypothesis; those that matter to the plugin should come often."""
         return strategies.messages(plain=True)
 
     def hypothesis_settings(self) -> settings:
-        """What Hypothesis is told: the profile in use, bounded."""
+        """Return Hypothesis' settings: the profile in use, with a bound on the examples."""
         return settings(
             max_examples=self.max_examples,
             deadline=None,  # the first example imports, and machines are shared
@@ -85,18 +85,18 @@ class ContractRules:
         )
 
     def logs(self) -> SearchStrategy[SmallLog]:
-        """Logs that Hypothesis tries."""
+        """Return logs for Hypothesis."""
         return strategies.logs(message=self.messages())
 
     def log(self) -> SmallLog:
-        """The log of the tests without Hypothesis: several files, some of all that matters."""
+        """Return the log of the tests without Hypothesis: several files, with all that matters."""
         return sample_log()
 
     # ------------------------------------------------------------------ the plugin
 
     @property
     def plugin_class(self) -> type[Plugin]:
-        """The class of the plugin under test."""
+        """Return the class of the plugin under test."""
         if self.plugin_type is not None:
             return self.plugin_type
         for found in installed():
@@ -106,46 +106,46 @@ class ContractRules:
 
     @property
     def name(self) -> str:
-        """The name of the plugin under test."""
+        """Return the name of the plugin under test."""
         return self.plugin_name or plugin_name(self.plugin_class)
 
     def plugin(self) -> Plugin:
-        """A new plugin object."""
+        """Return a new plugin object."""
         return self.plugin_class.from_section(self.name, self.config)
 
     # ------------------------------------------------------------------ runs
 
     def driver(self, root: Path, log: SmallLog, **options: Any) -> Driver:
-        """A driver of a new plugin object; ``options`` are those of `Driver`."""
+        """Return a driver of a new plugin object; ``options`` are those of `Driver`."""
         return Driver(self.plugin(), self.name, root, log, **options)
 
     def build(self, root: Path, log: SmallLog, cuts: Collection[int] = ()) -> Outcome:
-        """What the plugin makes of ``log`` in an empty directory."""
+        """Run a new plugin over ``log`` in an empty directory, and return the outcome."""
         with self.driver(root, log) as driver:
             driver.catch_up(cuts)
             return self.outcome(driver)
 
     def reopen(self, root: Path, log: SmallLog, progress: int, **options: Any) -> Outcome:
-        """What it makes of ``log`` in a directory where it has been before."""
+        """Run a new plugin over ``log`` in a directory with its files, and return the outcome."""
         with self.driver(root, log, progress=progress, **options) as driver:
             driver.catch_up()
             return self.outcome(driver)
 
     def outcome(self, driver: Driver) -> Outcome:
-        """Flush the plugin and look at what it has."""
+        """Flush the plugin and return its state and files."""
         driver.flush()
         # A copy: the plugin may return its own dictionary and go on filling it.
         state = copy.deepcopy(self.state(driver.plugin))
         return Outcome(state, self.files(driver.root), driver.progress)
 
     def files(self, root: str | Path) -> dict[str, bytes]:
-        """Bytes of the plugin's files by name below ``root``."""
+        """Return the bytes of the plugin's files by name below ``root``."""
         return damage.snapshot(root, self.files_of(os.fspath(root)))
 
     # ------------------------------------------------------------------ checks
 
     def assert_same(self, found: Outcome, expected: Outcome, when: str) -> None:
-        """Fail unless both have the same state and the same bytes."""
+        """Fail unless both outcomes have the same state and the same bytes."""
         assert found.state == expected.state, f"{when}: another state"
         if not self.same_files:
             return
@@ -158,17 +158,17 @@ class ContractRules:
                 pytest.fail(f"{when}: {name} differs from byte {at} on")
 
     def assert_nothing_open(self, root: str | Path, when: str) -> None:
-        """Fail when the process still holds a file below ``root``."""
+        """Fail if the process still has a file below ``root`` open."""
         held = damage.open_files_under(root)
         assert not held, f"{when}: files are still open or mapped"
 
     def for_all(
         self, strategy: SearchStrategy[Any], directory: Path, check: Callable[[Path, Any], None]
     ) -> None:
-        """Call ``check`` with a fresh directory and an example of ``strategy``, many times.
+        """Call ``check`` with an empty directory and an example of ``strategy``, many times.
 
-        Not with Hypothesis' decorators on the test itself: a test that several classes inherit
-        would share its examples among them, which Hypothesis refuses.
+        Hypothesis' decorators cannot be on the test itself: several classes inherit the test and
+        would share its examples, which Hypothesis refuses.
         """
         count = 0
 
@@ -186,6 +186,6 @@ class ContractRules:
 
 
 def spread(last: int, count: int) -> list[int]:
-    """About ``count`` numbers from 0 to ``last``, both included, ascending."""
+    """Return about ``count`` numbers from 0 to ``last``, both included, ascending."""
     step = max(last // max(count, 1), 1)
     return sorted({*range(0, last + 1, step), last})

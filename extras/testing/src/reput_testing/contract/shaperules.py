@@ -1,4 +1,4 @@
-"""Contract tests about the class itself: its hooks, its configuration, its place among others."""
+"""Contract tests about the class itself: its hooks, its configuration, its entry point."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PREFIX = "reput_"
 
 
 class ShapeRules(ContractRules):
-    """What can be seen without a message."""
+    """Rules that can be checked without a message."""
 
     def test_it_is_a_plugin_found_under_its_name(self) -> None:
         """An installed plugin's entry point leads to a subclass of `reput.Plugin`."""
@@ -31,7 +31,7 @@ class ShapeRules(ContractRules):
         assert self.name.isidentifier(), "the name is a directory, a section and an entry point"
 
     def test_whether_it_is_a_default_is_said_where_it_is_looked_for(self) -> None:
-        """The entry-point group ``reput.defaults`` says it; the class is not asked."""
+        """The entry-point group ``reput.defaults`` says whether it is a default, not the class."""
         named = {found.name: found.is_default for found in installed()}
         if self.plugin_name not in named or not getattr(self.plugin_class, "default", False):
             return
@@ -39,7 +39,7 @@ class ShapeRules(ContractRules):
         assert named[self.plugin_name], "name it in the entry-point group reput.defaults"
 
     def test_every_hook_is_marked_and_known(self) -> None:
-        """A method ``reput_…`` that is not marked, or has another name, would never be called."""
+        """A method ``reput_…`` that is not marked, or that is no hook, would never be called."""
         known = {
             name: set(inspect.signature(hook).parameters)
             for name, hook in vars(hookspecs).items()
@@ -66,7 +66,7 @@ class ShapeRules(ContractRules):
         assert marked, "a plugin without hooks does nothing"
 
     def test_plugins_are_compared_by_identity(self) -> None:
-        """A store holds plugins in sets, and compares them; state has no part in that."""
+        """A store compares plugins, and holds them in sets: ``==`` must not compare their state."""
         one, other = self.plugin(), self.plugin()
 
         assert one == one
@@ -86,7 +86,7 @@ class ShapeRules(ContractRules):
         assert all(option in str(raised.value) for option in known)
 
     def test_its_configuration_is_a_frozen_class_of_keywords_with_defaults(self) -> None:
-        """One class per plugin says all options, what they take and what they are by default."""
+        """One class per plugin declares all options, their types and their defaults."""
         config_type = self.plugin_class.config_type
 
         config = config_type()
@@ -99,7 +99,7 @@ class ShapeRules(ContractRules):
         assert self.plugin_class.from_section(self.name, {}).config == config
 
     def test_every_option_has_a_docstring(self) -> None:
-        """The class says what the options are; under each one stands what it means."""
+        """Each option of the class has a docstring below it that explains the option."""
         config_type = self.plugin_class.config_type
         assert inspect.getdoc(config_type), f"{config_type.__name__} has no docstring"
         try:
@@ -113,13 +113,13 @@ class ShapeRules(ContractRules):
         assert options <= documented, "options without a docstring under them"
 
     def test_its_configuration_pickles(self) -> None:
-        """Workers of other processes get the configuration by pickle."""
+        """Processes of a rebuild and of Spark get the configuration by pickle."""
         config = self.plugin().config
 
         assert pickle.loads(pickle.dumps(config)) == config
 
     def test_its_report_can_be_written_as_json(self, tmp_path: Path) -> None:
-        """`reput_report` tells JSON-like facts, on an empty store as on a full one."""
+        """`reput_report` returns JSON-like values, for an empty store and for a full one."""
         log = self.log()
         with self.driver(tmp_path / "store", log) as driver:
             for _ in range(2):
@@ -128,7 +128,7 @@ class ShapeRules(ContractRules):
                 driver.catch_up()
 
     def test_its_commands_say_what_they_do(self) -> None:
-        """Entry points of ``reput.commands`` beside the plugin's lead to commands with a help."""
+        """Each entry point ``reput.commands`` of the distribution is a command with help."""
         click = pytest.importorskip("click")
         offered = _commands_beside(self.plugin_name)
         if not offered:
@@ -144,7 +144,7 @@ class ShapeRules(ContractRules):
 
 
 def _commands_beside(name: str | None) -> list[EntryPoint]:
-    """Commands of the distribution that offers the plugin ``name``."""
+    """Return the commands of the distribution that offers the plugin ``name``."""
     for found in installed():
         if found.name == name and found.entry_point.dist is not None:
             return list(found.entry_point.dist.entry_points.select(group="reput.commands"))
@@ -152,7 +152,7 @@ def _commands_beside(name: str | None) -> list[EntryPoint]:
 
 
 def _documented_names(source: str) -> set[str]:
-    """Fields of the class in ``source`` that are followed by a string."""
+    """Return the fields of the class in ``source`` that are followed by a string."""
     (definition,) = ast.parse(source).body
     assert isinstance(definition, ast.ClassDef)
     names = set()

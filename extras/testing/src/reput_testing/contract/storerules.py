@@ -1,4 +1,4 @@
-"""Contract tests in a whole store: threads, discovery, manifest and all."""
+"""Contract tests in a whole store, with threads, discovery and manifest."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["StoreRules"]
 
 
 class StoreRules(ContractRules):
-    """What holds in a store as users open it."""
+    """Rules for a store as users open it."""
 
     def test_a_store_builds_the_same(self, tmp_path: Path) -> None:
-        """Messages put into a store give what dispatching them by hand gives."""
+        """A store gives the plugin the same state and files as dispatching by hand."""
         log = self.log()
         expected = self.build(tmp_path / "by hand", log)
         root, clock = tmp_path / "store", ManualClock()
@@ -40,7 +40,7 @@ class StoreRules(ContractRules):
         self.assert_nothing_open(root, "the store was closed")
 
     def test_an_old_store_is_caught_up_with(self, tmp_path: Path) -> None:
-        """A plugin that is added to a store sees all that was stored before."""
+        """A plugin that is added to a store gets all messages stored before."""
         log = self.log()
         expected = self.build(tmp_path / "by hand", log)
         root, clock = tmp_path / "store", ManualClock()
@@ -75,7 +75,7 @@ class StoreRules(ContractRules):
 
     def open_store(self, root: Path, log: SmallLog, **options: Any) -> reput.Store:
         """Open a store with the plugin in it; ``options`` are those of `reput.open`."""
-        # By name where it can be found by name, as a user does.
+        # By name if the plugin is installed, as users do.
         plugins = [self.plugin() if self.plugin_type is not None else self.name]
         config: dict[str, Any] = {"commitlog": {"file_size": log.file_size, "preallocate": False}}
         if options.setdefault("plugins", plugins):
@@ -92,6 +92,6 @@ class StoreRules(ContractRules):
             assert receipt.physical_offset == view.physical_offset, "the store wrote another log"
 
     def assert_running(self, store: reput.Store) -> None:
-        """Fail when the store has suspended the plugin."""
+        """Fail if the store has suspended the plugin."""
         (state,) = (found for found in store.plugins() if found.name == self.name)
         assert state.last_error is None, f"the store suspended the plugin: {state.last_error}"

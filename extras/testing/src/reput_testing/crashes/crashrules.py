@@ -1,4 +1,4 @@
-"""`CrashContract`: what becomes of a plugin when the power goes, the process dies, the disk fails.
+"""`CrashContract`: checks a plugin after power cuts, killed processes and failing disks.
 
     class TestCrashes(CrashContract):
         plugin_name = "audit"
@@ -7,12 +7,12 @@
             return plugin.totals()
 
 The plugin works in a whole store, on a disk that knows what a power cut would leave at each moment
-(`reput_testing.SimulatedDisk`). Whatever that is: the store opens, has all that was promised, and
-once the plugin has caught up, its state and its files are those of a plugin that is new to the log
-that is left.
+(`reput_testing.SimulatedDisk`). From each such state the store opens and has all that was promised,
+and the plugin, once it has caught up, has the same state and files as a new plugin over the same
+log.
 
 Attributes and methods are those of `PluginContract`, so that one class may have both as its bases.
-A failure prints the command that shows it again.
+A failure prints the command that repeats it.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _LOSSES = os.path.join(OWN_DIRECTORY, "losses.jsonl")
 
 
 class CrashContract(ContractRules):
-    """Crash and fault tests of one plugin; subclass it and say how the plugin's state is read."""
+    """Crash and fault tests of one plugin; subclass it and override `state`."""
 
     crash_message_count: ClassVar[int] = 10
-    """How many messages of `log` the workloads put. Choose a configuration of which these fill more
-    than one file."""
+    """How many messages of `log` the workloads put. Choose a configuration in which these messages
+    fill more than one file."""
     max_states: ClassVar[int] = 30
     """States that each test looks at, evenly spread over all; with ``REPUT_SOAK=1`` all."""
     second_lives: ClassVar[Sequence[int]] = (6, 1)
-    """Of how many states a second life begins whose power is cut too, and so on: ``again`` of
-    `PowerCuts.live`."""
+    """How many states start a second life whose power is cut too, how many states of that life a
+    third, and so on: ``again`` of `PowerCuts.live`."""
     fault_step: ClassVar[int] = 7
-    """Only each so many-th operation of the disk is made to fail; with ``REPUT_SOAK=1`` all."""
+    """Every how many operations of the disk one is made to fail; with ``REPUT_SOAK=1`` each is."""
 
     # ------------------------------------------------------------------ tests
 
@@ -78,7 +78,7 @@ class CrashContract(ContractRules):
     def test_a_disk_that_fails_costs_nothing(
         self, tmp_path: Path, record_property: Callable[[str, object], None]
     ) -> None:
-        """Fail any operation, once or for good: it is told, and made good when the disk works."""
+        """Fail any operation, once or for good: the error is raised, the next opening recovers."""
         faults = Faults(tmp_path, self.witness("async").options, every=self.fault_step)
         faults.errors = (errno.EIO, errno.ENOSPC)
         faults.try_all(self.steps(), self.compare_with_new)
@@ -87,23 +87,23 @@ class CrashContract(ContractRules):
     # ------------------------------------------------------------------ workloads
 
     def witness(self, flush: str) -> Witness:
-        """Of a store that has the plugin."""
+        """Return a witness of a store that has the plugin."""
         log = {"file_size": self.log().file_size, "preallocate": False, "flush": flush}
         config = {"commitlog": log, "dispatch": QUICK_RETRIES, self.name: dict(self.config)}
         return Witness({"plugins": self.plugins, "config": config})
 
     def plugins(self) -> list[Any]:
-        """What the store is opened with: the name, or a new object of what has none."""
-        # By name where it can be found by name, as a user does.
+        """Return the plugins to open the store with: a name, or a new object if not installed."""
+        # By name if the plugin is installed, as users do.
         return [self.plugin() if self.plugin_type is not None else self.name]
 
     def crash_messages(self) -> list[Message]:
-        """Messages that the workloads put, in their order."""
+        """Return the messages that the workloads put, in order."""
         views = list(self.log().messages())[: self.crash_message_count]
         return [view.to_message() for view in views]
 
     def steps(self) -> Sequence[Step]:
-        """The calls of a workload, the opening and the last close left out."""
+        """Return the calls of a workload, without the opening and the last close."""
         messages = self.crash_messages()
         half = len(messages) // 2
         return [
@@ -118,7 +118,7 @@ class CrashContract(ContractRules):
         ]
 
     def life(self, witness: Witness, root: str) -> None:
-        """The workload whose power is cut: the steps, and another opening."""
+        """Run the workload whose power is cut: the steps, and another opening."""
         witness.open(root)
         for step in self.steps():
             step(witness)
@@ -132,18 +132,18 @@ class CrashContract(ContractRules):
     # ------------------------------------------------------------------ checks
 
     def check(self, witness: Witness, point: CrashPoint, root: str) -> None:
-        """The store is right, and the plugin is that of its log."""
+        """Check the store, then compare the plugin with a new one over the same log."""
         witness.check(root, point.note)
         self.compare_with_new(witness, root)
 
     def compare_with_new(self, witness: Witness, root: str) -> None:
-        """Fail unless the plugin knows and has what one knows and has that is new to the log."""
+        """Fail unless the plugin has the state and files of a plugin that is new to the log."""
         found = self.look_at(witness, root)
         expected = self.built_anew(witness, root)
         self.assert_same(found, expected, "after a crash or a fault, and catching up")
 
     def look_at(self, witness: Witness, root: str) -> Outcome:
-        """Open the store, and see what the plugin makes of its log."""
+        """Open the store, and return what the plugin has derived from its log."""
         options = witness.arguments()
         with reput.open(root, threads=False, disk=QuickDisk(), **options) as store:
             store.wait_dispatched(timeout=60)
@@ -155,14 +155,15 @@ class CrashContract(ContractRules):
         return Outcome(state, self.files(root), progress)
 
     def built_anew(self, witness: Witness, root: str) -> Outcome:
-        """What a new plugin makes of the log at ``root``, and of the list of what that has lost."""
+        """Return what a new plugin derives from the log at ``root`` and from its list of losses."""
         log = damage.snapshot(root, [os.path.join(root, each) for each in ("commitlog", _LOSSES)])
         key = hashlib.sha256(repr(sorted(log.items())).encode()).digest()
         known: dict[bytes, Outcome] = self.__dict__.setdefault("_built", {})
         if key not in known:
             anew = os.path.join(os.path.dirname(root), "anew")
             damage.place(log, anew)
-            # A store of ours, to which the plugin is added then: all of the log is for it.
+            # A new store without the plugin, which is added later: the plugin then gets all of the
+            # log.
             others = {**witness.arguments(), "plugins": []}
             others["config"] = _without(others["config"], self.name)
             reput.open(anew, threads=False, disk=QuickDisk(), **others).close()

@@ -1,11 +1,11 @@
-"""Lets each operation of a disk fail in turn: every error is told, and nothing promised is lost.
+"""Makes each operation of a disk fail in turn: every error is raised, and no promise is broken.
 
-`Faults` runs one workload again and again, each time with another operation that fails. What the
-store raises must be an error that a caller can expect; and when the store is opened again, on a
-disk that works, everything is there of which a put has returned.
+`Faults` repeats one workload, each time with another operation that fails. The store may raise only
+errors that callers can expect; and when it is opened again on a working disk, every message whose
+put returned is there.
 
 A failure prints the fault as ``number:error:how``; with the environment variable ``REPUT_FAULT``
-set to that, only this one is tried.
+set to this text, only this fault is tried.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ QUICK_RETRIES = {
     "retry_max_pause_ms": 1,
     "close_timeout_ms": 20,
 }
-"""Section ``dispatch`` for stores whose disks fail and stay so."""
+"""Section ``dispatch`` for stores whose disks fail permanently."""
 _PATIENCE = 0.02  # seconds
 
 Step = Callable[[Witness], object]
-"""One call of a workload; each is made, also when one before it has raised something."""
+"""One call of a workload; each call is made, also after an earlier one has raised."""
 
 
 @attrs.frozen
 class Fault:
-    """One way in which a disk fails."""
+    """One failure of a disk."""
 
     number: int
     """Which operation fails, counted from 1."""
     error: int
     """The `errno`."""
     lasting: bool
-    """Whether all operations behind it fail, too."""
+    """Whether all later operations fail, too."""
 
     def __str__(self) -> str:
         return (
@@ -62,29 +62,29 @@ class Fault:
 
 @attrs.define(eq=False)
 class Faults:
-    """Tries every fault of a workload, and counts."""
+    """Tries every fault of a workload, and counts the faults."""
 
     directory: Path
     options: Mapping[str, Any]
-    """As those of `Witness`."""
+    """Options of `Witness`."""
     operations: frozenset[str] = CHANGING
-    """Those that fail."""
+    """The operations that fail."""
     errors: Sequence[int] = (errno.EIO, errno.ENOSPC)
     every: int = 1
-    """Only each so many-th operation, where time is short."""
+    """Every how many operations one fails: a higher number takes less time."""
     count: int = attrs.field(default=0, init=False)
     """Faults tried."""
 
     def try_all(
         self, steps: Sequence[Step], check: Callable[[Witness, str], object] | None = None
     ) -> None:
-        """Run the steps on a disk that fails, once for each fault.
+        """Run the steps on a failing disk, once for each fault.
 
         Args:
-            steps: a workload. The store is opened ahead of them and closed behind them, and opened
-                when that failed, as a user would who tries again.
-            check: called with the witness and the store's directory at the end, when the store
-                was opened and closed on a disk that works.
+            steps: a workload. The store is opened before the steps and closed after them; a failed
+                opening is repeated, as a user would repeat it.
+            check: called at the end with the witness and the store's directory, after the store was
+                opened and closed on a working disk.
         """
         for fault in self.faults(steps):
             self.count += 1
@@ -106,11 +106,11 @@ class Faults:
                     f"{type(error).__name__}: {error}\nfault {fault}: {operation} {path}; to see "
                     f"it again:\n  {command_for(FAULT_VARIABLE, str(fault))}"
                 ) from error
-            # Hundreds of stores would be left for somebody else to remove.
+            # Hundreds of stores would be left for pytest to remove.
             shutil.rmtree(directory, ignore_errors=True)
 
     def faults(self, steps: Sequence[Step]) -> Iterator[Fault]:
-        """All faults of a workload; counted by a run without any."""
+        """Return all faults of a workload; a run without any counts the operations."""
         wanted = os.environ.get(FAULT_VARIABLE)
         if wanted:
             place, name, how = wanted.split(":")
@@ -130,7 +130,7 @@ class Faults:
                 yield Fault(number, error, lasting=True)
 
     def run(self, witness: Witness, root: str, steps: Sequence[Step]) -> list[Exception]:
-        """Do it; the errors that came out of it."""
+        """Run the steps under one fault; return the errors that they raised."""
         errors: list[Exception] = []
         attempt(errors, lambda: witness.open(root))
         for step in steps:
@@ -145,7 +145,7 @@ class Faults:
     def look(
         self, witness: Witness, root: str, disk: FaultyDisk, errors: Sequence[Exception]
     ) -> None:
-        """Open the store on a disk that works, and compare."""
+        """Open the store on a working disk, and compare."""
         disk.mend()
         told = [error for error in errors if isinstance(error, ReputError | OSError)]
         assert len(told) == len(errors), f"no errors that a caller expects: {errors}"
@@ -160,7 +160,7 @@ class Faults:
 
 
 def attempt(errors: list[Exception], call: Callable[..., object], *arguments: object) -> None:
-    """Call it, and keep what it raises."""
+    """Call ``call``, and append what it raises to ``errors``."""
     try:
         call(*arguments)
     except Exception as error:

@@ -1,6 +1,6 @@
-"""What an open store is made of, for tests of the core itself, and a kill without a process.
+"""The parts of an open store, for tests of the core itself, and a kill without a process.
 
-Names in here follow the core wherever it goes; a test that goes through them need not.
+Names in this module follow the core's modules; tests that use it need not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Insides", "insides", "kill"]
 
 @attrs.frozen(eq=False)
 class Insides:
-    """The parts of one store that is open for writing; what each of them is may change."""
+    """The parts of one store that is open for writing; any of them may change in a release."""
 
     loop: Any
     workers: Any
@@ -27,7 +27,7 @@ class Insides:
 
 
 def insides(store: Store) -> Insides:
-    """The parts of ``store``, which is open for writing."""
+    """Return the parts of ``store``, which is open for writing."""
     closer = store._closer
     members, retention = closer.members, closer.retention
     assert members is not None
@@ -36,10 +36,10 @@ def insides(store: Store) -> Insides:
 
 
 def kill(store: Store) -> None:
-    """Leave ``store`` as a process that is killed leaves it, but for this process, which goes on.
+    """Leave ``store`` in the state of a killed process; this process goes on.
 
     Nothing more is dispatched, flushed or written, no plugin is closed; files, threads and the lock
-    are given up, so that the store can be opened again. What was written stays written: for what a
+    are released, so that the store can be opened again. What was written stays written: for what a
     power cut takes see `PowerCuts`, for a process that really dies `KillContract`.
     """
     store._closer.abandon()

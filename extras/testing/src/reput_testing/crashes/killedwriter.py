@@ -1,11 +1,11 @@
 """The process that is killed: ``python -m reput_testing.crashes.killedwriter SOCKET``.
 
-It imports everything once and then forks a writer for each death that it is told of, so that a
-death costs no interpreter's start. It has one thread; the writers have many.
+It imports everything once and then forks a writer for each death that it is asked for, so that a
+death costs no start of an interpreter. It has one thread; the writers have many.
 
-Over the socket: a `Start` with the descriptor of a pipe; back comes the writer's process id. It is
-reaped, and its status sent, when that is asked for: until then nobody else can have its id, and it
-can be killed without a doubt.
+It receives a `Start` with the descriptor of a pipe over the socket, and answers with the writer's
+process id. It reaps the writer, and sends the status, only on request: until then no other process
+can get the id, and the writer can be killed safely.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Fork writers until the other end hangs up."""
+    """Fork writers until the other side closes the socket."""
     faulthandler.enable()
     connection = socket.socket(fileno=int(sys.argv[1]))
     _warm_up()
@@ -55,7 +55,7 @@ def main() -> None:
         if not data:
             return
         start = pickle.loads(data)
-        for source in start.plugins:  # imported here, and not anew in each writer
+        for source in start.plugins:  # imported here, not again in each writer
             made = source.plugin()
             if isinstance(made, str) and made in known:
                 known[made].load()
@@ -82,7 +82,7 @@ def _warm_up() -> None:
 
 
 def _end_with(start: Start, pipe: int) -> None:
-    """The life of a writer; does not return."""
+    """Run a writer as ``start`` says; does not return."""
     status = 1
     try:
         _Writer(start, pipe).run()
@@ -129,7 +129,7 @@ class _Writer:
         self.mark(CLOSED)
 
     def enter(self, phase: str) -> None:
-        """Die in this phase, if it is the one."""
+        """Enter a phase, and die in it if ``start`` says so."""
         if phase == self.phase:
             self.disk.die_at(int(self.death.moment.amount))
 
@@ -137,14 +137,15 @@ class _Writer:
         os.write(self.pipe, ACK.pack(*Ack.of_mark(mark)))
 
     def produce(self, store: reput.Store, thread: int) -> None:
-        """Make the calls of one producer, an acknowledgement behind each."""
+        """Make the calls of one producer, and write an acknowledgement after each."""
         try:
             made = producers.calls(self.death.seed, thread, self.death.max_body_size)
             for number, call in enumerate(made):
                 if number == self.death.call_count:
                     return
                 receipts = _make(store, call)
-                # One write of less than PIPE_BUF bytes: never half of it, never mixed with others.
+                # One write of less than PIPE_BUF bytes is never split and never mixed with other
+                # writes.
                 acks = b"".join(
                     ACK.pack(
                         thread,

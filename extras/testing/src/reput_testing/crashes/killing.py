@@ -1,15 +1,15 @@
-"""`KillLoop`: kills the writers of a store, one after the other, and looks at what each has left.
+"""`KillLoop`: kills the writers of a store, one after another, and checks what each has left.
 
     KillLoop(tmp_path).run(60)
 
 A writer puts messages from up to 16 threads and acknowledges each through a pipe. It dies by
-SIGKILL while it opens, writes or closes the store: by a kill from outside at some moment, or by its
-own disk in the middle of an operation. Then the store is opened, for reading and for writing, and
-compared with what was acknowledged (`reput_testing.crashes.survivors`). The next writer begins with
-the files as they were left, so that one crash comes upon another.
+SIGKILL while it opens, writes or closes the store: by a kill from outside at a random moment, or by
+its own disk in the middle of an operation. Then the store is opened, for reading and for writing,
+and compared with what was acknowledged (`reput_testing.crashes.survivors`). The next writer starts
+with the files as they were left, so that one crash follows another.
 
-A failure says where those files are, and prints the command that goes through the same life of the
-store again: ``REPUT_KILL_SEED`` is the seed, and behind a slash the number of the life.
+A failure names the directory of those files, and prints the command that repeats the same life of
+the store: ``REPUT_KILL_SEED`` is the seed and, after a slash, the number of the life.
 ``REPUT_KILLS`` is the number of kills; with ``REPUT_SOAK=1`` there are thousands.
 """
 
@@ -40,7 +40,7 @@ Sections = Mapping[str, Mapping[str, Any]]
 
 
 def kill_count(usual: int) -> int:
-    """Kills to make: as ``REPUT_KILLS`` says, 1,500 with ``REPUT_SOAK=1``, else ``usual``."""
+    """Return the number of kills: ``REPUT_KILLS``, 1,500 with ``REPUT_SOAK=1``, else ``usual``."""
     count = _SOAK_KILLS if is_soak() else part_of_count(usual)
     return int(os.environ.get(KILLS_VARIABLE) or count)
 
@@ -49,9 +49,9 @@ class KillLoop(Lives[WriterTemplate]):
     """Lives of stores whose writers are killed.
 
     Attributes:
-        killed: kills, by the phase in which they came.
-        closed_count: writers that came to their end.
-        acked_count: messages that were acknowledged.
+        killed: kills, by the phase in which they happened.
+        closed_count: writers that ended by themselves.
+        acked_count: acknowledged messages.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class KillLoop(Lives[WriterTemplate]):
         check: Callable[[reput.Store], None] | None = None,
         check_closed: Callable[[Path, Sections], None] | None = None,
     ) -> None:
-        """Make the loop; nothing runs yet.
+        """Make the loop; `run` starts it.
 
         Args:
-            directory: where stores are made.
+            directory: stores are made below it.
             plugins: plugins of the stores.
             config: their sections.
-            check: called after each death with the store, open for writing and all dispatched.
-            check_closed: called after that store was closed, with its directory and sections.
+            check: called after each death with the store, open for writing and fully dispatched.
+            check_closed: called after this store was closed, with its directory and sections.
         """
         super().__init__()
         self.closed_count = 0
@@ -92,11 +92,11 @@ class KillLoop(Lives[WriterTemplate]):
     # ------------------------------------------------------------------ lives and deaths
 
     def processes(self) -> WriterTemplate:
-        """The process that forks writers."""
+        """Return the process that forks writers."""
         return WriterTemplate(self._directory / "writers.log")
 
     def live(self, processes: WriterTemplate, life: int, kills: int) -> None:
-        """Kill the writers of one store, one after the other."""
+        """Kill the writers of one store, one after another."""
         home = self._directory / "life"
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
@@ -144,8 +144,8 @@ class KillLoop(Lives[WriterTemplate]):
         before = {key: len(places) for key, places in self._survivors.queues.items()}
         if death.reads_first:
             self._read(death, root, outcome, before)
-        # A writer gets a copy: the files stay as they were left, for the next one, and for whoever
-        # looks at a failure.
+        # A writer gets a copy: the files stay as they were left, for the next writer and for the
+        # person who looks into a failure.
         mended = root.parent / "mended"
         shutil.rmtree(mended, ignore_errors=True)
         if root.exists():
@@ -164,7 +164,7 @@ class KillLoop(Lives[WriterTemplate]):
             assert store.wait_dispatched(HANG_SECONDS), "the plugins do not catch up"
             for state in store.plugins():
                 assert state.last_error is None, f"{state.name}: {state.last_error}"
-            # Now and then all of each queue, else what is new.
+            # Now and then all of each queue, otherwise what is new.
             self._survivors.compare_queues(store, before if death.number % 4 else {})
             if self._check is not None:
                 self._check(store)
@@ -177,13 +177,13 @@ class KillLoop(Lives[WriterTemplate]):
     def _read(
         self, death: Death, root: Path, outcome: Outcome, before: Mapping[tuple[str, int], int]
     ) -> None:
-        """Look at what is left as a reader does, who must not change it."""
+        """Open what is left as a reader, and check that nothing changes."""
         traces = damage.traces(root)
         try:
             with self._open(root, "r", config=self._config) as store:
                 self._survivors.add(records_of(store), death, outcome.acks)
                 self._survivors.compare_queues(store, before)
-        except StoreNotFoundError:  # killed before there was one
+        except StoreNotFoundError:  # killed before there was a store
             self._survivors.add([], death, outcome.acks)
         assert damage.traces(root) == traces, "a read-only opening wrote something"
 

@@ -1,7 +1,7 @@
-"""What happens in a kill loop, and when: lives of stores, and the deaths of their writers.
+"""The plan of a kill loop: lives of stores, and when and how their writers die.
 
-All of it follows from a seed and the number of the life. What the system's scheduler adds, which
-thread was where at that moment, does not.
+All of it follows from a seed and the number of the life, except what the system's scheduler
+decides: which thread was where at that moment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reput.plugin import Plugin
 __all__ = ["ACK", "Ack", "Death", "Life", "Moment", "PluginSource", "Start"]
 
 ACK: Final = struct.Struct(">HIqq?")
-"""What the writer says through the pipe: an `Ack`, or a mark: `_MARK` for a thread, and which."""
+"""Form of what the writer sends: an `Ack`, or a mark, which has `_MARK` as its thread."""
 OPENED: Final = 1
 CLOSING: Final = 2
 CLOSED: Final = 3
@@ -39,7 +39,7 @@ WRITING_PHASE: Final = "writing"
 CLOSING_PHASE: Final = "closing"
 CLOSED_PHASE: Final = "closed"
 
-_DEATHS = 12  # of a life, at most; each adds about 30 KB to the log
+_DEATHS = 12  # per life, at most; each adds about 30 KB to the log
 _THREADS = (1, 1, 2, 3, 4, 8, 16)
 _MOMENTS = (
     (OPENING_PHASE, SECONDS, 10),
@@ -61,16 +61,16 @@ class Ack(NamedTuple):
     queue_offset: int
     physical_offset: int
     is_durable: bool
-    """The level that the receipt stated: durable, or appended, which a killed process keeps."""
+    """Level in the receipt: durable, or appended, which survives a kill of the process."""
 
     @property
     def mark(self) -> int:
-        """Which mark it is: `OPENED`, `CLOSING` or `CLOSED`; 0 for an acknowledgement."""
+        """The mark: `OPENED`, `CLOSING` or `CLOSED`; 0 for an acknowledgement."""
         return self.sequence if self.thread == _MARK else 0
 
     @classmethod
     def of_mark(cls, mark: int) -> Ack:
-        """A mark."""
+        """Return the `Ack` that sends ``mark``."""
         return cls(_MARK, mark, 0, 0, False)
 
 
@@ -81,44 +81,44 @@ class Moment:
     phase: str
     kind: str
     amount: float
-    """Seconds into the phase, or acknowledgements, or operations of the disk; by ``kind``."""
+    """Seconds into the phase, or acknowledgements, or operations of the disk; see ``kind``."""
 
     def __str__(self) -> str:
         return f"{self.amount:g} {self.kind} into {self.phase}" if self.amount else "closed"
 
     @classmethod
     def random(cls, chance: random.Random) -> Moment:
-        """Any moment."""
+        """Return a random moment."""
         phase, kind, _ = chance.choices(_MOMENTS, [weight for *_, weight in _MOMENTS])[0]
         most = 60 if phase == CLOSING_PHASE else 250
         match kind:
             case "seconds":
                 return cls(phase, kind, chance.random() * 0.012)
             case "acks" | "operation":
-                # As often between 1 and 4 as between 50 and 200.
+                # Equally often between 1 and 4 as between 50 and 200.
                 return cls(phase, kind, int(most ** chance.random()))
         return cls(phase, kind, 0)
 
 
 @attrs.frozen(kw_only=True)
 class Death:
-    """One opening of the store, up to the kill."""
+    """One opening of the store, until its writer is killed."""
 
     seed: int
     number: int
     thread_count: int
     call_count: int | None
-    """Calls that each producer makes before the store is closed; None: until it is killed."""
+    """Calls of each producer before the store is closed; None: until the writer is killed."""
     moment: Moment
     commitlog: Mapping[str, Any]
     max_body_size: int
     flushes: bool
-    """Whether files are really flushed, which takes time and proves nothing here."""
+    """Whether files are really flushed, which takes time and shows nothing after a kill."""
     goes_on_mended: bool
-    """Whether the next writer begins with what a writer has recovered and closed; else with the
-    files as this one's kill has left them."""
+    """Whether the next writer starts with what another writer has recovered and closed; if not,
+    with the files as this kill has left them."""
     reads_first: bool
-    """Whether somebody opens the store for reading first."""
+    """Whether the store is opened for reading first."""
 
 
 @attrs.frozen
@@ -129,7 +129,7 @@ class Life:
     number: int
 
     def deaths(self) -> Iterator[Death]:
-        """What happens to it."""
+        """Return the deaths of its writers, in order."""
         chance = random.Random(f"{self.seed}/{self.number}")
         file_size = chance.choice((8_192, 16_384, 65_536))
         lasting = {
@@ -166,12 +166,12 @@ class Life:
 # --------------------------------------------------------------------------- what a writer is told
 
 START_SIZE: Final = 1 << 16
-"""Most bytes of a `Start` on its way to the writer."""
+"""Most bytes of an encoded `Start`."""
 
 
 @attrs.frozen
 class PluginSource:
-    """Where another process finds a plugin: by its name, or a class in a module."""
+    """How another process finds a plugin: by its name, or as a class in a module."""
 
     name: str
     module: str = ""
@@ -181,10 +181,10 @@ class PluginSource:
 
     @classmethod
     def of(cls, name: str, plugin_type: type[Plugin], section: Mapping[str, Any]) -> Self:
-        """The source of a class that need not be installed.
+        """Return the source of a class that need not be installed.
 
         Raises:
-            ValueError: the class stands inside of a function, where nobody else finds it.
+            ValueError: the class is defined in a function, so other processes cannot import it.
         """
         qualified_name = plugin_type.__qualname__
         if "<locals>" in qualified_name:
@@ -193,7 +193,7 @@ class PluginSource:
         return cls(name, plugin_type.__module__, file, qualified_name, section)
 
     def plugin(self) -> str | Plugin:
-        """What `reput.open` takes."""
+        """Return the plugin for `reput.open`."""
         if not self.module:
             return self.name
         found: Any = self._load()
@@ -208,7 +208,7 @@ class PluginSource:
             if module.__file__ and os.path.samefile(module.__file__, self.file):
                 return module
         except ImportError:
-            pass  # a module of tests, most often, which are imported by their files
+            pass  # mostly a module of tests, which is imported by its file
         spec = importlib.util.spec_from_file_location(self.module, self.file)
         if spec is None or spec.loader is None:
             raise ImportError(f"{self.file} is no module of Python's")
@@ -219,7 +219,7 @@ class PluginSource:
 
 @attrs.frozen
 class Start:
-    """What one writer is to do."""
+    """The instructions for one writer."""
 
     root: str
     death: Death

@@ -7,11 +7,11 @@
         store.flush()
     disk.check_each(lambda root, point: reopened(root) …)
 
-A kill takes nothing that was written, so what it leaves is a copy of the store's directory at that
-moment. Every order of two notes that one process writes shows in some of these copies: the one of
-them there, and the other one not yet.
+A kill loses nothing that was written, so it leaves a copy of the store's directory at that moment.
+For any two notes that one process writes, some of these copies have the first note without the
+second.
 
-A reader may look at the directory itself between the operations (``beside``), as another process
+A reader may open the directory itself between the operations (``beside``), as another process
 would. A failure names the operation, and the command that tries only that moment again, by the
 environment variable ``REPUT_KILL_POINT``.
 """
@@ -42,7 +42,7 @@ __all__ = ["KillPoint", "KillPoints", "copy_store"]
 
 POINT_VARIABLE = "REPUT_KILL_POINT"
 
-_PAGE_SIZE = 4096  # a write that is interrupted ends between two of these
+_PAGE_SIZE = 4096  # an interrupted write ends between two pages
 _COPY_SIZE = 1 << 20
 
 
@@ -52,30 +52,30 @@ class KillPoint:
 
     number: int
     operation: str
-    """What was to come next; ``end`` after the last operation."""
+    """The operation that was about to begin; ``end`` after the last operation."""
     root: Path
     """A copy of the store's directory."""
     note: Any = None
-    """What `KillPoints.note` said at that moment."""
+    """Result of `KillPoints.note` at that moment."""
 
 
 class KillPoints(QuickDisk):
-    """A disk that copies a directory in front of each operation that changes it. Thread-safe.
+    """A disk that copies a directory before each operation that changes it. Thread-safe.
 
-    Operations are one at a time while it watches, so that a copy is of one moment; only what
-    another thread writes through a map may be torn in it.
+    While it watches, operations run one at a time, so that a copy is of one moment; only what
+    another thread writes through a map may be torn in a copy.
 
     Args:
         root: the store's directory.
-        copies: where the copies go.
-        note: called at each point; a good note is what was acknowledged by then.
-        every: copy only in front of each so many-th operation, where time is short; of each with
-            ``REPUT_SOAK=1``, and when one point is asked for.
-        beside: called at each point with the operation that is to come; what it raises comes out
-            of `watching`, not out of the operation.
+        copies: the copies are made below it.
+        note: called at each point; a useful note is what was acknowledged by then.
+        every: copy only before every so many-th operation, to save time; before each with
+            ``REPUT_SOAK=1``, and if one point is asked for.
+        beside: called at each point with the operation that is about to begin; what ``beside``
+            raises is raised by `watching`, not by the operation.
 
     Attributes:
-        points: the moments, in their order.
+        points: the moments, in order.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class KillPoints(QuickDisk):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Take a point in front of every operation in this block, and one at its end."""
+        """Take a point before every operation in this block, and one at its end."""
         with self._lock:
             self._is_watching = self._is_changed = True
         try:
@@ -119,18 +119,18 @@ class KillPoints(QuickDisk):
     def check_each(
         self, check: Callable[[Path, KillPoint], object], most: int | None = None
     ) -> int:
-        """Call ``check`` with the copy of each point, which is removed afterwards.
+        """Call ``check`` with the copy of each point, then remove the copy.
 
         Args:
             check: takes the copy and the point.
-            most: about how many points to try, spread evenly; all with ``REPUT_SOAK=1``, and when
-                left out.
+            most: about how many points to try, evenly spread; all by default, and with
+                ``REPUT_SOAK=1``.
 
         Returns:
-            How many points are tried, those of the proof's other parts included.
+            The number of points to try, those in other parts of the proof included.
 
         Raises:
-            AssertionError: ``check`` has failed; the text says at which point.
+            AssertionError: ``check`` has failed; the text names the point.
         """
         chosen = {point.number for point in self.points}
         if most is not None and not is_soak():
@@ -147,7 +147,7 @@ class KillPoints(QuickDisk):
                 except Exception as error:
                     raise AssertionError(
                         f"{type(error).__name__}: {error}\nkilled at point {point.number} of "
-                        f"{self._number}, in front of: {point.operation}; to see it again:\n  "
+                        f"{self._number}, before: {point.operation}; to see it again:\n  "
                         f"{command_for(POINT_VARIABLE, str(point.number))}"
                     ) from error
             shutil.rmtree(point.root, ignore_errors=True)
@@ -185,14 +185,14 @@ class KillPoints(QuickDisk):
     # ------------------------------------------------------------------ operations
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
-        """Open a file; making one is an operation."""
+        """Open a file; creating one is an operation."""
         if not create or os.path.lexists(path):
             return super().open(path, write=write, create=create)
         with self._operation("create", path):
             return super().open(path, write=write, create=create)
 
     def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
-        """Write; what crosses the end of a page is two operations."""
+        """Write; a write over the end of a page is two operations."""
         first = -position % _PAGE_SIZE or _PAGE_SIZE
         if not self._is_watching or len(data) <= first:
             with self._operation("write", _path_of(descriptor)):
@@ -216,12 +216,12 @@ class KillPoints(QuickDisk):
             super().truncate(descriptor, size)
 
     def flush(self, descriptor: int) -> None:
-        """Flush: nothing that a kill would show, but what a map was given meanwhile is."""
+        """Flush; no kill shows it, but stores through a map before it are noticed here."""
         with self._operation("flush", _path_of(descriptor), changes=False):
             super().flush(descriptor)
 
     def map(self, descriptor: int, size: int) -> mmap.mmap:
-        """Map; what is stored by way of the map's ``[]`` is an operation."""
+        """Map; each store through ``[]`` of the map is an operation."""
         made = _Map(descriptor, size)
         made.disk, made.path = self, _path_of(descriptor)
         return made
@@ -248,7 +248,7 @@ class KillPoints(QuickDisk):
 
 
 class _Map(mmap.mmap):
-    """A map that tells its disk ahead of each change."""
+    """A map that tells its disk before each change."""
 
     disk: KillPoints
     path: str
@@ -259,10 +259,10 @@ class _Map(mmap.mmap):
 
 
 def copy_store(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Copy a directory as it is now; what is zero in a file takes no room in the copy.
+    """Copy a directory as it is now; zeros in a file take no room in the copy.
 
-    The store's ``lock`` is left empty: closing a descriptor of it in the process that holds the
-    lock could give that up.
+    The store's ``lock`` is left empty: closing a descriptor of ``lock`` in the process that holds
+    the lock could release it.
     """
     source, target = Path(source), Path(target)
     target.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""`KillContract`: what a plugin has derived is right after its process was killed, again and again.
+"""`KillContract`: kills the plugin's process again and again, and checks what it has derived.
 
     class TestAuditKilled(KillContract):
         plugin_name = "audit"
@@ -9,8 +9,8 @@
 After each kill the store is opened, the plugin catches up, and its state and its files are compared
 with those of a plugin that was given the same log from the beginning, in another store.
 
-One test kills processes at random; the other one takes, on one thread, what a kill would leave
-between every two file operations of a flush, of closing and of recovering.
+One test kills processes at random; the other tries, on one thread, what a kill would leave between
+every two file operations of a flush, of closing and of recovering.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ _LOOK_EVERY = 5
 
 
 class KillContract(ContractRules):
-    """A test of one plugin; subclass it and say how the plugin's state is read."""
+    """A test of one plugin; subclass it and override `state`."""
 
     kills: ClassVar[int] = 12
     """Writers to kill in an ordinary run; see `reput_testing.crashes.killing.kill_count`."""
     rebuild_every: ClassVar[int] = 1
-    """After how many deaths the plugin is compared with one that was built anew."""
+    """Number of deaths after which the plugin is compared with one that starts from nothing."""
     kill_points: ClassVar[int] = 2
     """Moments of each story that are tried in an ordinary run; all with ``REPUT_SOAK=1``."""
     beside: ClassVar[Collection[str]] = ()
     """Installed plugins that are in the same stores."""
     beside_config: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Their sections of the configuration."""
+    """The configuration sections of the plugins in `beside`."""
 
     def test_after_every_kill_it_agrees_with_the_log(self, tmp_path: Path) -> None:
-        """Nothing acknowledged is lost, and what was derived is what the log says."""
+        """Nothing acknowledged is lost, and what was derived agrees with the log."""
         found: dict[str, Any] = {}
         deaths = itertools.count(1)
 
@@ -80,7 +80,7 @@ class KillContract(ContractRules):
     def test_a_kill_between_any_two_file_operations_costs_nothing(
         self, tmp_path: Path, record_property: Callable[[str, object], None]
     ) -> None:
-        """Of a flush, of closing, and of recovering; readers are answered at each moment."""
+        """Kill in a flush, in closing and in recovering; readers get answers throughout."""
         root = tmp_path / "store"
         root.mkdir()
         disk = KillPoints(root, tmp_path / "killed", beside=self._beside(root))
@@ -109,9 +109,9 @@ class KillContract(ContractRules):
     # ------------------------------------------------------------------ for subclasses
 
     def look(self, store: reput.Store) -> None:
-        """Ask what somebody may ask who reads beside a writer; fail where an answer is wrong.
+        """Query the store as a reader beside a writer may; fail if an answer is wrong.
 
-        Reads all queues to their ends, where a plugin keeps queues.
+        Reads all queues to their ends if a plugin keeps queues.
         """
         try:
             infos = store.queues()
@@ -145,7 +145,7 @@ class KillContract(ContractRules):
             ) as store:
                 self.look(store)
         except StoreNotFoundError:
-            pass  # there is none yet
+            pass  # there is no store yet
 
     def _checked_in(self, directory: Path) -> Callable[[Path, KillPoint], None]:
         def check(root: Path, point: KillPoint) -> None:
@@ -155,7 +155,7 @@ class KillContract(ContractRules):
                 state = copy.deepcopy(self.state(store.plugin_objects[self.name]))
             ours = Outcome(state, self.files(root), 0)
             anew = self.built_anew(root, directory / "built anew", self._sections())
-            self.assert_same(ours, anew, f"killed in front of {point.operation}")
+            self.assert_same(ours, anew, f"killed before {point.operation}")
 
         return check
 
@@ -179,14 +179,14 @@ class KillContract(ContractRules):
     # ------------------------------------------------------------------ what it is compared with
 
     def sources(self) -> list[PluginSource]:
-        """The plugin and those beside it, for another process to find."""
+        """Return the sources of the plugin and of those in `beside`, for another process."""
         own = PluginSource(self.name)
         if self.plugin_type is not None:
             own = PluginSource.of(self.name, self.plugin_type, self.config)
         return [own, *(PluginSource(name) for name in sorted(self.beside) if name != self.name)]
 
     def built_anew(self, root: Path, fresh: Path, config: Sections) -> Outcome:
-        """What the plugins make of the log below ``root`` and of nothing else."""
+        """Return what new plugins derive from the log below ``root`` alone."""
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.copytree(root / "commitlog", fresh / "commitlog")
         plugins = [source.plugin() for source in self.sources()]

@@ -1,7 +1,7 @@
-"""`Lives`: kills processes until enough have died, and says how to go through the same again.
+"""`Lives`: kills processes until enough have died, and says how to repeat a life.
 
-``REPUT_KILL_SEED`` is the seed of a run, and after a slash the number of one life; with that number
-the life is gone through again and again. ``REPUT_KILLS`` is the number of kills.
+``REPUT_KILL_SEED`` is the seed of a run and, after a slash, the number of one life; with this
+number the same life is repeated. ``REPUT_KILLS`` is the number of kills.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _Processes = TypeVar("_Processes")
 
 
 class Lives(abc.ABC, Generic[_Processes]):
-    """Lives of stores, one after the other, whose processes are killed.
+    """Lives of stores, one after another, whose processes are killed.
 
     Attributes:
-        seed: from which everything that is left to chance follows.
-        killed: kills, by what was going on when they came.
+        seed: every random choice follows from it.
+        killed: kills, by what the process was doing.
     """
 
     def __init__(self) -> None:
@@ -37,12 +37,12 @@ class Lives(abc.ABC, Generic[_Processes]):
         self.seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
         self.killed: dict[str, int] = {}
         self.seconds = 0.0
-        """What all lives took."""
+        """Duration of all lives."""
         self._only_life = int(life) if life else None
 
     @property
     def killed_count(self) -> int:
-        """Processes killed by now."""
+        """Processes killed so far."""
         return sum(self.killed.values())
 
     @property
@@ -55,10 +55,10 @@ class Lives(abc.ABC, Generic[_Processes]):
         self.killed[kind] = self.killed.get(kind, 0) + 1
 
     def run(self, kills: int) -> None:
-        """Go through lives until so many processes were killed, and print what was done.
+        """Run lives until ``kills`` processes were killed, and print a summary.
 
         Raises:
-            AssertionError: something is not as it must be; tells how to see it again.
+            AssertionError: a check has failed; the text says how to repeat the life.
         """
         started, number = time.monotonic(), 0
         with self.processes() as processes:
@@ -70,7 +70,7 @@ class Lives(abc.ABC, Generic[_Processes]):
         sys.stdout.write(f"\n{self}\n")
 
     def again(self, life: int) -> str:
-        """Say, in two lines, how to go through a life again."""
+        """Return two lines that say how to repeat a life."""
         command = command_for(SEED_VARIABLE, f"{self.seed}/{life}")
         return (
             f"the same life again, as far as threads allow:\n  {command}\n"
@@ -79,8 +79,8 @@ class Lives(abc.ABC, Generic[_Processes]):
 
     @abc.abstractmethod
     def processes(self) -> AbstractContextManager[_Processes]:
-        """What starts the processes of all lives."""
+        """Return what starts the processes of all lives."""
 
     @abc.abstractmethod
     def live(self, processes: _Processes, life: int, kills: int) -> None:
-        """Go through one life; ends early when there were ``kills`` kills in all."""
+        """Run one life; end it early once ``kills`` processes were killed in all."""

@@ -1,4 +1,4 @@
-"""Tries what power cuts leave of a store: every state opens, and nothing that was promised is gone.
+"""Tries what power cuts leave of a store: every state opens, and nothing promised is lost.
 
     def life(witness, root):
         witness.open(root)
@@ -8,9 +8,9 @@
     PowerCuts(tmp_path).live(Witness(options), life)
 
 A failure names its state and the command that makes it again: the environment variable
-``REPUT_CRASH_STATE`` holds the point and the state's id, and only that one is tried. With
-``REPUT_SOAK=1`` many more states are tried, those at random by a new seed each time, which is in
-the failure, too.
+``REPUT_CRASH_STATE`` holds the point and the state's id, and only this state is tried. With
+``REPUT_SOAK=1`` many more states are tried; the random ones by a new seed each time, which the
+failure names.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["PowerCuts", "Start", "command_for", "second_life"]
 STATE_VARIABLE = "REPUT_CRASH_STATE"
 SEED_VARIABLE = "REPUT_CRASH_SEED"
 KILLED = "killed"
-_LOOKS = 4  # states whose looks are compared, for each that is tried
+_LOOKS = 4  # states whose looks are compared, for each state that is tried
 
 _T = TypeVar("_T")
 
@@ -46,13 +46,13 @@ Check = Callable[[Witness, CrashPoint, str], object]
 
 
 def command_for(variable: str, value: str) -> str:
-    """A shell command that runs the test under way again, with an environment variable set."""
+    """Return a shell command that repeats the current test with an environment variable set."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0] or "the same test"
     return f"{variable}='{value}' pytest '{test}'"
 
 
 def second_life(witness: Witness, root: str) -> None:
-    """What a store does after a crash, when nobody knows what it did before: some of all."""
+    """Use a store after a crash without knowing its past: a little of everything."""
     witness.open(root)
     witness.put(Message("again", b"1"), Message("again", b"2", 1))
     witness.dispatched()
@@ -63,7 +63,7 @@ def second_life(witness: Witness, root: str) -> None:
 
 @attrs.frozen
 class Start:
-    """Where a workload begins that follows a crash."""
+    """The state in which a workload after a crash starts."""
 
     state: CrashState
     killed: bool = False
@@ -78,19 +78,19 @@ class PowerCuts:
     """Cuts the power at every point of workloads, and counts.
 
     Attributes:
-        tried_count: states that were looked at; states that look like one before, with nothing
-            promised in between, are not tried twice.
+        tried_count: states that were tried; of states that look the same, with nothing promised in
+            between, only one is.
     """
 
     directory: Path
-    """Where states are written; a directory of the test's own."""
+    """States are written below it; a directory of the test's own."""
     most: int = 64
     """See `CrashPoint.states`."""
     random_count: int = 8
     tries: int = 1_000_000
-    """Most states to look at in one `try_all`: evenly spread over all that there are."""
+    """Most states to try in one `try_all`, evenly spread over all."""
     trail: str = ""
-    """Which states led to here, where a state is the beginning of another workload."""
+    """Ids of the states that led here, if a state starts another workload."""
     tried_count: int = attrs.field(default=0, init=False)
     _disk_count: int = attrs.field(default=0, init=False)
     _seed: int = attrs.field(init=False)
@@ -102,14 +102,14 @@ class PowerCuts:
         self._seed = int(os.environ.get(SEED_VARIABLE, chance))
 
     def disk(self, note: Callable[[], object] | None = None) -> SimulatedDisk:
-        """A disk whose power will be cut, with a directory of its own."""
+        """Return a disk whose power will be cut, with a directory of its own."""
         self._disk_count += 1
         directory = self.directory / f"disk {self._disk_count}"
         directory.mkdir(parents=True)
         return SimulatedDisk(directory, note)
 
     def again(self, start: Start, note: Callable[[], object] | None = None) -> SimulatedDisk:
-        """A disk that comes up after a crash, for the power to be cut again."""
+        """Return a disk as it is after a crash, whose power will be cut again."""
         self._disk_count += 1
         directory = self.directory / f"disk {self._disk_count}"
         if start.killed:
@@ -118,7 +118,7 @@ class PowerCuts:
         return SimulatedDisk(directory, note)
 
     def beyond(self, start: Start) -> PowerCuts:
-        """The same for a workload that begins at ``start``; `add` its counts when it is done."""
+        """Return a `PowerCuts` for a workload that begins at ``start``; `add` its counts later."""
         self._disk_count += 1
         directory = self.directory / f"beyond {self._disk_count}"
         inner = attrs.evolve(self, directory=directory, trail=f"{self.trail}{start}/")
@@ -127,14 +127,14 @@ class PowerCuts:
         return inner
 
     def add(self, other: PowerCuts) -> None:
-        """Count what ``other`` has counted."""
+        """Add the count of ``other``."""
         self.tried_count += other.tried_count
 
     def check_tried(self, at_least: int) -> None:
-        """Fail unless so many states were tried; of a replay, unless its one state was.
+        """Fail unless ``at_least`` states were tried; in a replay, unless its one state was.
 
-        A test calls it at its end: a workload that does not reach the disk any more, or a state
-        that there is not any more, would look like success.
+        A test calls it last: a workload that no longer reaches the disk, or a state that no longer
+        exists, would look like success.
         """
         wanted = os.environ.get(STATE_VARIABLE, "")
         least = 1 if wanted else at_least // part_count()
@@ -151,16 +151,16 @@ class PowerCuts:
         *,
         again: Sequence[int] = (),
     ) -> None:
-        """Run a workload, and try every state that a power cut would have left on its way.
+        """Run a workload, and try every state that a power cut during it would have left.
 
         Args:
-            witness: remembers what was put; one that has not seen anything yet.
+            witness: remembers what was put; a new one.
             life: the workload, called with the witness and the store's directory.
-            check: called with the witness, a state's point and the directory of the store that it
-                left; `Witness.check` when left out.
-            again: how many of the states are the beginning of another life (`second_life`), whose
-                power is cut as well, how many of that one's states of a third, and so on. Half of
-                them come of a power cut, half of the death of the process alone.
+            check: called with the witness, a state's point and the directory of the store in that
+                state; `Witness.check` when left out.
+            again: how many of the states start a second life (`second_life`) whose power is cut as
+                well, how many states of the second a third life, and so on. Half of them are left
+                by a power cut, half by the death of the process alone.
         """
         self._live(witness, self.disk(), life, check or Witness.check_point, tuple(again))
 
@@ -210,7 +210,7 @@ class PowerCuts:
             ) from error
 
     def starts(self, points: Sequence[CrashPoint], count: int) -> Iterator[Start]:
-        """About ``count`` states, half of them of power cuts, half of killed processes."""
+        """Return about ``count`` states, half of them of power cuts, half of killed processes."""
         wanted = os.environ.get(STATE_VARIABLE, "")
         if wanted:
             name, more, _ = wanted.removeprefix(self.trail).partition("/")
@@ -232,8 +232,8 @@ class PowerCuts:
     def _evenly(self, points: Sequence[CrashPoint], count: int) -> Sequence[CrashState]:
         """Choose at most ``count`` states, evenly spread over all; no two look the same.
 
-        How a state looks takes longer to find out than that there is one, so it is asked of a few
-        times as many as are wanted, and not of each of some ten thousand.
+        Comparing looks takes longer than listing states. So only a few times as many states as
+        wanted are compared, and not each of some ten thousand.
         """
         every = _States(
             points, {"most": self.most, "random_count": self.random_count, "seed": self._seed}
@@ -261,10 +261,10 @@ def _start(name: str, points: Sequence[CrashPoint]) -> Start:
 
 
 class _States(Sequence[CrashState]):
-    """The states of many points, made when they are asked for: most of them never are.
+    """The states of many points, made on access: most are never accessed.
 
-    There are as many places as `CrashPoint.most_states` says; where a point has fewer states,
-    several of its places hold one and the same.
+    The length is the sum of `CrashPoint.most_states`; if a point has fewer states, several of
+    its places hold the same state.
     """
 
     def __init__(self, points: Sequence[CrashPoint], options: Mapping[str, int]) -> None:
@@ -296,7 +296,7 @@ class _States(Sequence[CrashState]):
 
 
 def _different(states: Iterable[CrashState]) -> Iterator[CrashState]:
-    """The first of those that look the same, with nothing promised in between."""
+    """Of states that look the same, with nothing promised in between, return the first."""
     seen = set()
     for state in states:
         key = state.fingerprint(), repr(state.point.note)
@@ -306,7 +306,7 @@ def _different(states: Iterable[CrashState]) -> Iterator[CrashState]:
 
 
 def _spread(found: Sequence[_T], count: int) -> Sequence[_T]:
-    """At most ``count`` of ``found``, as far from each other as can be."""
+    """Return at most ``count`` of ``found``, as far apart as possible."""
     if count >= len(found):
         return found
     return [found[(2 * number + 1) * len(found) // (2 * count)] for number in range(count)]

@@ -1,7 +1,7 @@
-"""`Survivors`: what a store must hold after all its writers' deaths, and a comparison with it.
+"""`Survivors`: what a store must hold after the deaths of its writers, and the comparison.
 
-What was acknowledged must be there, and what somebody has seen there before. What was put without
-an acknowledgement may be: of each producer the first messages of one call.
+Acknowledged messages must be there, and so must messages that were read there before. Of messages
+put without an acknowledgement there may be, for each producer, the first messages of one call.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from reput_testing.logs.producers import Call, Sender, calls
 __all__ = ["Survivors", "records_of"]
 
 Records = Sequence[tuple[int, bytes]]
-"""Physical offset and bytes of records, in the order of the log."""
+"""Physical offset and bytes of records, in log order."""
 
 
 def records_of(store: reput.Store) -> list[tuple[int, bytes]]:
-    """All records that a scan of the log shows, checksums verified."""
+    """Return all records that a scan of the log shows, with verified checksums."""
     found: list[tuple[int, bytes]] = []
     for batch in store.scan(check_crc=True):
         offsets = batch.physical_offset.tolist()
@@ -36,16 +36,16 @@ def records_of(store: reput.Store) -> list[tuple[int, bytes]]:
 
 @attrs.define(eq=False)
 class Survivors:
-    """The messages of one store, as they were seen last."""
+    """The messages of one store, as they were last read."""
 
     records: list[tuple[int, bytes]] = attrs.field(factory=list)
     queues: dict[tuple[str, int], list[int]] = attrs.field(factory=dict)
-    """Place in `records` of each message of a queue, by queue offset."""
+    """Index in `records` of each message of a queue, by queue offset."""
 
     # ------------------------------------------------------------------ the log
 
     def add(self, found: Records, death: Death, acks: Sequence[Ack]) -> None:
-        """Compare with ``found``, behind the end of one more writer, and remember it."""
+        """Compare with ``found``, read after the end of one more writer, and remember it."""
         self._compare_known(found)
         senders = self._compare_new(found[len(self.records) :], death, acks)
         self._compare_acks(found, senders, acks)
@@ -66,7 +66,7 @@ class Survivors:
     def _compare_new(
         self, new: Records, death: Death, acks: Sequence[Ack]
     ) -> dict[tuple[int, int], int]:
-        """Check what the producers have put; place of each by thread and sequence."""
+        """Check what the producers have put; return the index of each by thread and sequence."""
         producers = {
             thread: _Producer(death, thread, max_acked)
             for thread, max_acked in _acked_counts(death, acks).items()
@@ -76,7 +76,7 @@ class Survivors:
             view = MessageView(record, physical_offset)
             sender = Sender.of(view.body)
             if sender is None or sender.seed != death.seed or sender.thread not in producers:
-                raise AssertionError(f"nobody put:\n{_told((physical_offset, record))}")
+                raise AssertionError(f"no producer put:\n{_told((physical_offset, record))}")
             reason = producers[sender.thread].take(sender, view)
             if reason:
                 raise AssertionError(f"{reason}; {sender}\n{_told((physical_offset, record))}")
@@ -115,13 +115,13 @@ class Survivors:
     # ------------------------------------------------------------------ the queues
 
     def compare_queues(self, store: reput.Store, first: Mapping[tuple[str, int], int]) -> None:
-        """Read every queue and compare, where a plugin can read queues.
+        """Read every queue and compare, if a plugin can read queues.
 
-        In a read-only store queues may end early: nobody has dispatched what was put last.
+        In a read-only store queues may end early: what was put last is not dispatched there.
 
         Args:
             store: the store.
-            first: queue offsets at which to begin; 0 of queues that are not named.
+            first: queue offsets at which to begin; 0 for queues that are not named.
         """
         try:
             infos = store.queues()
@@ -169,7 +169,7 @@ class _Producer:
         self._next = 0
 
     def take(self, sender: Sender, view: MessageView) -> str:
-        """What is wrong with the next message found; empty when nothing is."""
+        """Return what is wrong with the next message found; empty if nothing is."""
         if sender.sequence != self._next:
             return f"message {self._next} of the producer comes next"
         call = self._call

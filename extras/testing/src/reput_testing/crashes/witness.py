@@ -1,7 +1,7 @@
-"""`Witness`: keeps in mind what was put into a store and what the store promised of it.
+"""`Witness`: remembers what was put into a store and what the store promised.
 
 After a crash it compares: what was promised is there, unchanged and in order; nothing is there that
-was never put; and the store goes on as if nothing had been.
+was never put; and the store goes on as if there had been no crash.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sent", "Witness", "has_holes", "is_filler", "messages_of"]
 
-_TICK_MS = 1_500  # between two messages: a few are more than checkpoints are careful about
+_TICK_MS = 1_500  # between two messages: a few of them exceed the margin of checkpoints
 _LIFE_MS = 3_600_000
 
 
@@ -40,12 +40,12 @@ class Sent:
     """One message that was put, or is being put."""
 
     message: Message | None
-    """None for one that was found in a store."""
+    """None for a message that was found in a store."""
     record: bytes | None = attrs.field(default=None, repr=False)
-    """Its bytes in the log; None as long as the put has not returned."""
+    """Its bytes in the log; None until the put has returned."""
     physical_offset: int = -1
     failed: bool = False
-    """Whether its put raised something: it may be there or not."""
+    """Whether its put raised an error: the message may be there or not."""
 
     def is_at(self, found: MessageView) -> bool:
         """Whether ``found`` is this message."""
@@ -66,27 +66,27 @@ class Witness:
     """Puts messages into one store, over several openings."""
 
     options: Mapping[str, Any]
-    """Of `reput.open`; ``plugins`` may be a function that returns them, new ones each time."""
+    """Options of `reput.open`; ``plugins`` may be a function that returns new ones each time."""
     sent: list[Sent] = attrs.field(factory=list)
-    """All messages in their order."""
+    """All messages in order."""
     durable_count: int = 0
-    """How many of them were promised to survive, the first ones."""
+    """How many messages, counted from the first, were promised to survive."""
     ghosts: Sequence[Sent] = ()
-    """Messages that an earlier life put and never promised, and that did not show at its end.
-    Until the store was opened, and so recovered, another crash may bring them to light."""
+    """Messages that an earlier life put without a promise, and that were not there at its end.
+    Until the store was opened, and so recovered, another crash may bring them back."""
     opened: bool = False
     """Whether an opening has returned."""
     disk: Disk | None = None
-    """Where the store is put."""
+    """The disk under the store."""
     patience: float | None = None
-    """Seconds to wait for plugins; a plugin that finds the disk full is retried for ever."""
+    """Seconds to wait for plugins: a plugin on a full disk is retried for ever."""
     born: int = NOON
-    """When its first message is stored, ms; time passes with each put, so that the same run always
+    """Store time of its first message, ms; each put advances the time, so that the same run always
     writes the same bytes."""
     store: reput.Store | None = None
 
     def note(self) -> tuple[int, int, bool]:
-        """Messages that may be there, those that must be, and `opened`; the disk's note."""
+        """The note of a disk: messages that may be there, messages that must be, and `opened`."""
         if self.store is not None:
             flushed = self.store.log.flushed_offset
             while self.durable_count < len(self.sent):
@@ -98,7 +98,7 @@ class Witness:
         return len(self.sent), self.durable_count, self.opened
 
     def arguments(self, **more: Any) -> dict[str, Any]:
-        """For `reput.open`."""
+        """Return the arguments of `reput.open`."""
         given = {**more, **self.options}
         if callable(given.get("plugins")):
             given["plugins"] = given["plugins"]()
@@ -111,7 +111,7 @@ class Witness:
         options = self.arguments(clock=self._now)
         self.store = reput.open(root, threads=False, disk=self.disk, **options)
         self.opened = True
-        self.note()  # what is there when a writer's opening returns is durable
+        self.note()  # all that is there when a writer's opening returns is durable
         return self.store
 
     def put(self, *messages: Message) -> None:
@@ -140,7 +140,7 @@ class Witness:
         self.note()
 
     def close(self) -> None:
-        """Close the store; everything is promised from then on."""
+        """Close the store; from then on everything is promised."""
         assert self.store is not None
         self.store.close()
         self.durable_count = len(self.sent)
@@ -158,7 +158,7 @@ class Witness:
         self.store.wait_dispatched(self.patience)
 
     def after(self, root: str | os.PathLike[str], note: tuple[int, int, bool]) -> Witness:
-        """A witness of what a crash left at ``root``, for what comes next."""
+        """Return a witness for the next life, of the store that a crash left at ``root``."""
         must = {sent.record for sent in self.sent[: note[1]]}
         kept = [Sent(None, view.record, view.physical_offset) for view in self.look(root)]
         promised = [number for number, sent in enumerate(kept, 1) if sent.record in must]
@@ -194,10 +194,10 @@ class Witness:
             )
 
     def check(self, root: str | os.PathLike[str], note: tuple[int, int, bool]) -> list[MessageView]:
-        """Open what a crash has left for reading, then for writing; what is there.
+        """Open what a crash has left for reading, then for writing; return its messages.
 
-        The store goes on: a message is put into each queue that has any, dispatched and flushed,
-        and the store is closed.
+        The store is then used: a message is put into each queue that has any, dispatched and
+        flushed, and the store is closed.
         """
         before = damage.traces(root)
         seen = self.look(root)
@@ -213,7 +213,7 @@ class Witness:
             for topic, queue_id in sorted(next_offsets) or [("T", 0)]:
                 receipt = store.put(Message(topic, b"goes on", queue_id))
                 expected = next_offsets.get((topic, queue_id), 0)
-                # A queue whose last messages were lost goes on behind those.
+                # A queue whose last messages were lost goes on after their queue offsets.
                 assert receipt.queue_offset == expected or (
                     has_holes(store) and receipt.queue_offset > expected
                 ), f"queue {topic}/{queue_id} goes on at {receipt.queue_offset}, not {expected}"
@@ -227,11 +227,11 @@ class Witness:
         return found
 
     def check_point(self, point: CrashPoint, root: str) -> None:
-        """`check`, at one point of a disk whose note this witness made."""
+        """Call `check` for one point of a disk whose note this witness made."""
         self.check(root, point.note)
 
     def look(self, root: str | os.PathLike[str]) -> list[MessageView]:
-        """All messages of the store, opened for reading; none where there is no store."""
+        """Open the store for reading, and return all messages; none if there is no store."""
         try:
             with reput.open(root, "r", **self.arguments()) as store:
                 return messages_of(store)
@@ -240,12 +240,12 @@ class Witness:
 
 
 def messages_of(store: reput.Store) -> list[MessageView]:
-    """All messages of a log, checksums verified; without those that fill holes."""
+    """Return all messages of a log, with verified checksums, without the fillers of damage."""
     return [view for view in _views(store) if not is_filler(view)]
 
 
 def has_holes(store: reput.Store) -> bool:
-    """Whether recovery filled holes of the log."""
+    """Whether recovery filled damaged ranges of the log."""
     return any(map(is_filler, _views(store)))
 
 
@@ -255,13 +255,13 @@ def _views(store: reput.Store) -> Iterator[MessageView]:
 
 
 def is_filler(view: MessageView) -> bool:
-    """Whether nobody put it: recovery filled a hole of the log with it."""
+    """Whether recovery wrote this record into a damaged range; no producer put it."""
     rolled_back = view.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK
     return rolled_back and FILLER_TOPIC.startswith(view.topic)
 
 
 def next_queue_offsets(found: Sequence[MessageView]) -> dict[tuple[str, int], int]:
-    """Where the next message of each queue goes."""
+    """Return the queue offset of the next message, by queue."""
     offsets: dict[tuple[str, int], int] = {}
     for view in found:
         if view.sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):

@@ -1,4 +1,4 @@
-"""The other side of `reput_testing.crashes.killedwriter`: starts, hears and kills writers."""
+"""The side of `reput_testing.crashes.killedwriter` that starts, watches and kills writers."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from reput_testing.crashes.killplan import (
 __all__ = ["HANG_SECONDS", "Outcome", "Writer", "WriterTemplate"]
 
 HANG_SECONDS = 60.0
-"""How long to wait for a process that should go on at once."""
+"""Longest wait for a process that should go on at once."""
 _ABORT_SECONDS = 5.0
-_MOST_ACKS = 1_500  # of one writer; who is slow to kill must not read for minutes
+_MOST_ACKS = 1_500  # of one writer: after a late kill, reading them must not take minutes
 _PHASES = {OPENED: WRITING_PHASE, CLOSING: CLOSING_PHASE, CLOSED: CLOSED_PHASE}
 
 
 @attrs.define(eq=False)
 class Outcome:
-    """How far a writer came, and what it acknowledged."""
+    """How far a writer got, and what it acknowledged."""
 
     phase: str = OPENING_PHASE
     acks: list[Ack] = attrs.field(factory=list)
@@ -51,13 +51,13 @@ class Outcome:
 
 @attrs.define(eq=False)
 class Writer:
-    """A writer that was started; not reaped yet, so that its process id is its own."""
+    """A writer that was started; not reaped yet, so that no other process has its process id."""
 
     pid: int
     pipe: int
 
     def watch(self, death: Death) -> Outcome:
-        """Read what it says until it is dead; kill it when its time has come."""
+        """Read what the writer sends until it is dead; kill it when its time has come."""
         outcome, moment, rest = Outcome(), death.moment, b""
         deadline = _deadline(moment, OPENING_PHASE)
         enough = moment.amount if moment.kind == ACKS else _MOST_ACKS
@@ -65,7 +65,7 @@ class Writer:
             left = HANG_SECONDS if deadline is None else deadline - time.monotonic()
             if left <= 0 or not select.select([self.pipe], [], [], left)[0]:
                 if deadline is None:
-                    os.kill(self.pid, signal.SIGABRT)  # what its threads do goes to the log
+                    os.kill(self.pid, signal.SIGABRT)  # its threads' stacks go to the log
                     select.select([self.pipe], [], [], _ABORT_SECONDS)
                     raise AssertionError(f"the writer has said nothing for {left:g} s")
                 self.kill()
@@ -88,7 +88,7 @@ class Writer:
                 self.kill()
 
     def kill(self) -> None:
-        """Kill it; nothing happens where it is dead already."""
+        """Kill the writer, unless it is dead already."""
         os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class Writer:
 
 
 def _deadline(moment: Moment, phase: str) -> float | None:
-    """When to kill a writer whose ``phase`` begins now, if that is the moment."""
+    """Return when to kill a writer whose ``phase`` begins now; None if not in this phase."""
     if moment.kind == SECONDS and moment.phase == phase:
         return time.monotonic() + moment.amount
     return None
@@ -117,7 +117,7 @@ class WriterTemplate:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-m", "reput_testing.crashes.killedwriter", str(theirs.fileno())]
-        # What the tests can import the writer can, and no library starts threads before it forks.
+        # Writers can import what the tests can; no library starts threads before the fork.
         path = os.pathsep.join(filter(None, sys.path))
         environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
         with open(self._log, "ab") as log, theirs:
@@ -153,11 +153,11 @@ class WriterTemplate:
             os.close(write_end)
 
     def reap(self) -> int:
-        """Status of the writer, which is dead or about to die."""
+        """Return the status of the writer, which is dead or about to die."""
         self._connection.send(b"R")
         return int(self._connection.recv(64))
 
     def said(self) -> str:
-        """What the writer wrote to its standard error, as lines to be printed."""
+        """Return the writer's standard error, as lines to print."""
         text = self._log.read_text(encoding="utf-8", errors="replace")
         return f"the writer says:\n{text}" if text else ""

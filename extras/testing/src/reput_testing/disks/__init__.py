@@ -1,1 +1,1 @@
-"""Disks that fail, die or forget what was not flushed, and damage to files."""
+"""Disks that fail, that kill their process or forget what was not flushed; damage to files."""

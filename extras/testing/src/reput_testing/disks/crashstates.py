@@ -1,16 +1,16 @@
-"""What a power cut may leave of a directory: which states there are, and how each looks.
+"""The states in which a power cut may leave a directory, and the files of each state.
 
-A `CrashPoint` is one moment in the life of a `reput_testing.SimulatedDisk`. What was flushed until
-then is certain. Of everything else each piece may be on disk or not, independently of the others:
+A `CrashPoint` is one moment in the life of a `reput_testing.SimulatedDisk`. What was flushed before
+this moment is certain. Each other piece may be on disk or not, independently of the rest:
 
-* each page of 4096 bytes, in any of the contents that it had since its file was flushed, or torn
+* each page of 4096 bytes, with any of the contents that it had since its file was flushed, or torn
   between two of its sectors of 512 bytes;
-* each file's size, whatever became of its pages (what was never written reads as zero);
-* each change of a name (made, renamed, removed) since its directory was flushed. A rename is whole
-  or did not happen. Changes of one and the same name survive in their order only.
+* each file's size, whatever its pages are (bytes never written read as zero);
+* each change of a name (made, renamed, removed) since its directory was flushed. A rename happened
+  as a whole or not at all. Changes of the same name survive in their order only.
 
-One choice for every piece is a `CrashState`; its `id` spells the choices out, so that whoever has
-the same point can make the same state again.
+One choice for every piece is a `CrashState`; its `id` spells out the choices, so that the same
+state can be made again from the same point.
 
 Source: Pillai et al., "All File Systems Are Not Created Equal" (OSDI 2014), for the model.
 """
@@ -38,9 +38,9 @@ __all__ = [
 ]
 
 PAGE_SIZE: Final = 4096
-"""Bytes that reach the disk together, as a rule."""
+"""Bytes that usually reach the disk together."""
 SECTOR_SIZE: Final = 512
-"""Bytes that always do."""
+"""Bytes that always reach the disk together."""
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _CONTENTS_MAX: Final = 24  # contents of one page that are tried, torn ones not counted
@@ -52,31 +52,31 @@ _NO_PAGE: Final = bytes(PAGE_SIZE)
 
 @attrs.frozen(slots=False)  # for what is computed once and kept
 class FileState:
-    """Sizes and pages that a file had, each with the moment from which on; durable ones first."""
+    """Sizes and pages of a file, each with its first moment; durable ones first."""
 
     sizes: tuple[tuple[int, int], ...] = ((0, 0),)
     """``(moment, bytes)``."""
     pages: Mapping[int, tuple[tuple[int, bytes], ...]] = attrs.field(factory=dict)
-    """Number of the page to ``(moment, content)``; a page that is not there is zero."""
+    """Number of the page to ``(moment, content)``; a missing page is zero."""
     dropped: frozenset[int] = frozenset()
-    """Pages that the system gave up to write: a flush passes over them until they are changed."""
+    """Pages that the system gave up writing: a flush skips them until they are changed."""
 
     @property
     def size(self) -> int:
-        """Bytes, now."""
+        """Current size, bytes."""
         return self.sizes[-1][1]
 
     def page(self, number: int) -> bytes:
-        """Content of a page, now."""
+        """Return the current content of a page."""
         contents = self.pages.get(number)
         return contents[-1][1] if contents else _NO_PAGE
 
     def resized(self, moment: int, size: int) -> FileState:
-        """With another size from ``moment`` on."""
+        """Return this state with another size from ``moment`` on."""
         return attrs.evolve(self, sizes=(*self.sizes, (moment, size)))
 
     def changed(self, moment: int, pages: Mapping[int, bytes]) -> FileState:
-        """With other pages from ``moment`` on."""
+        """Return this state with other pages from ``moment`` on."""
         fresh = {
             number: (*self.pages.get(number, ((0, _NO_PAGE),)), (moment, data))
             for number, data in pages.items()
@@ -84,11 +84,11 @@ class FileState:
         return attrs.evolve(self, pages={**self.pages, **fresh}).touched(pages)
 
     def touched(self, pages: Iterable[int]) -> FileState:
-        """With pages that were written, perhaps with what they held."""
+        """Return this state with pages that were written, perhaps with the same content."""
         return attrs.evolve(self, dropped=self.dropped.difference(pages))
 
     def flushed(self) -> FileState:
-        """With what there is now as the only possibility."""
+        """Return this state with only the current size and pages, which are durable."""
         pages = {
             number: contents if number in self.dropped else contents[-1:]
             for number, contents in self.pages.items()
@@ -96,7 +96,7 @@ class FileState:
         return FileState(self.sizes[-1:], pages, self.dropped)
 
     def content(self, chosen: Mapping[int, Any]) -> bytes:
-        """Bytes with these forms of its pages, by number, and its size, by -1; rest: newest."""
+        """Return the bytes in the chosen forms: pages by number, size by -1, default newest."""
         size = chosen.get(-1, self.size)
         data = bytearray(size)
         for number in self.pages:
@@ -107,7 +107,7 @@ class FileState:
         return bytes(data)
 
     def digest(self, chosen: Mapping[int, Any]) -> bytes:
-        """Digest of `content`; kept, as most states of a disk differ in one file."""
+        """Return the digest of `content`; kept, as most states of a disk differ in one file."""
         key = tuple((page, hash(form)) for page, form in chosen.items())
         found = self._digests.get(key)
         if found is None:
@@ -120,22 +120,22 @@ class FileState:
         return {}
 
     def given_up(self) -> FileState:
-        """With what was not flushed yet in memory only, for good."""
+        """Return this state with what was not flushed in memory only, for good."""
         dirty = (number for number, contents in self.pages.items() if len(contents) > 1)
         return attrs.evolve(self, dropped=self.dropped.union(dirty))
 
 
 @attrs.frozen
 class NameChange:
-    """One name, or two at once, that were made to mean something else."""
+    """One name, or two at once, that got another meaning."""
 
     moment: int
     operation: str
     names: tuple[tuple[int, str, int | None], ...]
-    """``(directory, name, what the name means from now on)`` by number; None: nothing any more."""
+    """``(directory number, name, file or directory that it names from now on)``; None: nothing."""
 
     def apply(self, directories: dict[int, dict[str, int]]) -> None:
-        """Do it."""
+        """Apply the change to ``directories``."""
         for directory, name, node in self.names:
             entries = directories.setdefault(directory, {})
             if node is None:
@@ -167,16 +167,16 @@ class _Piece:
 
     what: str
     moments: tuple[int, ...]
-    """When each of its forms came to be, the durable one first, the newest last."""
+    """When each form came to be; the durable form first, the newest last."""
     contents: tuple[Any, ...] = ()
-    """The forms: sizes, or contents of a page with the torn ones behind those of ``moments``."""
+    """The forms: sizes, or contents of a page, torn ones after those of ``moments``."""
     file: int = -1
     page: int = -1
-    """-1 for a size."""
+    """Number of the page; -1 for a size."""
 
     @property
     def newest(self) -> int:
-        """Number of the form that is the current one."""
+        """Number of the newest form."""
         return len(self.moments) - 1
 
     @property
@@ -192,26 +192,26 @@ class _Piece:
 
 @attrs.frozen(slots=False)  # for what is computed once and kept
 class CrashPoint:
-    """One moment at which the power may go."""
+    """One moment at which the power may fail."""
 
     number: int
     operation: str
     """The operation that was about to begin, or had just ended."""
     note: Any
-    """What the disk's `note` returned then."""
+    """What the disk's `note` returned at that moment."""
     moment: int
     root: int
     durable: Mapping[int, Mapping[str, int]] = attrs.field(repr=False)
     """Names of each directory when it was last flushed."""
     files: Mapping[int, FileState] = attrs.field(repr=False)
     changes: tuple[NameChange, ...] = attrs.field(repr=False)
-    """Changes of names that were not flushed, in their order."""
+    """Changes of names that were not flushed, in order."""
 
     # ------------------------------------------------------------------ what may be lost
 
     @cached_property
     def pieces(self) -> tuple[_Piece, ...]:
-        """What is uncertain; the changes of names come first, in their order."""
+        """All that is uncertain; the changes of names come first, in order."""
         found = [_Piece(change.operation, (0, change.moment)) for change in self.changes]
         for node, name in sorted(self._reachable.items()):
             file = self.files[node]
@@ -227,14 +227,14 @@ class CrashPoint:
 
     @cached_property
     def _reachable(self) -> dict[int, str]:
-        """Files that have a name in some state, by the newest name."""
+        """Files that have a name in some state, each with its newest name."""
         meant = [(name, node) for names in self.durable.values() for name, node in names.items()]
         for change in self.changes:
             meant += [(name, node) for _, name, node in change.names if node is not None]
         return {node: name for name, node in meant if node in self.files}
 
     def count(self) -> int:
-        """How many states there are, at the most."""
+        """Return an upper bound of the number of states."""
         total = 1
         for piece in self.pieces:
             total *= max(len(piece.moments), len(piece.contents))
@@ -245,15 +245,14 @@ class CrashPoint:
     def states(
         self, *, most: int = 64, random_count: int = 8, seed: int = 0
     ) -> Iterator[CrashState]:
-        """States that a power cut may leave, each once, always the same ones.
+        """Return states that a power cut may leave, each once, and the same ones in every run.
 
         Args:
-            most: up to how many states all of them are tried. Where there are more, these are:
-                nothing lost; everything lost; each piece lost alone; each piece kept alone; torn
-                pages one at a time; what the system does when it writes in order; and a few at
-                random.
-            random_count: how many at random.
-            seed: of what is random; the point's number is part of it.
+            most: up to this many states all are tried. If there are more, these are tried: nothing
+                lost; everything lost; each piece lost alone; each piece kept alone; torn pages one
+                at a time; what a system leaves that writes in order; and a few random ones.
+            random_count: number of random states.
+            seed: seed of the random states; the point's number is added to it.
         """
         seen = set()
         total = self.count()
@@ -265,7 +264,7 @@ class CrashPoint:
                 yield CrashState(self, choices)
 
     def most_states(self, *, most: int = 64, random_count: int = 8) -> int:
-        """At most how many states `states` gives, counted without making them; at least one."""
+        """Return an upper bound of the number of `states`, without making them; at least one."""
         total = self.count()
         if total <= most:
             return total
@@ -274,14 +273,14 @@ class CrashPoint:
         return 3 + 3 * forms + 3 * len(moments) + random_count
 
     def newest(self) -> CrashState:
-        """The state in which nothing is lost."""
+        """Return the state in which nothing is lost."""
         return CrashState(self, tuple(piece.newest for piece in self.pieces))
 
-    def state(self, id: str) -> CrashState:  # noqa: A002 - the word everybody would search for
-        """The state with that `CrashState.id`.
+    def state(self, id: str) -> CrashState:  # noqa: A002 - the word that readers search for
+        """Return the state with that `CrashState.id`.
 
         Raises:
-            ValueError: this point has no such state; what led to it was not the same.
+            ValueError: this point has no such state; the run before it was not the same.
         """
         choices = tuple(map(_DIGITS.index, id.replace("-", "")))
         sizes = [max(len(piece.moments), len(piece.contents)) for piece in self.pieces]
@@ -297,7 +296,7 @@ class CrashPoint:
         pieces = self.pieces
         newest = tuple(piece.newest for piece in pieces)
         durable = (0,) * len(pieces)
-        # Names and sizes there, and no bytes; and bytes there that nothing leads to.
+        # Names and sizes without bytes; and bytes without a name that leads to them.
         bare = tuple(0 if piece.page >= 0 else piece.newest for piece in pieces)
         yield from (newest, durable, bare)
         for number, piece in enumerate(pieces):
@@ -307,7 +306,7 @@ class CrashPoint:
         for moment in sorted({moment for piece in pieces for moment in piece.moments}):
             in_order = tuple(piece.at(moment) for piece in pieces)
             yield in_order
-            # Names travel by themselves, and often ahead of the bytes.
+            # Names reach the disk independently of bytes, and often before them.
             yield tuple(
                 form if number < len(self.changes) else newest[number]
                 for number, form in enumerate(in_order)
@@ -325,7 +324,7 @@ class CrashPoint:
             )
 
     def _consistent(self, choices: tuple[int, ...]) -> tuple[int, ...]:
-        """Leave out changes of names that need a change which is not there."""
+        """Drop changes of names that need a change which is lost."""
         kept = list(choices)
         for number, needed in self._needed:
             if kept[number] and not all(map(kept.__getitem__, needed)):
@@ -334,7 +333,7 @@ class CrashPoint:
 
     @cached_property
     def _needed(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """The changes of names that need others, by number, each with those."""
+        """The changes of names that need other changes: their number, and those they need."""
         needed = changes_needed(self.changes)
         return tuple((number, before) for number, before in enumerate(needed) if before)
 
@@ -348,7 +347,7 @@ class CrashState:
 
     @property
     def id(self) -> str:
-        """The choices, one character for each: ``0`` is what was certain, others came later."""
+        """The choices, one character for each: ``0`` is the durable form, others are later ones."""
         count = len(self.point.changes)
         names, bytes_ = self.choices[:count], self.choices[count:]
         return "-".join("".join(_DIGITS[each] for each in part) for part in (names, bytes_))
@@ -364,9 +363,9 @@ class CrashState:
         }
 
     def _entries(self) -> list[tuple[str, int | None, Mapping[int, Any]]]:
-        """Path, file and its chosen forms of each name, in order; no file: a directory.
+        """Path, file and its chosen forms of each name, in order; a directory has no file.
 
-        Keys of the forms are pages, -1 is the size; what is not there is as it is now.
+        Keys of the forms are pages, and -1 for the size; a missing key means the current form.
         """
         point = self.point
         directories = {number: dict(names) for number, names in point.durable.items()}
@@ -409,7 +408,7 @@ class CrashState:
                     file.write(data)
 
     def fingerprint(self) -> bytes:
-        """Equal for states that look the same."""
+        """Return a value that is equal for states that look the same."""
         digest = hashlib.blake2b(digest_size=16)
         for name, node, chosen in self._entries():
             digest.update(f"{name}\0".encode())
@@ -417,7 +416,7 @@ class CrashState:
         return digest.digest()
 
     def describe(self) -> str:
-        """What is lost, a line for each piece that is not in its newest form."""
+        """Describe what is lost, with a line for each piece that is not in its newest form."""
         lines = [f"power cut {self.point.number}: {self.point.operation}"]
         for number, (piece, form) in enumerate(zip(self.point.pieces, self.choices, strict=True)):
             if form == piece.newest:
@@ -437,7 +436,7 @@ class CrashState:
 def _forms(
     contents: Sequence[tuple[int, bytes]],
 ) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
-    """Contents of a page that are tried, and from when on; torn ones behind them."""
+    """Return the contents of a page to try, torn ones last, and the moment of each."""
     if len(contents) > _CONTENTS_MAX:
         step = (len(contents) - 1) / (_CONTENTS_MAX - 1)
         contents = [contents[round(number * step)] for number in range(_CONTENTS_MAX)]

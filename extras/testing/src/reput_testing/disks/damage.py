@@ -1,4 +1,4 @@
-"""Damage to files, and ways to see what became of a directory."""
+"""Damage to files, and ways to see what was changed in a directory."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ __all__ = [
 
 
 def torn_at(path: str | os.PathLike[str], position: int) -> None:
-    """Cut the file: what stood at ``position`` and behind it is gone."""
+    """Cut the file at ``position``."""
     os.truncate(path, position)
 
 
 def emptied(path: str | os.PathLike[str]) -> None:
-    """Leave the file's name and none of its bytes."""
+    """Cut the file to no bytes."""
     torn_at(path, 0)
 
 
 def zeroed_from(path: str | os.PathLike[str], position: int, size: int | None = None) -> None:
-    """Make ``size`` bytes from ``position`` on zero, all the rest when left out; same file size."""
+    """Make ``size`` bytes from ``position`` on zero, or all to the end; the file size stays."""
     with open(path, "r+b") as file:
         rest = os.fstat(file.fileno()).st_size - position
         file.seek(position)
@@ -56,7 +56,7 @@ def garbled_at(path: str | os.PathLike[str], position: int, mask: int = 0xFF) ->
 
 
 def grown_by(path: str | os.PathLike[str], junk: bytes) -> None:
-    """Put ``junk`` behind the file's last byte."""
+    """Append ``junk`` to the file."""
     with open(path, "ab") as file:
         file.write(junk)
 
@@ -71,15 +71,15 @@ def removed(path: str | os.PathLike[str]) -> None:
 
 @attrs.frozen
 class Damage:
-    """One way to damage a file, to be tried and told."""
+    """One way to damage a file."""
 
     kind: str
     """``"emptied"``, ``"torn"``, ``"zeroed"``, ``"garbled"``, ``"grown"`` or ``"removed"``."""
     position: int = 0
-    """File position where it begins."""
+    """File position at which it begins."""
 
     def apply(self, path: str | os.PathLike[str]) -> None:
-        """Do it."""
+        """Damage the file at ``path``."""
         match self.kind:
             case "emptied":
                 emptied(path)
@@ -98,9 +98,9 @@ class Damage:
 
 
 def damages_of(path: str | os.PathLike[str], places: int = 8) -> Iterator[Damage]:
-    """Damages worth trying on a file: cuts, zeros and flipped bytes at some places, and others.
+    """Return damages worth trying on a file: cuts, zeros, flipped bytes at some places, and more.
 
-    Places are spread over the bytes in use, as a file may be mostly unused space. A damage that
+    The places are spread over the bytes in use, as a file may be mostly unused space. A damage that
     would change nothing is left out.
     """
     with open(path, "rb") as file:
@@ -119,7 +119,7 @@ def damages_of(path: str | os.PathLike[str], places: int = 8) -> Iterator[Damage
 
 
 def _spread(first: int, last: int, count: int) -> set[int]:
-    """About ``count`` numbers from ``first`` to ``last``, both and their neighbours among them."""
+    """Return about ``count`` numbers from ``first`` to ``last``, with both and their neighbours."""
     if last < first:
         return set()
     step = max((last - first) // max(count, 1), 1)
@@ -131,7 +131,7 @@ def _spread(first: int, last: int, count: int) -> set[int]:
 
 
 def files_under(*paths: str | os.PathLike[str]) -> list[str]:
-    """All files in those directories, and those of ``paths`` that are files; sorted."""
+    """Return all files in the directories of ``paths``, and the files of ``paths``; sorted."""
     found = []
     for path in paths:
         if os.path.isfile(path):
@@ -144,7 +144,7 @@ def files_under(*paths: str | os.PathLike[str]) -> list[str]:
 def snapshot(
     root: str | os.PathLike[str], paths: Iterable[str | os.PathLike[str]] | None = None
 ) -> dict[str, bytes]:
-    """Bytes of all files under ``paths`` (``root`` when left out), by name below ``root``."""
+    """Return the bytes of all files under ``paths`` (default ``root``), by name below ``root``."""
     files = {}
     for path in files_under(*([root] if paths is None else paths)):
         with open(path, "rb") as file:
@@ -153,7 +153,7 @@ def snapshot(
 
 
 def place(files: Mapping[str, bytes], root: str | os.PathLike[str]) -> None:
-    """Write a `snapshot` to a directory, which then holds nothing else."""
+    """Replace the contents of a directory by a `snapshot`."""
     shutil.rmtree(root, ignore_errors=True)
     os.makedirs(root)
     for name, data in files.items():
@@ -164,7 +164,7 @@ def place(files: Mapping[str, bytes], root: str | os.PathLike[str]) -> None:
 
 
 def traces(root: str | os.PathLike[str]) -> dict[str, tuple[int, int, int]]:
-    """Inode, size and time of change of everything under ``root``: whoever writes alters this."""
+    """Return inode, size and time of change of everything under ``root``: a write changes these."""
     found = {}
     for directory, names, files in os.walk(root):
         for name in [".", *names, *files]:
@@ -175,7 +175,7 @@ def traces(root: str | os.PathLike[str]) -> dict[str, tuple[int, int, int]]:
 
 
 def open_files_under(root: str | os.PathLike[str]) -> list[str] | None:
-    """Files below ``root`` that this process has open or mapped; None where it cannot be known."""
+    """Return files below ``root`` that this process has open or mapped; None if not known."""
     prefix = os.path.join(os.path.realpath(root), "")
     try:
         names = os.listdir("/proc/self/fd")

@@ -1,4 +1,4 @@
-"""Disks that are not what they should be: quick ones, read-only ones, full and failing ones."""
+"""Disks for tests: quick ones, read-only ones, full and failing ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHANGING = frozenset(
         "flush_directory",
     }
 )
-"""Operations that change something, or promise that it is kept; ``create`` is an `open` that may
+"""Operations that change something, or promise to keep it; ``create`` is an `open` that may
 write."""
 
 
@@ -38,19 +38,19 @@ class QuickDisk(Disk):
     """A disk whose flushes return at once: a test that cuts no power need not wait for them.
 
     Attributes:
-        capacity: bytes that fit onto it, for `usage`; None for as many as the system says. It says
-            how full the disk is and refuses nothing.
-        capacity_below: the directory whose files are on it.
-        others: bytes of it that files elsewhere take up.
+        capacity: size for `usage`, bytes; None for the system's. It only reports how full the disk
+            is, and no write is refused.
+        capacity_below: the directory whose files are on the disk.
+        others: bytes on the disk that are used by files outside of that directory.
     """
 
-    flushes_at_once = 1  # nothing to gain, and what fails or dies at the n-th must not vary
+    flushes_at_once = 1  # parallel flushes gain nothing, and operations must keep their numbers
     capacity: int | None = None
     capacity_below: str = ""
     others: int = 0
 
     def usage(self, path: str) -> tuple[int, int]:
-        """Bytes in use and bytes left: of the system's disk, or of `capacity`."""
+        """Return bytes in use and bytes free: of the system's disk, or of `capacity`."""
         if self.capacity is None:
             return super().usage(path)
         used = self.others + sum(
@@ -65,12 +65,12 @@ class QuickDisk(Disk):
         os.fstat(descriptor)
 
     def flush_directory(self, path: str) -> None:
-        """Do nothing; the directory must be there."""
+        """Do nothing; the directory must exist."""
         os.stat(path)
 
 
 class _WatchedDisk(QuickDisk):
-    """Asks `_before` ahead of every operation of `CHANGING`."""
+    """Calls `_before` before every operation of `CHANGING`."""
 
     def _before(self, operation: str, path: str) -> None:
         raise NotImplementedError
@@ -127,16 +127,16 @@ class ReadOnlyDisk(_WatchedDisk):
 class FaultyDisk(_WatchedDisk):
     """A disk on which the n-th changing operation fails, or all from the n-th on.
 
-    A write that fails has written the first half of its bytes: what a full disk leaves behind.
+    A write that fails has written the first half of its bytes, as on a full disk.
 
     Args:
-        fail_at: which operation fails, counted from 1; None for never, to count them.
+        fail_at: number of the operation that fails, counted from 1; None to count without failing.
         error: the `errno` with which it fails.
-        lasting: whether every operation behind the n-th fails as well.
+        lasting: whether every operation after the n-th fails as well.
         operations: names out of `CHANGING` that count and can fail.
-        below: part of a path; operations on others do not count. Everything counts without it.
+        below: part of a path; operations on other paths do not count. By default all count.
         short_writes: whether each write stores only a part of its bytes at a time, as the system
-            may do it.
+            may do.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class FaultyDisk(_WatchedDisk):
         below: str = "",
         short_writes: bool = False,
     ) -> None:
-        """Begin to count anew, with other faults to come."""
+        """Count from 1 again, with other faults."""
         self.fail_at = fail_at
         self.error = error
         self.lasting = lasting
@@ -176,11 +176,11 @@ class FaultyDisk(_WatchedDisk):
         self.below = below
         self.short_writes = short_writes
         self.calls: list[tuple[str, str]] = []
-        """Operation and path of all that counted, the failed ones included."""
+        """Operation and path of each counted operation, the failed ones included."""
 
     @property
     def failed(self) -> bool:
-        """Whether an operation has failed by now."""
+        """Whether an operation has failed so far."""
         return self.fail_at is not None and len(self.calls) >= self.fail_at
 
     def mend(self) -> None:
@@ -188,7 +188,7 @@ class FaultyDisk(_WatchedDisk):
         self.fail_at = None
 
     def write(self, descriptor: int, data: Buffer, position: int) -> None:
-        """Write all of ``data``, or half of it and fail."""
+        """Write all of ``data``, or write half of it and fail."""
         try:
             super().write(descriptor, data, position)
         except _Refused:
@@ -214,11 +214,11 @@ class FaultyDisk(_WatchedDisk):
 
 
 class _Refused(OSError):
-    """An error of `FaultyDisk`, in distinction from the system's."""
+    """An error of `FaultyDisk`, as opposed to the system's."""
 
 
 def _path_of(descriptor: int) -> str:
-    """Where the descriptor's file is, for error texts; its number where the system does not say."""
+    """Return the path of the descriptor's file, for error texts; else the descriptor's number."""
     try:
         return os.readlink(f"/proc/self/fd/{descriptor}")
     except OSError:

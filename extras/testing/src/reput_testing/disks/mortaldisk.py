@@ -1,7 +1,7 @@
 """`MortalDisk`: kills its own process at the n-th operation that changes something.
 
-What a kill from outside hits by luck only, between any two steps of opening, rolling and closing,
-this one hits surely, and in the middle of a write.
+A kill from outside hits a moment between two steps of opening, rolling or closing only by luck;
+this disk hits it surely, and also in the middle of a write.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["MortalDisk"]
 
 _PAGE_SIZE = mmap.PAGESIZE
-_WORD_SIZE = 8  # what is written by one instruction
+_WORD_SIZE = 8  # written by one instruction
 
 
 class MortalDisk(QuickDisk):
-    """A disk that does what it is told until its time has come.
+    """A disk that kills its process at a chosen operation.
 
     Args:
-        flushes: whether flushes are real; those of a `QuickDisk` when not.
-        maps: whether writes through a map count, and can be the last.
+        flushes: whether flushes are real; if not, they are those of `QuickDisk`.
+        maps: whether writes through a map count, and can be the last operation.
     """
 
     def __init__(self, *, flushes: bool = False, maps: bool = True) -> None:
@@ -39,11 +39,11 @@ class MortalDisk(QuickDisk):
         self._lock = threading.Lock()
 
     def die_at(self, operation: int) -> None:
-        """Kill the process in front of the n-th operation from now on."""
+        """Kill the process before the n-th operation from now on."""
         self._left = operation
 
     def is_last(self) -> bool:
-        """Count one operation; whether it is the one."""
+        """Count one operation; return whether it is the chosen one."""
         if self._left < 0:
             return False
         with self._lock:
@@ -61,7 +61,7 @@ class MortalDisk(QuickDisk):
         return super().open(path, write=write, create=create)
 
     def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
-        """Write; the last time up to a page's end only, as the system is interrupted there."""
+        """Write; the last write ends at a page's end, where the system is interrupted."""
         if self.is_last():
             first = -position % _PAGE_SIZE
             if 0 < first < len(data):
@@ -80,7 +80,7 @@ class MortalDisk(QuickDisk):
         super().truncate(descriptor, size)
 
     def flush(self, descriptor: int) -> None:
-        """Flush, if this disk does."""
+        """Flush, if flushes are real."""
         self._pass()
         if self._flushes:
             Disk.flush(self, descriptor)
@@ -110,21 +110,21 @@ class MortalDisk(QuickDisk):
         super().make_one_directory(path)
 
     def flush_directory(self, path: str) -> None:
-        """Flush, if this disk does."""
+        """Flush, if flushes are real."""
         self._pass()
         if self._flushes:
             Disk.flush_directory(self, path)
 
 
 class _MortalMap(mmap.mmap):
-    """A map whose last write ends in its middle: bytes are copied in their order."""
+    """A map whose last write stops half-way: bytes are copied in order."""
 
     disk: MortalDisk
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if self.disk.is_last():
             start, size = key.start, key.stop - key.start
-            middle = size * (start % 5) // 4  # nothing, a part or all, as it happens
+            middle = size * (start % 5) // 4  # nothing, a part or all, by position
             if size > _WORD_SIZE and middle:
                 super().__setitem__(slice(start, start + middle), value[:middle])
             die()

@@ -1,12 +1,12 @@
 """`SimulatedDisk`: knows at each moment what a power cut would leave.
 
 Files are real ones, in a real directory, so that maps, locks and descriptors are the system's own.
-Beside them the disk keeps what is *durable*: of a file what it held when it was flushed, of a
-directory the names when that was. See `reput_testing.disks.crashstates` for what may become of the
-rest.
+Apart from them the disk records what is *durable*: a file's content when the file was flushed, a
+directory's names when the directory was flushed. `reput_testing.disks.crashstates` says what may
+happen to the rest.
 
-Stricter than most file systems, on purpose: a flush of a file does not make its name durable, one
-of a directory says nothing about the sizes of the files in it, and nothing is ordered by itself.
+It is stricter than most file systems, on purpose: a flush of a file does not make its name durable,
+a flush of a directory does not keep the sizes of its files, and no order is kept without a flush.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = ["FaultySimulatedDisk", "SimulatedDisk"]
 
 
 class SimulatedDisk(QuickDisk):
-    """A disk on which the power may go at any time. Thread-safe.
+    """A disk on which the power may fail at any time. Thread-safe.
 
     Args:
-        directory: what is simulated: everything below it. What is there already is durable.
-        note: called at each point; what it returns is that point's `CrashPoint.note`. A good note
-            is what was promised to be durable by then.
+        directory: everything below it is simulated. What is already there is durable.
+        note: called at each point; its result becomes `CrashPoint.note`. A useful note is what was
+            promised to be durable by then.
 
     Attributes:
-        points: the moments before and behind each operation that changed something.
+        points: the moments before and after each operation that changed something.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SimulatedDisk(QuickDisk):
         self.points: list[CrashPoint] = []
         self._lock = threading.RLock()
         self._moment = 0
-        self._version = 0  # counts whatever changes the states that are possible
+        self._version = 0  # counts every change of the possible states
         self._seen: tuple[int, Any] | None = None  # version and note of the last point
         self._next_node = 1
         self._names: dict[int, dict[str, int]] = {0: {}}  # of each directory, now
@@ -73,9 +73,9 @@ class SimulatedDisk(QuickDisk):
         directory: str | os.PathLike[str],
         note: Callable[[], Any] | None = None,
     ) -> Self:
-        """The disk behind the death of the process at ``point``, in a new ``directory``.
+        """Return the disk after the death of the process at ``point``, in a new ``directory``.
 
-        Nothing is lost by that, and nothing became durable either.
+        The death loses nothing, and makes nothing durable either.
         """
         point.newest().materialize(directory)
         disk = cls(directory, note)
@@ -91,13 +91,13 @@ class SimulatedDisk(QuickDisk):
     # ------------------------------------------------------------------ power cuts
 
     def now(self, operation: str = "now") -> CrashPoint:
-        """This moment as a point."""
+        """Return this moment as a point."""
         with self._lock:
             self._look_at_maps()
             return self._point_now(operation)
 
     def crash_states(self, **options: Any) -> Iterator[CrashState]:
-        """States that a power cut at this moment may leave; see `CrashPoint.states`."""
+        """Return states that a power cut at this moment may leave; see `CrashPoint.states`."""
         return self.now().states(**options)
 
     def _point_now(self, operation: str) -> CrashPoint:
@@ -178,7 +178,7 @@ class SimulatedDisk(QuickDisk):
             self._look(descriptor, size, None)
 
     def flush(self, descriptor: int) -> None:
-        """Make what the file holds now durable; its name is another matter."""
+        """Make the file's current content durable, but not its name."""
         with self._operation(f"flush {self._short_of(descriptor)}"):
             super().flush(descriptor)
             node = self._open.get(descriptor)
@@ -195,7 +195,7 @@ class SimulatedDisk(QuickDisk):
                 self._version += 1
 
     def map(self, descriptor: int, size: int) -> mmap.mmap:
-        """See `Disk.map`; what is stored by way of the map's ``[]`` is noticed at once."""
+        """See `Disk.map`; a store through ``[]`` of the map is noticed at once."""
         node = self._open.get(descriptor)
         if node is None:
             return super().map(descriptor, size)
@@ -244,7 +244,7 @@ class SimulatedDisk(QuickDisk):
                 self._change(operation, (*place, node))
 
     def flush_directory(self, path: str) -> None:
-        """Make the directory's names durable, and what must have come before them."""
+        """Make the directory's names durable, and changes that must have come before them."""
         with self._operation(f"flush directory {self._short(path)}"):
             super().flush_directory(path)
             node = self._node(path)
@@ -279,7 +279,7 @@ class SimulatedDisk(QuickDisk):
     # ------------------------------------------------------------------ looking
 
     def _look(self, descriptor: int, start: int, stop: int | None) -> None:
-        """Notice what became of a file's size, and of its bytes from ``start`` to ``stop``."""
+        """Notice changes of a file's size, and of its bytes from ``start`` to ``stop``."""
         node = self._open.get(descriptor)
         if node is None:
             return
@@ -314,7 +314,7 @@ class SimulatedDisk(QuickDisk):
         self._files[node] = file.changed(self._moment, pages) if pages else file
 
     def noticed_map(self) -> None:
-        """Called by maps that were written to."""
+        """Notice writes through maps; called by the maps."""
         with self._lock:
             version = self._version
             self._look_at_maps()
@@ -348,7 +348,7 @@ class SimulatedDisk(QuickDisk):
         return os.path.abspath(path).startswith(f"{self.directory}/")
 
     def _node(self, path: str) -> int | None:
-        """Number of the file or directory; None for what is not there, or not simulated."""
+        """Return the number of the file or directory; None if missing or not simulated."""
         path = os.path.abspath(path)
         if path == self.directory:
             return 0
@@ -360,7 +360,7 @@ class SimulatedDisk(QuickDisk):
         return node
 
     def _place(self, path: str) -> tuple[int, str] | None:
-        """Number of the directory, and name in it; None for what is not simulated."""
+        """Return the number of the directory, and the name in it; None if not simulated."""
         directory, name = os.path.split(os.path.abspath(path))
         node = self._node(directory)
         return None if node is None else (node, name)
@@ -376,7 +376,7 @@ class SimulatedDisk(QuickDisk):
 
 
 class _Map(mmap.mmap):
-    """A map that says when it was written to."""
+    """A map that tells its disk of each write."""
 
     _disk: SimulatedDisk | None = None
 
@@ -391,7 +391,7 @@ class _Map(mmap.mmap):
             self._disk.noticed_map()
 
     def close(self) -> None:
-        """Unmap; what was written is noticed before."""
+        """Unmap; writes are noticed before."""
         if self._disk is not None and not self.closed:
             self._disk.noticed_map()
         super().close()
@@ -401,7 +401,7 @@ class FaultySimulatedDisk(FaultyDisk, SimulatedDisk):
     """A disk that fails as `FaultyDisk` does, and whose power may be cut.
 
     A flush that fails drops the bytes that it could not write, as Linux does: they can still be
-    read, the next flush says yes, and a power cut takes them.
+    read, the next flush succeeds, and a power cut loses them.
 
     Args:
         directory: as for `SimulatedDisk`.
@@ -420,7 +420,7 @@ class FaultySimulatedDisk(FaultyDisk, SimulatedDisk):
         self.plan(fail_at, **options)
 
     def flush(self, descriptor: int) -> None:
-        """Make what the file holds now durable, or drop it and fail."""
+        """Make the file's current content durable, or drop it and fail."""
         try:
             super().flush(descriptor)
         except OSError:

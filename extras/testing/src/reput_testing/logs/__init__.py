@@ -1,1 +1,1 @@
-"""Small logs in memory, what to fill them with, and a clock that is set by hand."""
+"""Small logs in memory, messages to fill them with, and a clock that is set by hand."""

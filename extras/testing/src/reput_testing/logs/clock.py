@@ -1,4 +1,4 @@
-"""`ManualClock`: the time, moved by hand."""
+"""`ManualClock`: a clock that tests move by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import attrs
 __all__ = ["ManualClock"]
 
 NOON = 1_700_049_600_000
-"""2023-11-15 12:00 UTC, ms: where a clock stands when nobody says otherwise."""
+"""2023-11-15 12:00 UTC, ms: the default start of a clock."""
 
 
 @attrs.define(eq=False)

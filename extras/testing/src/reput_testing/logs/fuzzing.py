@@ -1,8 +1,8 @@
-"""Bytes that are nearly right: what a fuzzer of a decoder is fed with.
+"""Bytes that are nearly valid, to fuzz decoders with.
 
-A decoder turns away random bytes at their first field. What gets deep into it is something valid in
-which a few things are wrong, and those are drawn here: bits and bytes, whole fields with numbers at
-the edges of their range, stretches that are missing, doubled, moved, or taken from something else.
+A decoder refuses random bytes at their first field. Valid bytes with a few errors get deeper into
+it, and these errors are drawn here: bits and bytes, whole fields with numbers at the edges of their
+range, ranges of bytes that are removed, doubled, moved, or taken from other bytes.
 
     @given(fuzzing.mutated([record, other_record]))
     def test_any_record_is_decoded_or_refused(data): ...
@@ -18,27 +18,27 @@ from hypothesis import strategies as st
 __all__ = ["EDGES", "Mutation", "mutated", "mutations"]
 
 EDGES = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
-"""Numbers at which lengths overflow; those that a field cannot hold are cut to its width."""
+"""Numbers at which lengths overflow; a number too large for a field is cut to its width."""
 _WIDE_EDGES = (*EDGES, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
 
 
 @attrs.frozen
 class Mutation:
-    """One change to bytes; places are taken modulo their size, so that each fits any bytes."""
+    """One change to bytes; positions are taken modulo the size, so that a change fits any bytes."""
 
     kind: str
     """``"flip"``, ``"set"``, ``"number"``, ``"add"``, ``"drop"``, ``"double"``, ``"move"``,
     ``"insert"``, ``"cut"`` or ``"zero"``."""
     position: int
     size: int = 1
-    """Bytes that are changed; of a number its width."""
+    """Bytes that are changed; for a number its width."""
     value: int = 0
-    """What is written, added or flipped; of ``"move"`` where to."""
+    """What is written, added or flipped; for ``"move"`` the target position."""
     data: bytes = b""
-    """What is inserted."""
+    """Bytes that are inserted."""
 
     def apply(self, data: bytes) -> bytes:
-        """``data`` with the change."""
+        """Return ``data`` with the change."""
         at = self.position % (len(data) + 1)
         end = min(at + self.size, len(data))
         part = data[at:end]
@@ -70,7 +70,7 @@ class Mutation:
 
 
 def mutations(size: int, others: Sequence[bytes] = ()) -> st.SearchStrategy[Mutation]:
-    """Changes to bytes of about ``size``; stretches of ``others`` may be inserted."""
+    """Draw changes to bytes of about ``size``; parts of ``others`` may be inserted."""
     position = st.integers(0, max(size, 1))
     stretch = st.integers(1, max(size // 2, 1))
     number = st.sampled_from(_WIDE_EDGES) | st.integers(0, (1 << 64) - 1)
@@ -107,14 +107,13 @@ _BITS = [1 << bit for bit in range(8)]
 def mutated(
     draw: st.DrawFn, seeds: Sequence[bytes], max_count: int = 6, *, same_size: bool = False
 ) -> bytes:
-    """One of ``seeds`` with some changes, sometimes none.
+    """Draw one of ``seeds`` with some changes, sometimes none.
 
     Args:
         draw: given by Hypothesis.
         seeds: valid bytes; changes may splice parts of one into another.
         max_count: most changes.
-        same_size: cut or fill with zeros what a change made longer or shorter, as a file of fixed
-            size would.
+        same_size: cut, or pad with zeros, to the seed's size, as a file of fixed size would be.
     """
     seed = data = draw(st.sampled_from(seeds))
     for mutation in draw(st.lists(mutations(len(seed), seeds), max_size=max_count)):

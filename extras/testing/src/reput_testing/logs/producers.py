@@ -1,8 +1,8 @@
 """What the producers of a kill loop put: the same messages for the same seed, in any process.
 
-The writer that will be killed puts them; whoever looks at what is left makes them once more and
-compares. Each producer numbers its messages from 0 and makes one call after the other, so that of
-what was not acknowledged at most the messages of one call can be in the log.
+The writer that will be killed puts them; the process that checks the store makes them again and
+compares. Each producer numbers its messages from 0 and makes one call after another, so that of the
+unacknowledged messages at most those of one call can be in the log.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SENDER = struct.Struct(">QHI")  # seed, thread, sequence
 
 @attrs.frozen
 class Sender:
-    """Who put a message, as its body says."""
+    """The producer of a message, as the message's body names it."""
 
     seed: int
     thread: int
@@ -59,7 +59,7 @@ class Sender:
 
     @classmethod
     def of(cls, body: bytes) -> Sender | None:
-        """The sender of a message with that body; None where no producer makes such a body."""
+        """Return the sender of a message with that body; None if no producer makes such a body."""
         return cls(*_SENDER.unpack_from(body)) if len(body) >= _SENDER.size else None
 
 
@@ -89,7 +89,7 @@ class Call:
         )
 
     def difference(self, row: int, found: MessageView) -> str:
-        """What of ``found`` is not what message ``row`` of this call says; empty when all is."""
+        """Return how ``found`` differs from message ``row`` of this call; empty if it does not."""
         message = self.messages[row]
         properties = encode_property_text(message)
         if self.batch is not None:
@@ -115,7 +115,7 @@ class Call:
 
 
 def calls(seed: int, thread: int, max_body_size: int) -> Iterator[Call]:
-    """The calls of producer ``thread``, without end."""
+    """Return the calls of producer ``thread``, without end."""
     chance = random.Random(f"{seed}:{thread}")
     sequence = 0
     while True:
@@ -141,7 +141,7 @@ def _message(chance: random.Random, sender: Sender, kind: str, max_body_size: in
     size = chance.randint(0, 200)
     if chance.random() < 0.02:
         size = chance.randint(0, max_body_size - _SENDER.size)
-    # A batch of the wire takes no transaction bits.
+    # Batches of the wire format have no transaction bits.
     prepared = kind != PUT_BATCH and chance.random() < 0.03
     return Message(
         chance.choice(_TOPICS),

@@ -1,6 +1,6 @@
-"""`SmallLog`: a commit log of a few files, in memory, that a test can cut as it likes.
+"""`SmallLog`: a commit log of a few files, in memory, that a test can cut anywhere.
 
-To a plugin it is the log of a store (`reput.log.LogView`); written to a directory it is a
+A plugin can use it as the log of a store (`reput.log.LogView`); written to a directory, it is a
 store that ``reput.open`` opens.
 """
 
@@ -32,7 +32,7 @@ from reput_testing.logs.clock import NOON
 __all__ = ["FILE_SIZE", "SmallLog", "sample_log"]
 
 FILE_SIZE = 4096
-"""Bytes of a file, when nobody says otherwise: a dozen messages."""
+"""Default size of a file, bytes: room for a dozen messages."""
 
 _GARBAGE = 0xDD
 _HOUR_MS = 3_600_000
@@ -47,7 +47,7 @@ class SmallLog:
 
     Attributes:
         starts: physical offset of every record, ascending, those trimmed away included.
-        ends: physical offset behind every record.
+        ends: physical offset after every record.
     """
 
     def __init__(self, file_size: int = FILE_SIZE, store_timestamp: int = NOON) -> None:
@@ -68,14 +68,14 @@ class SmallLog:
         )
 
     def __len__(self) -> int:
-        """Messages that it holds, those trimmed away not counted."""
+        """Messages in the log, without those trimmed away."""
         return len(self.starts) - self._trimmed_count
 
     # ------------------------------------------------------------------ making
 
     @classmethod
     def of(cls, messages: Iterable[Message], file_size: int = FILE_SIZE) -> Self:
-        """A log of ``messages``."""
+        """Return a log of ``messages``."""
         log = cls(file_size)
         for message in messages:
             log.append(message)
@@ -86,9 +86,9 @@ class SmallLog:
 
         Args:
             message: what to store.
-            after_ms: how much later than the record before it is stored.
-            topic: bytes to stand in the place of the topic's name, as no honest writer would write
-                them; at most 127.
+            after_ms: time since the record before it was stored.
+            topic: bytes to write instead of the topic's name, which a correct writer would not
+                write; at most 127.
         """
         queue = (message.topic, message.queue_id)
         if topic is not None:
@@ -123,12 +123,12 @@ class SmallLog:
             self._data += SIZE_AND_MAGIC.pack(rest, BLANK_MAGIC).ljust(rest, b"\0")
 
     def trim(self, file_count: int) -> int:
-        """Lose the first ``file_count`` files, of those that are left; the new lowest offset."""
+        """Remove the first ``file_count`` files of those left; return the new lowest offset."""
         self._min = min(self._min + file_count * self._file_size, self._last_file)
         return self._min
 
     def first(self, count: int) -> SmallLog:
-        """A log that was cut behind the first ``count`` records; those trimmed away count."""
+        """Return a log cut after the first ``count`` records; records trimmed away count."""
         cut = self.copy()
         del cut.starts[count:], cut.ends[count:]
         del cut._data[cut.ends[-1] if cut.ends else 0 :]
@@ -139,7 +139,7 @@ class SmallLog:
         return cut
 
     def copy(self) -> SmallLog:
-        """A log of the same bytes, to be changed on its own."""
+        """Return an independent log of the same bytes."""
         twin = SmallLog(self._file_size, self._next_timestamp)
         twin._data += self._data
         twin._min = self._min
@@ -171,13 +171,13 @@ class SmallLog:
 
     @property
     def max_physical_offset(self) -> int:
-        """Where the log ends: behind the last whole record."""
+        """End of the last whole record."""
         return max(self.ends[-1] if self.ends else 0, self._min)
 
     def read(self, physical_offset: int, size: int) -> bytes:
-        """Bytes of the log; fewer than ``size``, or none, where it does not hold them.
+        """Return bytes of the log; fewer than ``size``, or none, where the log does not hold them.
 
-        Never crosses the end of a file, as no record does.
+        A result never crosses the end of a file, as no record does.
         """
         if physical_offset < self._min:
             return b""
@@ -186,32 +186,32 @@ class SmallLog:
         return bytes(self._data[physical_offset : max(end, physical_offset)])
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
-        """The record that begins at that offset; None when there is no such one."""
+        """Return the record that begins at that offset; None if none begins there."""
         if physical_offset < self._min or physical_offset not in self.starts:
             return None
         view = self._view(physical_offset)
         return view if size in (0, view.size) else None
 
     def store_timestamp_at(self, physical_offset: int) -> int:
-        """Store time of the record at that offset, ms; -1 when there is none."""
+        """Return the store time of the record at that offset, ms; -1 if none begins there."""
         view = self.read_message(physical_offset)
         return -1 if view is None else view.store_timestamp
 
     def losses(self, start: int, end: int) -> tuple[Loss, ...]:
-        """Nothing: the damage that a test does here is its own."""
+        """Return nothing: damage in a test is not recorded."""
         return ()
 
     def scan(
         self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
     ) -> Iterator[DispatchBatch]:
-        """Batches over ``[start, end)``, one for each file; what was tested is always sound."""
+        """Return batches over ``[start, end)``, one for each file; the log is always sound."""
         stop = self.max_physical_offset if end is None else end
         for batch in self.batches(start):
             if batch.start_offset < stop:
                 yield batch[: int(np.searchsorted(batch.physical_offset, stop))]
 
     def messages(self) -> Iterator[MessageView]:
-        """All messages that the log holds."""
+        """Return all messages of the log."""
         return (self._view(start) for start in self.starts[self._trimmed_count :])
 
     # ------------------------------------------------------------------ reading, as the reput loop
@@ -219,14 +219,14 @@ class SmallLog:
     def batches(
         self, start: int | None = None, cuts: Collection[int] = ()
     ) -> Iterator[DispatchBatch]:
-        """Batches over all messages from physical offset ``start`` on.
+        """Return batches over all messages from physical offset ``start`` on.
 
-        A batch ends where its file does, and in front of every record whose number is in ``cuts``.
-        It is read-only, numbers topics its own way, and is filled with garbage when the next one is
-        taken: whoever kept a part of it without a copy will notice.
+        A batch ends where its file does, and before every record whose number is in ``cuts``. It is
+        read-only, numbers topics its own way, and is filled with garbage when the next batch is
+        taken: a plugin that kept a part of the batch without a copy fails its test.
 
         Args:
-            start: a record's or a file's beginning; where the log begins when left out.
+            start: start of a record or of a file; by default the start of the log.
             cuts: numbers of records, counted from 0 over the whole log.
         """
         first = max(self._trimmed_count, int(np.searchsorted(self.starts, start or 0)))
@@ -236,7 +236,7 @@ class SmallLog:
             first = stop
 
     def _batch_end(self, first: int, cuts: Collection[int]) -> int:
-        """Number of the record behind the batch that begins with record ``first``."""
+        """Return the number of the record after the batch that begins with record ``first``."""
         stop = first + 1
         file_number = self.starts[first] // self._file_size
         while (
@@ -250,7 +250,7 @@ class SmallLog:
     def _batch(self, first: int, stop: int) -> Iterator[DispatchBatch]:
         base = self.starts[first]
         file_end = (base // self._file_size + 1) * self._file_size
-        # Up to the next record, or to the file's end, blank included, where there is none.
+        # Up to the next record; if none follows, to the file's end, blank included.
         end = self.starts[stop] if stop < len(self.starts) else len(self._data)
         memory = np.frombuffer(self._data[base : min(end, file_end)], np.uint8)  # a copy
         window = memory.view()
@@ -280,7 +280,7 @@ class SmallLog:
 
 
 def sample_log(file_size: int = FILE_SIZE) -> SmallLog:
-    """Some of everything, always the same: what tests without Hypothesis use.
+    """Return the log of tests without Hypothesis: a little of everything, always the same.
 
     Five files and a bit; three topics with two queues; tags, keys and properties there or missing;
     transactions; empty bodies, and bodies that look like records; days between some messages.
@@ -312,7 +312,7 @@ def sample_log(file_size: int = FILE_SIZE) -> SmallLog:
 
 
 def _renamed(record: bytes, body_size: int, topic: bytes) -> bytes:
-    """The record with ``topic`` in the place of a name of the same size (one byte for none)."""
+    """Return the record with ``topic`` for a name of the same size (one byte for no name)."""
     at = HEADER_SIZE + body_size + 1
     if topic:
         return record[:at] + topic + record[at + len(topic) :]

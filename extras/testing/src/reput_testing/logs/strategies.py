@@ -1,7 +1,7 @@
 """Hypothesis strategies for messages, their parts, and logs of them.
 
-They lean towards what breaks stores: bodies that look like records, text outside of ASCII, empty
-values, properties that hide in other properties' values.
+They prefer what breaks stores: bodies that look like records, text outside of ASCII, empty values,
+properties that hide in other properties' values.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def bodies(max_size: int = 300) -> st.SearchStrategy[bytes]:
 
 
 def tags() -> st.SearchStrategy[str | None]:
-    """Tags, among them none at all, empty ones and such that hash to negative numbers."""
+    """Tags, among them none at all, empty ones and some that hash to negative numbers."""
     known = st.sampled_from([None, "", "A", "TagA||TagB", "polygenelubricants", "标签", "😀"])
     return known | st.text(_TEXT, max_size=30)
 
@@ -86,7 +86,7 @@ def keys(max_size: int = 4) -> st.SearchStrategy[list[str] | None]:
 
 
 def property_maps(max_size: int = 4) -> st.SearchStrategy[dict[str, str | None]]:
-    """Further properties of a message, names of the store's own excepted."""
+    """Further properties of a message, without names that the store uses itself."""
     own = (PROPERTY_TAGS, PROPERTY_KEYS)
     tricky = ["TAG", "TAGSS", "XTAGS", "KEY", PROPERTY_UNIQ_KEY, "region", "a"]
     name = st.sampled_from(tricky) | st.text(_TEXT, min_size=1, max_size=12)
@@ -95,7 +95,7 @@ def property_maps(max_size: int = 4) -> st.SearchStrategy[dict[str, str | None]]
 
 
 def property_texts(max_size: int = 400) -> st.SearchStrategy[bytes]:
-    """Encoded property texts as they may stand in somebody's record: well-formed and others."""
+    """Encoded property texts as records of other writers may have them: well-formed and others."""
     parts = st.sampled_from([b"\x01", b"\x02", b"TAGS", b"KEYS", b"a", b"", "值".encode(), b"\xff"])
     tangled = st.lists(parts | st.binary(max_size=6), max_size=24).map(b"".join)
     return tangled.map(lambda text: text[:max_size])
