@@ -1,8 +1,8 @@
 """The command line: ``reput``.
 
-One module per command, and one per thing that they share. Nothing but click is imported before it
-is needed, so that ``reput --help`` answers at once. Commands that plugins add may use `output`,
-`progress`, `opening`, `failures` and `exitcodes` as ours do.
+Each command is a module, and so is each thing that several commands share. Nothing but click is
+imported before it is needed, so that ``reput --help`` answers at once. Commands that plugins add
+may use what `reput_cli.kit` lists, as these do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main() -> None:
 
     use_standard_streams()  # before the first file is opened
 
-    # Looked for, not imported: rich takes longer than everything that --help needs.
+    # rich is looked for, not imported: importing it takes longer than all that --help needs.
     if any(find_spec(name) is None for name in ("click", "rich")):
         from reput_cli.kit.exitcodes import ExitCode
 

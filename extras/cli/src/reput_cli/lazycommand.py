@@ -1,4 +1,4 @@
-"""A command that is known by its name and one line, and imported when it is called."""
+"""A command that is imported only when it is called; until then its name and one line are known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["LazyCommand"]
 
 
 class LazyCommand(click.Command):
-    """Stands for a command in lists, completion included; a call of it is one of the command."""
+    """Stands for a command in lists and in completion; a call of it calls the command."""
 
     def __init__(self, name: str, short_help: str, load: Callable[[], click.Command]) -> None:
         super().__init__(name, short_help=short_help)
@@ -25,9 +25,9 @@ class LazyCommand(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Read the command's own arguments; from here on click has to do with the command itself.
+        """Parse the command's own arguments; from here on click works with the command itself.
 
         Returns:
-            The context of the loaded command: what click invokes, and completes, is its `command`.
+            The context of the loaded command, whose `command` click invokes and completes.
         """
         return self.load().make_context(info_name, args, parent, **extra)

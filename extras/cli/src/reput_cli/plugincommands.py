@@ -1,9 +1,9 @@
 """Commands that other distributions add: entry points of the group ``reput.commands``.
 
 The entry point's name is the command's name and, after a space, the line that ``reput --help``
-shows for it; without that line it shows the summary of the distribution. So the list of commands
-imports nothing of another distribution: it is there at once however many are installed, and lists
-the command of a broken one, too. Only the command that is called is imported.
+shows; without this line the summary of the distribution is shown. So listing commands imports
+nothing of other distributions: it stays fast however many are installed, and lists the command of a
+broken distribution, too. Only the command that is called is imported.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _GROUP = "reput.commands"
 
 
 def plugin_commands(taken: Container[str]) -> dict[str, LazyCommand]:
-    """Look for the commands of other distributions; none is imported.
+    """Return the commands of other distributions; none is imported.
 
     Args:
-        taken: names that no distribution can have. One that has, and the second with a name, costs
-            a line on stderr.
+        taken: names that no distribution may use. Using one, or a name a second time, costs a
+            warning on stderr.
 
     Returns:
         Commands by name, in the order of their names.
@@ -48,7 +48,7 @@ def plugin_commands(taken: Container[str]) -> dict[str, LazyCommand]:
 
 
 def _entry_points() -> list[EntryPoint]:
-    from importlib.metadata import entry_points  # slow to import, and most commands are our own
+    from importlib.metadata import entry_points  # slow to import, and most commands need it not
 
     return sorted(entry_points(group=_GROUP), key=lambda found: found.name)
 
@@ -57,9 +57,9 @@ def _load(name: str, entry_point: EntryPoint) -> click.Command:
     """Import the command.
 
     Raises:
-        Failure: that cannot be done, or what is there is no command.
+        Failure: the import failed, or the object is no command.
     """
-    # An import runs a stranger's code, and that may end in anything, SystemExit included.
+    # An import runs other authors' code, which may raise anything, SystemExit included.
     try:
         command = entry_point.load()
         if not isinstance(command, click.Command):

@@ -1,4 +1,4 @@
-"""``reput`` itself: lists commands, loads the one asked for, turns errors into exit codes."""
+"""``reput`` itself: lists commands, loads the one that is called, turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reput_cli.plugincommands import plugin_commands
 
 __all__ = ["ReputGroup", "reput"]
 
-# In the order in which a newcomer needs them, with what the list of commands says of each.
+# In the order in which a newcomer needs them, each with its line in the list of commands.
 _COMMANDS = {
     "demo": "See a RocketMQ store opened, filled, dispatched and read back.",
     "info": "Show what a store holds and how it is.",
@@ -29,7 +29,7 @@ _COMMANDS = {
     "put": "Store lines as messages.",
     "plugins": "List plugins, installed or of a store.",
     "backfill": "Bring a plugin forward to the end of the log.",
-    "rebuild": "Build the files of plugins anew, on all cores.",
+    "rebuild": "Build the files of plugins again, on all cores.",
     "suspend": "Give a plugin no messages for now.",
     "resume": "Let a suspended plugin go on.",
     "dead-letters": "List messages that a plugin skipped.",
@@ -42,17 +42,17 @@ class ReputGroup(click.Group):
     """A group whose commands, ours and those of other distributions, are imported when called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Ours in a newcomer's order, then those of other distributions by name."""
+        """Return our commands in a newcomer's order, then those of other distributions by name."""
         return [*_COMMANDS, *_added(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> LazyCommand | None:
-        """The command of that name, not imported; ours before those of other distributions."""
+        """Return the command of that name without importing it; ours take precedence."""
         if cmd_name not in _COMMANDS:
             return _added(ctx).get(cmd_name)
         return LazyCommand(cmd_name, _COMMANDS[cmd_name], partial(_load, cmd_name))
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Read the command line; ``--help`` and ``--version`` print here already."""
+        """Read the command line; ``--help`` and ``--version`` already print here."""
         try:
             return super().make_context(*args, **kwargs)
         except BrokenPipeError:
@@ -63,7 +63,7 @@ class ReputGroup(click.Group):
             raise failure_of(error) from error
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; every way in which it can end has its exit code."""
+        """Run the command; each way in which it can end has an exit code."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -88,7 +88,7 @@ class ReputGroup(click.Group):
 
 
 def _added(ctx: click.Context) -> dict[str, LazyCommand]:
-    """Commands of other distributions; looked for once in a run."""
+    """Return commands of other distributions; they are looked up once in a run."""
     if __name__ not in ctx.meta:
         ctx.meta[__name__] = plugin_commands(taken=_COMMANDS)
     added: dict[str, LazyCommand] = ctx.meta[__name__]
@@ -103,7 +103,7 @@ def _load(name: str) -> click.Command:
 
 
 def _trace(ctx: click.Context, error: BaseException | None) -> None:
-    """Show where the error came from, where that was asked for."""
+    """Show where the error came from, if ``--debug`` was given."""
     if error is not None and (ctx.find_object(dict) or {}).get("debug"):
         import traceback
 
@@ -111,7 +111,7 @@ def _trace(ctx: click.Context, error: BaseException | None) -> None:
 
 
 def _abandon_stdout() -> None:
-    """Let the interpreter flush what is left to nowhere, instead of failing once more at exit."""
+    """Redirect stdout to nowhere, so that the interpreter's last flush does not fail again."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

@@ -36,7 +36,7 @@ Examples:
 @json_option("one document at the end")
 @with_debug
 def backfill(path: str, plugin: str, from_start: bool, no_wait: bool, as_json: bool) -> None:
-    r"""Bring PLUGIN of the store at PATH forward to the end of the log, and show how it goes on.
+    r"""Bring PLUGIN of the store at PATH forward to the end of the log, and show its progress.
 
     A plugin that is installed and that the store does not use yet is added to it. Ctrl-C keeps what
     is done; the same command goes on from there. While another process has the store open the

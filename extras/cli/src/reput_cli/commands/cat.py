@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["cat"]
 
 POLL_INTERVAL_S = 0.1
-"""Time between two looks of ``--follow`` at a store in which nothing happens."""
+"""Interval at which ``--follow`` reads a store in which nothing happens."""
 
 
 def _start(context: click.Context, parameter: click.Parameter, value: str) -> Start:
@@ -142,7 +142,7 @@ def cat(
         except KeyboardInterrupt:
             if not follow:
                 raise
-            # The one way to end it.
+            # The only way to end it.
     if output.lost_count:
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 
@@ -201,8 +201,8 @@ def _wait() -> bool:
 
 
 def _warn_of_lag(store: Store) -> None:
-    """Say so when the queues do not hold all of the log, and no process is changing that."""
-    # Others that are behind have no part in what is read here.
+    """Warn if the queues do not hold all of the log, and no process is changing that."""
+    # A lag of other plugins does not matter: they are not read here.
     readers = {step.name for step in store.plan() if "read" in step.hooks}
     behind = max(
         (plugin.lag_size for plugin in store.plugins() if plugin.name in readers), default=0
@@ -224,14 +224,14 @@ def _scanned(
 
 
 def _meeting(conditions: Conditions, found: Iterator[Placed | Lost]) -> Iterator[Placed | Lost]:
-    """Messages that meet the conditions; and what is lost, as it is not known what it was."""
+    """Yield messages that meet the conditions, and all losses, as their content is not known."""
     for each in found:
         if not isinstance(each, reading.Placed) or conditions.matches(each.message):
             yield each
 
 
 def _first(found: Iterator[Placed | Lost], count: int) -> Iterator[Placed | Lost]:
-    """Up to ``count`` messages, and the holes before them."""
+    """Yield up to ``count`` messages, and the losses before them."""
     left = count
     while left and (each := next(found, None)) is not None:
         left -= isinstance(each, reading.Placed)
@@ -239,7 +239,7 @@ def _first(found: Iterator[Placed | Lost], count: int) -> Iterator[Placed | Lost
 
 
 class _Output:
-    """Writes messages to stdout; holes to stderr, or as JSON between the messages."""
+    """Writes messages to stdout; losses to stderr, or as JSON between the messages."""
 
     def __init__(self, render: Render, *, as_json: bool, flush: bool) -> None:
         self._render = render
@@ -264,5 +264,5 @@ class _Output:
         if self._as_json:
             stream.write(json_line(lost.document()))
         else:
-            stream.flush()  # the messages before it are shown before it
+            stream.flush()  # the messages before this line are shown first
             warn(str(lost))

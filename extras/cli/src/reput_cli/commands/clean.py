@@ -84,7 +84,7 @@ def clean(
         if not yes:
             _ask(report, as_json=as_json)
         with open_to_write(path) as store:
-            store.wait_dispatched()  # what was not dispatched yet keeps nothing from going then
+            store.wait_dispatched()  # else messages not dispatched yet would hold files back
             report = store.expire_log(config=config)
     if as_json:
         print_json(_document(root, report) | {"problems": problems})
@@ -95,7 +95,7 @@ def clean(
 def _config(
     kept: RetentionConfig, changes: dict[str, Any], *, may_keep_all: bool
 ) -> RetentionConfig:
-    """The rules to go by; where a damaged store has lost its own, a look at it needs none."""
+    """Return the rules to apply; a damaged store may have lost its own, a dry run needs none."""
     import attrs
 
     config = attrs.evolve(kept, **changes)

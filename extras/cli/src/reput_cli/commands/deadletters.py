@@ -52,7 +52,7 @@ def dead_letters(path: str, plugin: str, as_json: bool) -> None:
 
 
 def _check_plugin(root: str, plugin: str) -> None:
-    """Whether the store uses the plugin, or did once."""
+    """Check that the store uses the plugin, or once did."""
     from reput.files import is_safe_name
     from reput_cli.kit.storeplugins import check_used
 

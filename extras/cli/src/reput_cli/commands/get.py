@@ -84,7 +84,7 @@ def get(
         raise click.UsageError("--offset names one place of the log: no --topic with it")
     place = _place(msgid, offset)
     message: MessageView | str = ""
-    problems: dict[str, None] = {}  # in the order in which they are met, each once
+    problems: dict[str, None] = {}  # in order of discovery, each once
     if place is not None and topic is None:
         with open_to_read(path, plugins=()) as store:
             problems |= dict.fromkeys(store.problems)
@@ -110,7 +110,7 @@ def get(
 
 
 def _place(msgid: str | None, offset: int | None) -> int | None:
-    """Physical offset that is asked for; None where a key is."""
+    """Return the physical offset asked for; None if a key is asked for."""
     from reput.record import parse_message_id
 
     if msgid is None:
@@ -121,7 +121,7 @@ def _place(msgid: str | None, offset: int | None) -> int | None:
 
 
 def _loss_at(store: Store, place: int) -> Loss | None:
-    """The loss that took away what stood at a physical offset; None where a message is."""
+    """Return the loss that took what was at a physical offset; None if a message is there."""
     from reput.log import CUT, FILLED
 
     for loss in store.losses():
@@ -129,7 +129,7 @@ def _loss_at(store: Store, place: int) -> Loss | None:
             continue
         if loss.action == FILLED:
             return loss
-        # What was cut may have been written again, and of what was skipped a part may be readable.
+        # A cut range may have been written again, and a skipped range may be readable in part.
         if store.log.read_message(place) is None:
             inside = loss.action != CUT or place >= store.log.max_physical_offset
             return loss if inside else None
@@ -152,7 +152,7 @@ def _show_loss(root: str, place: int, loss: Loss, problems: list[str], *, as_jso
 
 
 def _find(store: Store, place: int) -> MessageView | str:
-    """The message at a place; in its stead what keeps it from being there."""
+    """Return the message at a place, or a text that says why there is none."""
     from reput.errors import OffsetOutOfRangeError
 
     try:
@@ -238,7 +238,7 @@ def _body_lines(body: bytes, form: str) -> Iterator[str]:
         yield encoded_body(body, form)[0]
     elif form == "text" or encoded_body(body, "text")[1] == "utf-8":
         shown = body if form == "text" else body[:_PREVIEW_SIZE]
-        # Line by line: the ends of lines are wanted here, and nothing else that does not print.
+        # Line by line: line ends are kept, and all else that does not print is escaped.
         yield from map(readable, shown.split(b"\n"))
         if len(shown) < len(body):
             yield f"… {format_size(len(body) - len(shown))} more: --body text shows all of it"

@@ -86,7 +86,7 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
 
 
 class _Facts(NamedTuple):
-    """What was found out."""
+    """What was found in the store."""
 
     store: Store
     topics: list[TopicFacts] | None
@@ -99,7 +99,7 @@ class _Facts(NamedTuple):
     """The topic that was asked for; None for all."""
 
     def times(self) -> tuple[int | None, int | None]:
-        """Store times of the first and the last message; None where there is none to tell."""
+        """Return store times of the first and last message; None where not known."""
         store = self.store
         first = store.log.store_timestamp_at(store.log.min_physical_offset)
         last = max(
@@ -115,7 +115,7 @@ class _Facts(NamedTuple):
 
 
 def _queues(store: Store, *, scan: bool) -> tuple[Sequence[QueueInfo] | None, list[Damage] | None]:
-    """Queues, and the damage that a scan found; no queues where no plugin can tell."""
+    """Return queues, and the damage that a scan found; no queues if no plugin keeps any."""
     if scan:
         from reput_cli.messages.census import census
 
@@ -189,7 +189,7 @@ def _checkpoint_document(traces: Traces) -> dict[str, Any] | None:
 
 
 def _finding_document(facts: _Facts) -> dict[str, Any] | None:
-    """The first damage that is known."""
+    """Return the first known damage."""
     finding = facts.store.recovery.finding
     if facts.damages:
         first = facts.damages[0]
@@ -223,10 +223,10 @@ def _print(facts: _Facts, *, show_queues: bool) -> None:
 
 
 def _what_comes(store: Store) -> str:
-    text = "the next opening for writing cuts the log in front of the damage"
+    text = "the next opening for writing cuts the log before the damage"
     if store.config.keep_cut:
         return f"{text}; what it cuts is kept in {store.root}/reput/lost+found"
-    return f"{text}; copy the store first if you need what is behind it"
+    return f"{text}; copy the store first if you need what comes after it"
 
 
 def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
@@ -268,7 +268,7 @@ def _damage(facts: _Facts) -> str:
 
 
 def _losses(facts: _Facts) -> Iterator[tuple[str, str]]:
-    """What was lost or skipped, where anything was, and the command that lists it."""
+    """Yield what was lost or skipped, if anything was, and the command that lists it."""
     from reput_cli.messages.lost import lost_size
 
     root = shlex.quote(facts.store.root)
@@ -289,7 +289,7 @@ def _retention_document(store: Store) -> dict[str, Any]:
 
 
 def _retention(store: Store) -> Iterator[tuple[str, str]]:
-    """What is to go by the store's configuration, and what a plugin holds back."""
+    """Yield what the configuration would remove, and what a plugin holds back."""
     if not store.retention.is_active:
         return
     plan = store.expire_log(dry_run=True).plan
@@ -306,4 +306,4 @@ def _closed(clean: bool, traces: Traces) -> str:
         return "yes"
     if (pid := traces.writer_pid) is not None:
         return f"no, process {pid} is writing"
-    return "no: somebody is writing, or never closed it (there is a file abort)"
+    return "no: a process writes it, or never closed it (there is a file abort)"

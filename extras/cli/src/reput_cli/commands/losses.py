@@ -1,4 +1,4 @@
-"""``reput losses``: what the log of a store has lost, and what became of it."""
+"""``reput losses``: lists what the log of a store has lost, and what was done about it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ Examples:
 @json_option("one document")
 @with_debug
 def losses(path: str, as_json: bool) -> None:
-    r"""List the ranges of the log at PATH that nobody can read any more, oldest loss first.
+    r"""List the ranges of the log at PATH that cannot be read any more, oldest loss first.
 
-    "filled": records that say so stand there now, and the log goes on behind them. "cut": the log
+    "filled": records that say so are there now, and the log goes on after them. "cut": the log
     ended there. "skipped": nothing was changed, and readers pass over it. Changes nothing.
     Messages that a queue leads to and that the log, whose end a crash has taken, has not any more
     are listed as GONE, with the queue offsets that they had.
 
-    This is what openings and reads have noted. What nobody has read yet, such as bytes that changed
-    in a closed store, is not in it: `reput info PATH --scan` reads all of the log and lists that.
+    The list has what openings and reads have found. Damage that was not read yet, such as bytes
+    that changed in a closed store, is not in it: `reput info PATH --scan` reads all of the log and
+    lists it.
     """
     from reput_cli.kit.output import print_json
 
@@ -59,7 +60,7 @@ def losses(path: str, as_json: bool) -> None:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[Store]:
-    """The store with its plugins, some of which know what the log has lost; else without any."""
+    """Open the store with its plugins, some of which know of losses; else without plugins."""
     from reput.errors import ConfigError, PluginError
 
     with contextlib.ExitStack() as stack:
@@ -71,7 +72,7 @@ def _opened(path: str) -> Iterator[Store]:
 
 
 def _read(store: Store) -> dict[str, int]:
-    """What of the log this opening has looked at."""
+    """Return which part of the log this opening has read."""
     log, recovery = store.log, store.recovery
     return {
         "start_offset": recovery.start_offset,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["put"]
 
 _QUEUES_SHOWN = 16
-_WORTH_A_RATE = 1_000  # of fewer messages most of the time went into opening the store
+_WORTH_A_RATE = 1_000  # below this, most of the time went into opening the store
 
 
 def _property_pairs(
@@ -159,7 +159,7 @@ def put(
         except KeyboardInterrupt:
             warn(f"interrupted; {_stored_before(stored)}")
             raise
-    # Closing has put everything on disk and shown it to the plugins: only now it is done.
+    # Closing has put everything on disk and dispatched it: only now is the work done.
     seconds = time.monotonic() - started
     for note in left_out.notes():
         warn(note)
@@ -244,8 +244,8 @@ def _store_messages(store: Store, numbered: list[tuple[int, Message]], stored: _
     except (MessageIllegalError, PropertiesSizeError) as error:
         if len(numbered) == 1:
             raise _refusal(numbered[0][0], error, stored) from error
-        # All were refused before the first byte. One at a time those before the culprit are
-        # stored, and the error can name its line.
+        # All were refused before the first byte. Put one at a time, the messages before the refused
+        # one are stored, and the error can name its line.
         for one in numbered:
             _store_messages(store, [one], stored)
     except PutError as error:
@@ -264,7 +264,7 @@ def _stored_before(stored: _Stored) -> str:
 
 
 def _size_of(file: BinaryIO) -> int | None:
-    """Bytes to read; None where only the end will tell."""
+    """Return the bytes to read; None if only the end of the input will tell."""
     try:
         status = os.fstat(file.fileno())
     except (OSError, ValueError):

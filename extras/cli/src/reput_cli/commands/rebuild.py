@@ -1,4 +1,4 @@
-"""``reput rebuild``: builds the files of plugins anew from the log, on all cores."""
+"""``reput rebuild``: builds the files of plugins again from the log, on all cores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Examples:
 """
 
 
-@click.command(short_help="Build the files of plugins anew, on all cores.", epilog=_EXAMPLES)
+@click.command(short_help="Build the files of plugins again, on all cores.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
 @click.option(
@@ -42,7 +42,7 @@ def rebuild(
     given: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    r"""Build the files of each PLUGIN of the store at PATH anew from the log.
+    r"""Build the files of each PLUGIN of the store at PATH again from the log.
 
     Without PLUGIN: of all plugins that keep nothing but what follows from the log. The files that
     are there stay in use until the new ones are complete; no other process may have the store
@@ -64,7 +64,7 @@ def rebuild(
     from reput_rebuild.local import rebuild as build
 
     root = check_store(path)
-    if used_plugins(root) is not None:  # of a store of RocketMQ's own everything can be built
+    if used_plugins(root) is not None:  # if only RocketMQ wrote the store, everything can be built
         for plugin in plugins:
             check_used(root, plugin)
     with ProgressBar("rebuilding", None, "bytes") as progress:

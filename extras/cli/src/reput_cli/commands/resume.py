@@ -25,7 +25,7 @@ def resume(path: str, plugin: str, timeout: float, as_json: bool) -> None:
     r"""Let PLUGIN of the store at PATH go on: one that was suspended, that failed or that halted.
 
     It goes on where it stopped and catches up beside the others. A process that has the store open
-    is asked to do it; where nobody has, it happens when the store is opened for writing.
+    is asked to do it; if there is none, it happens when the store is opened for writing.
     """
     from reput.offline import RESUME
     from reput_cli.kit.output import print_json
@@ -40,6 +40,6 @@ def resume(path: str, plugin: str, timeout: float, as_json: bool) -> None:
         click.echo(f"reput plugins {path} shows how it catches up")
     else:
         click.echo(
-            "nobody has the store open: it goes on when somebody opens it for writing, "
+            "no process has the store open: it goes on when the store is opened for writing, "
             f"or now with: reput backfill {path} {plugin}"
         )

@@ -1,4 +1,4 @@
-"""The door for commands: ours are made of these parts, and those of other distributions may be.
+"""The door for commands, both ours and those of other distributions.
 
 Each name is imported when it is first used. What is not listed may change in any release.
 """
@@ -72,5 +72,5 @@ _HOMES = {
 
 __all__ = [*_HOMES]
 
-if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+if not TYPE_CHECKING:  # so that mypy reports a name that is not listed
     __getattr__, __dir__ = door(__name__, _HOMES)

@@ -17,8 +17,8 @@ _EXPECTED = "demo-expected.jsonl.gz"
 
 
 def unpack(directory: str) -> int:
-    """Unpack the store into ``directory``, which becomes the store; its size in bytes."""
-    # Python before 3.11.4 knows no filter; the archive is ours.
+    """Unpack the store into ``directory``, which becomes the store; return its size in bytes."""
+    # Python before 3.11.4 has no filters; the archive is ours.
     options: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     size = 0
     with _data(_STORE).open("rb") as file, tarfile.open(fileobj=file, mode="r:gz") as archive:
@@ -31,7 +31,7 @@ def unpack(directory: str) -> int:
 
 
 def java_queues() -> dict[tuple[str, int], list[tuple[int, int]]]:
-    """What Java answered: (physical offset, size) of each message, by topic and queue id."""
+    """Return what Java listed: (physical offset, size) of each message, by topic and queue id."""
     queues = {}
     with _data(_EXPECTED).open("rb") as file, gzip.open(file, "rb") as lines:
         for line in lines:

@@ -1,8 +1,8 @@
 """Text from a store made safe for a terminal.
 
-Topics, properties and bodies hold whatever a producer sent. A terminal obeys control characters: it
-can be made to hide text, to rename its window, on some even to type. So what people are shown has
-each of them, and each character that turns the direction of text, as a visible escape.
+Topics, properties and bodies hold whatever a producer sent. A terminal obeys control characters:
+they can hide text, rename its window, on some terminals even type. So people are shown each control
+character, and each character that turns the direction of text, as a visible escape.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ BODY_FORMS = ("text", "hex", "base64", "none")
 
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-# Joiners hold emoji and Indic letters together and do nothing else.
+# Joiners only hold emoji and Indic letters together.
 _HARMLESS = frozenset("\u200c\u200d")
 _SUSPECT = re.compile(r"[^ -~]")
 
 
 def escape_text(text: str) -> str:
-    r"""``text`` on one line, what does not print as an escape: ``\n``, ``\x1b``, ``\u202e``."""
+    r"""Return one line, with escapes for what does not print: ``\n``, ``\x1b``, ``\u202e``."""
     if text.isprintable():
         return text
     return _SUSPECT.sub(_escaped, text)
 
 
 def readable(data: bytes) -> str:
-    r"""`escape_text` of UTF-8 bytes; bytes that are none come out as ``\xff``."""
+    r"""Return `escape_text` of UTF-8 bytes; invalid bytes become ``\xff``."""
     return escape_text(data.decode("utf-8", "backslashreplace"))
 
 
 def json_safe(document: str) -> str:
-    r"""The same JSON document with what does not print as ``\uXXXX``; line ends stay."""
+    r"""Return the JSON document with ``\uXXXX`` for what does not print; line ends stay."""
     if document.isprintable():
         return document
     return _SUSPECT.sub(_json_escaped, document)
 
 
 def hex_dump(data: bytes, limit: int | None = None) -> list[str]:
-    """Lines of 16 bytes: position, hex, ASCII.
+    """Return lines of 16 bytes: position, hex, ASCII.
 
     Args:
         data: what to show.
-        limit: show at most so many bytes.
+        limit: show at most this many bytes.
     """
     shown = data if limit is None else data[:limit]
     lines = []
@@ -67,7 +67,7 @@ def hex_dump(data: bytes, limit: int | None = None) -> list[str]:
 
 
 def encoded_body(body: bytes, form: str) -> tuple[str, str]:
-    """A body as text and the name of its encoding: ``utf-8``, ``base64`` or ``hex``."""
+    """Return a body as text and the name of its encoding: ``utf-8``, ``base64`` or ``hex``."""
     if form == "hex":
         return body.hex(), "hex"
     if form == "text":
@@ -79,7 +79,7 @@ def encoded_body(body: bytes, form: str) -> tuple[str, str]:
 
 
 def body_text(body: bytes, form: str) -> str:
-    """A body for people; one line, nothing in it that a terminal would obey."""
+    """Return a body for people: one line, with nothing in it that a terminal would obey."""
     if form == "text":
         return readable(body)
     return "" if form == "none" else encoded_body(body, form)[0]
@@ -99,7 +99,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 def _json_escaped(found: re.Match[str]) -> str:
     character = found[0]
-    # A string in JSON holds no line end of its own: these are the document's.
+    # Strings in JSON contain no line ends: these are the document's.
     if character.isprintable() or character in _HARMLESS or character == "\n":
         return character
     units = character.encode("utf-16-be", "surrogatepass")

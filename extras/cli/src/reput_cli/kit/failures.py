@@ -1,4 +1,4 @@
-"""From an exception to one line on stderr and an exit code."""
+"""Turns an exception into one line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def warn(text: str) -> None:
 
 
 def failure_of(error: Exception) -> Failure:
-    """The failure that ``error`` is for the command line."""
+    """Return the failure that the command line shows for ``error``."""
     from reput import errors
 
     match error:
@@ -75,7 +75,7 @@ _UNAVAILABLE = ExitCode.UNAVAILABLE
 
 
 def _nearby(path: str) -> str:
-    """Where the store may be that ``path`` nearly names."""
+    """Return where the store may be that ``path`` nearly names."""
     for candidate in (os.path.dirname(os.path.abspath(path)), os.path.join(path, "store")):
         if os.path.isdir(os.path.join(candidate, "commitlog")):
             return f"; there is one at {candidate}"
@@ -89,7 +89,7 @@ def _os_text(error: OSError) -> str:
 
 def _os_code(error: OSError) -> ExitCode:
     if error.filename == STANDARD_OUTPUT:
-        return ExitCode.UNAVAILABLE  # full or closed: nothing was refused by the store
+        return ExitCode.UNAVAILABLE  # full or closed: the store refused nothing
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return ExitCode.REFUSED
     if isinstance(error, FileNotFoundError | NotADirectoryError):

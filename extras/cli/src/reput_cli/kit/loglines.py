@@ -1,4 +1,4 @@
-"""What the library logs, as lines on stderr."""
+"""Shows what the library logs as lines on stderr."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["show_log_lines"]
 
 class _LogLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        # click looks stderr up at each call: tests put their own in its place.
+        # click looks up stderr at each call: tests replace it.
         text = f"reput: {record.levelname.lower()}: {record.getMessage()}"
         click.echo(escape_text(text), err=True)
 
 
 def show_log_lines(*, debug: bool) -> None:
-    """Show warnings of reput and its plugins; with ``debug`` everything."""
-    # Plugins log under names of their own distributions, so the root is where to listen.
+    """Show warnings of reput and its plugins; all messages with ``debug``."""
+    # Plugins log under names of their own distributions, so the handler is at the root.
     root = logging.getLogger()
     root.setLevel(logging.DEBUG if debug else logging.WARNING)
     if not any(isinstance(handler, _LogLines) for handler in root.handlers):

@@ -1,4 +1,4 @@
-"""Opens a store for a command, and says in its words what keeps it from doing so."""
+"""Opens a store for a command, and turns what prevents the opening into a `Failure`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["follows_links", "holds_a_store", "look_at", "open_to_read", "open_to
 
 @contextlib.contextmanager
 def open_to_read(path: str, *, plugins: Iterable[str] | None = None) -> Iterator[Store]:
-    """The store at ``path``, opened so that nothing in it changes; another process may write it.
+    """Open the store at ``path`` without changing anything in it; another process may write it.
 
     Args:
-        path: its directory.
-        plugins: as for `reput.open`; none are needed to look at the log only.
+        path: the store's directory.
+        plugins: as for `reput.open`; reading only the log needs none.
     """
     import reput
 
@@ -55,11 +55,11 @@ def open_to_write(
     config: Mapping[str, Any] | str | None = None,
     waits: bool = True,
 ) -> Iterator[Store]:
-    """The store at ``path`` as its one writer.
+    """Open the store at ``path`` as its one writer.
 
     Args:
-        path: its directory.
-        create: make a store where there is none; it must be a new or an empty directory.
+        path: the store's directory.
+        create: make a store if there is none; the directory must be new or empty.
         plugins: as for `reput.open`.
         config: as for `reput.open`.
         waits: whether to wait for all plugins at the end, with a progress bar.
@@ -71,7 +71,7 @@ def open_to_write(
     if not holds_a_store(path):
         if not create:
             raise StoreNotFoundError(path, f"{EXPECTED}{_how_to_make_one()}")
-        # A slip of the finger must not put a gigabyte of log into the user's home directory.
+        # A mistyped path must not put a gigabyte of log into the user's home directory.
         if os.path.isdir(path) and os.listdir(path):
             text = f"{path}: holds files but no store; name a new or an empty directory"
             raise Failure(text, ExitCode.UNAVAILABLE)
@@ -88,7 +88,7 @@ def open_to_write(
         yield store
         if not waits:
             return
-        # Closing does the same, and says nothing while it does.
+        # Closing waits as well, but shows nothing meanwhile.
         with ProgressBar("dispatching", None, "bytes") as progress:
             store.wait_dispatched(progress=progress.update)
 
@@ -97,7 +97,7 @@ def holds_a_store(path: str) -> bool:
     """Whether something was stored under ``path``.
 
     Raises:
-        OSError: that cannot be seen, for want of permission or because the disk fails.
+        OSError: not known, for lack of permission or because the disk fails.
     """
     try:
         return stat.S_ISDIR(os.stat(os.path.join(path, "commitlog")).st_mode)
@@ -118,14 +118,14 @@ def follows_links() -> bool:
 
 
 def look_at(root: str) -> Traces:
-    """What the small files of the store at ``root`` tell, where it is not opened."""
+    """Return what the small files of the store at ``root`` tell, without opening the store."""
     from reput.offline import look
 
     return look(root, follow_links=follows_links())
 
 
 def _opening() -> ProgressBar:
-    # Looking for the end of the log; for a writer, also plugins that catch up before the first put.
+    # Finds the end of the log; for a writer, plugins also catch up before the first put.
     return ProgressBar("opening", None, "bytes")
 
 

@@ -1,4 +1,4 @@
-"""What several commands take in the same way."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 STORE_PATH = click.Path(readable=False)
-"""A store's directory. What is wrong with it opening says, which knows what it looked for."""
+"""A store's directory. Opening reports what is wrong with it, in better words than click's."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -26,26 +26,26 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def path_argument(command: _Command) -> _Command:
     """PATH: the store's directory, and ``--follow-links``.
 
-    Whether there is a store is for opening to say.
+    Whether there is a store is checked by opening it.
     """
     return click.argument("path", type=STORE_PATH)(follow_links_option(command))
 
 
 def follow_links_option(command: _Command) -> _Command:
-    """``--follow-links``; `reput_cli.kit.opening.look_at` and the openings there obey it."""
+    """Add ``--follow-links``; `reput_cli.kit.opening.look_at` and the openings there obey it."""
     told = "Follow symbolic links inside of the store; only for links that you made yourself."
     return _flag_of_context("--follow-links", "follow_links", told)(command)
 
 
 def json_option(what: str) -> Callable[[_Command], _Command]:
-    """``--json``; ``what`` says what it prints."""
+    """Add ``--json``; ``what`` is what it prints."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what} for programs.")
 
 
 def not_empty(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Callback of an option, or argument, that means nothing when it is empty.
+    """Refuse an empty value; a callback of an option or argument for which empty means nothing.
 
-    A shell's unset variable is the usual reason; to go on with it would be to ignore it.
+    Mostly a shell's unset variable is the reason; going on would ignore the option.
     """
     texts = value if isinstance(value, tuple) else (value,)
     if any(text is not None and not text.strip() for text in texts):
@@ -54,7 +54,7 @@ def not_empty(context: click.Context, parameter: click.Parameter, value: Any) ->
 
 
 def timeout_option(command: _Command) -> _Command:
-    """``--timeout``: how long to wait for a process that has the store open."""
+    """Add ``--timeout``: how long to wait for a process that has the store open."""
     return click.option(
         "--timeout",
         metavar="SECONDS",
@@ -66,13 +66,13 @@ def timeout_option(command: _Command) -> _Command:
 
 
 def with_debug(command: _Command) -> _Command:
-    """``--debug`` after the command's name too, where it is added when something failed."""
+    """Add ``--debug`` after the command's name too, where users add it after a failure."""
     told = "Show log lines, and where an error came from."
     return _flag_of_context("--debug", "debug", told)(command)
 
 
 def _flag_of_context(flag: str, name: str, told: str) -> Callable[[_Command], _Command]:
-    """A flag that the context remembers by ``name``, so that no command has to hand it on."""
+    """Add a flag that the context remembers by ``name``, so that no command has to pass it on."""
 
     def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
         if value:

@@ -1,8 +1,8 @@
-"""Prints results: JSON for programs; for people tables and facts, quiet where no terminal is.
+"""Prints results: JSON for programs, tables and facts for people.
 
 On a terminal rich draws; into a pipe or a file go plain columns without borders, colours or line
-breaks. Positions are printed as plain digits, for they are copied into commands; counts have
-thousands separators and sizes units.
+breaks. Positions are printed as plain digits, as users copy them into commands; counts have
+thousands separators and sizes have units.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-_WORTH_WRAPPING = 30  # columns; in fewer the terminal does it better
+_WORTH_WRAPPING = 30  # columns; in fewer the terminal's own wrapping is better
 
 # --------------------------------------------------------------------------- for programs
 
@@ -49,13 +49,13 @@ def print_json(document: Any) -> None:
 
 
 def json_line(document: Any) -> bytes:
-    """One JSON object on a line of its own, with its line end."""
+    """Return one JSON object as a line, with its line end."""
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     return json_safe(text).encode() + b"\n"
 
 
 def problem_lines(problems: Iterable[str]) -> bytes:
-    """What of a store cannot be used, as the first lines of those that are one JSON object each."""
+    """Return problems of a store as JSON objects, one a line, to print before the results."""
     return b"".join(json_line({"problem": problem}) for problem in problems)
 
 
@@ -63,17 +63,17 @@ def problem_lines(problems: Iterable[str]) -> bytes:
 
 
 class Column(NamedTuple):
-    """Heading of a column of a table."""
+    """One column of a table."""
 
     title: str
     right: bool = False
-    """Numbers stand to the right."""
+    """Whether cells are aligned to the right, as numbers are."""
     shrink: bool = False
-    """The column that is broken into lines first where the terminal is narrow."""
+    """Whether this column is broken into lines first if the terminal is narrow."""
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows under headings; cells are escaped here."""
+    """Print rows under headings; this function escapes the cells."""
     cells = [[escape_text(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         _print_rich_table(console(), columns, cells)
@@ -82,7 +82,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
 
 
 def print_facts(facts: Iterable[tuple[str, str]], indent: int = 2) -> None:
-    """Print names and values, one pair a line; on a terminal longer ones go on below themselves."""
+    """Print names and values, one pair a line; on a terminal long values are wrapped."""
     pairs = [(escape_text(name), escape_text(value)) for name, value in facts]
     width = max((len(name) for name, _ in pairs), default=0)
     room = shutil.get_terminal_size().columns - indent - width - 2
@@ -97,20 +97,20 @@ def print_facts(facts: Iterable[tuple[str, str]], indent: int = 2) -> None:
 
 
 def print_heading(text: str, *, space: bool = True) -> None:
-    """Print what the lines below are about, with ``space`` an empty line before it."""
+    """Print a heading, with ``space`` after an empty line."""
     if space:
         click.echo()
     click.echo(styled(escape_text(text), bold=True))
 
 
 def styled(text: str, **style: Any) -> str:
-    """``text`` in a style of `click.style` where stdout is a terminal that wants colours."""
+    """Return ``text`` in a style of `click.style` if stdout is a terminal that shows colours."""
     plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ
     return text if plain else click.style(text, **style)
 
 
 def console() -> Console:
-    """Rich's console for stdout as it is now."""
+    """Return rich's console for the current stdout."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False)
@@ -150,14 +150,14 @@ def _print_plain_table(columns: Sequence[Column], cells: Sequence[Sequence[str]]
 
 
 def format_count(count: int, one: str = "", many: str | None = None) -> str:
-    """``1 message``, ``60,000 messages``; only the number when no word is given."""
+    """Return ``1 message``, ``60,000 messages``; only the number if no word is given."""
     if not one:
         return f"{count:,}"
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def format_size(size: int) -> str:
-    """Bytes in the unit that suits them: ``512 B``, ``16.0 MiB``."""
+    """Return bytes in a fitting unit: ``512 B``, ``16.0 MiB``."""
     if abs(size) < 1024:
         return f"{size} B"
     scaled = float(size)
@@ -169,7 +169,7 @@ def format_size(size: int) -> str:
 
 
 def format_rate(count: int, seconds: float, one: str = "message") -> str:
-    """``120,000 messages/s``; a dash where nothing was measured."""
+    """Return ``120,000 messages/s``; a dash if nothing was measured."""
     if seconds <= 0 or count <= 0:
         return "-"
     return f"{count / seconds:,.0f} {one}s/s"

@@ -1,4 +1,4 @@
-"""How to call ``reput`` again from the shell that called it now."""
+"""How the user can call ``reput`` again from the same shell."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["program"]
 
 
 def program() -> str:
-    """What to type before a command's name: ``reput``, or the way to it that was used."""
+    """Return what to type before a command's name: ``reput``, or the path that was used."""
     called = sys.argv[0]
     name = os.path.basename(called)
     if name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m reput_cli"
-    # Out of a virtual environment that is not active the bare name would not be found.
+    # In a virtual environment that is not active the bare name would not be found.
     found = shutil.which("reput")
     if name != "reput" or not os.path.exists(called):
         return "reput"

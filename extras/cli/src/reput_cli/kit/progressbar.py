@@ -1,7 +1,7 @@
-"""A progress bar with rate and time left, for whatever takes longer than a moment.
+"""A progress bar with rate and time left, for work that takes longer than a moment.
 
-It shows itself on stderr, only when that is a terminal, and only once the work has taken
-`PATIENCE_S`; until then rich is not even imported.
+The bar appears on stderr only if that is a terminal, and only once the work has taken `PATIENCE_S`;
+until then rich is not even imported.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class ProgressBar:
 
     Args:
         label: what is being done, "appending".
-        total: how much there is to do; None when that is not known.
+        total: how much there is to do; None if not known.
         unit: what is counted: ``"bytes"``, or a plural noun.
-        shown: False keeps it silent, where lines of the result go to the same terminal.
+        shown: False hides the bar, for commands that print results to the same terminal.
         clock: seconds, for tests.
     """
 
@@ -65,11 +65,11 @@ class ProgressBar:
         return self._clock() - self._started
 
     def advance(self, count: int = 1) -> None:
-        """``count`` more are done."""
+        """Count ``count`` more as done."""
         self.update(self.done + count, self._total)
 
     def update(self, done: int, total: int | None = None) -> None:
-        """``done`` of ``total`` are done; has the shape of `Store.wait_dispatched`'s progress."""
+        """Set ``done`` of ``total``; has the signature of `Store.wait_dispatched`'s progress."""
         self.done = done
         self._total = self._total if total is None else total
         if self._silent:

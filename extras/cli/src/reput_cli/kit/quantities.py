@@ -21,10 +21,10 @@ _UNIT_SIZES: Final[dict[str, int]] = {
 
 
 def parse_duration(text: str) -> int:
-    """``72h`` in ms; units ms s m h d w.
+    """Return ``72h`` in ms; units ms s m h d w.
 
     Raises:
-        ValueError: no such thing.
+        ValueError: ``text`` is no duration.
     """
     found = re.fullmatch(r"(\d{1,15})(ms|[smhdw])", text.strip(), flags=re.ASCII)
     if found is None:
@@ -33,10 +33,10 @@ def parse_duration(text: str) -> int:
 
 
 def parse_size(text: str) -> int:
-    """``10GB``, ``512MiB`` or ``4096`` in bytes; kB is 1,000 of them and KiB 1,024.
+    """Return ``10GB``, ``512MiB`` or ``4096`` in bytes; kB is 1,000 bytes and KiB 1,024.
 
     Raises:
-        ValueError: no such thing.
+        ValueError: ``text`` is no size.
     """
     found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower(), re.ASCII)
     unit = None if found is None else _UNIT_SIZES.get(found[2])
@@ -58,6 +58,6 @@ def _read_by(parse: Callable[[str], int]) -> Callable[..., int | None]:
 
 
 read_duration: Final = _read_by(parse_duration)
-"""Callback of an option: ms."""
+"""Callback of an option: a duration in ms."""
 read_size: Final = _read_by(parse_size)
-"""Callback of an option: bytes."""
+"""Callback of an option: a size in bytes."""

@@ -1,4 +1,4 @@
-"""What a rebuild has built, or a comparison has found, as a table and for programs."""
+"""Prints the results of a rebuild or of a comparison, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["print_built", "print_rebuilt"]
 
 
 def print_rebuilt(root: str, built: list[Rebuilt], *, as_json: bool) -> None:
-    """Print what came of a rebuild, or of a comparison; end with exit code 1 where files differ."""
+    """Print the results of a rebuild or comparison; end with exit code 1 if files differ."""
     if as_json:
         _print_json(root, built)
     else:
@@ -33,7 +33,7 @@ def _print_json(root: str, built: list[Rebuilt]) -> None:
 
 
 def print_built(root: str, built: list[Rebuilt]) -> None:
-    """Print what came of a rebuild, or of a comparison, as a table."""
+    """Print the results of a rebuild or comparison as a table."""
     if not built:
         click.echo(f"{root}: none of its plugins derives files from the log")
         return

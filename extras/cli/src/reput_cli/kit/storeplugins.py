@@ -13,10 +13,10 @@ __all__ = ["check_store", "check_used", "used_plugins"]
 
 
 def check_store(path: str) -> str:
-    """The absolute path of the store at ``path``.
+    """Return the absolute path of the store at ``path``.
 
     Raises:
-        StoreNotFoundError: there is none.
+        StoreNotFoundError: there is no store.
     """
     if not holds_a_store(path):
         raise StoreNotFoundError(path, EXPECTED)
@@ -24,16 +24,16 @@ def check_store(path: str) -> str:
 
 
 def used_plugins(root: str) -> tuple[str, ...] | None:
-    """Names in the store's manifest; None where it has none, as RocketMQ wrote it."""
+    """Return the names in the store's manifest; None without a manifest, as after RocketMQ."""
     manifest = look_at(root).manifest
     return None if manifest is None else manifest.plugins
 
 
 def check_used(root: str, plugin: str) -> None:
-    """See to it that the store uses a plugin.
+    """Check that the store uses a plugin.
 
     Raises:
-        Failure: it does not; the text names those that it uses.
+        Failure: it does not use the plugin; the text names those that it uses.
     """
     names = used_plugins(root)
     if names is None:

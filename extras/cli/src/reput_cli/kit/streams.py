@@ -1,9 +1,9 @@
-"""Standard input, output and errors as a command needs them, whatever the shell has made of them.
+"""Standard input, output and error for a command, also if the shell started it without them.
 
 A shell may start a program without them (``>&-``). Then the next file that is opened gets the
 number 0, 1 or 2, and a line meant for the terminal could be written into a file of a store. So all
-three are there from the start: what is closed stays unusable, and says so under its name, but for
-errors: those that cannot be shown anywhere are told by the exit code alone.
+three are opened from the start. Using a closed one fails with an error that names it; what cannot
+be printed on a closed stderr is told by the exit code alone.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ STANDARD_OUTPUT = "standard output"
 
 
 def use_standard_streams() -> None:
-    """Put streams in the place of Python's own that name themselves when they fail."""
+    """Replace Python's standard streams by streams whose errors name them."""
     was_open = [_is_open(number) for number in range(3)]
-    # In this order, as each opening takes the lowest number that is free. For the wrong direction,
-    # so that to use them fails as it would have failed.
+    # In this order, as each opening takes the lowest free number. In the wrong direction, so that
+    # using them fails as using a closed stream would have.
     for number, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_RDWR)):
         if not was_open[number]:
             _open_null_at(number, flags)
@@ -39,7 +39,7 @@ def _text(raw: io.FileIO, old: object, errors: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=getattr(old, "encoding", None),
-        # What the terminal's encoding cannot show is shown as an escape, and never an error.
+        # A character that the terminal's encoding lacks becomes an escape, never an error.
         errors=errors,
         line_buffering=raw.fileno() == 2 or raw.isatty(),
     )
@@ -64,7 +64,7 @@ def _number_of(stream: Any) -> int:
     try:
         return int(stream.fileno())
     except (AttributeError, OSError, ValueError):
-        return -1  # put there by a test, or by a program that calls us
+        return -1  # replaced by a test, or by a program that calls us
 
 
 class _Input(io.FileIO):
@@ -90,4 +90,4 @@ class _Errors(io.FileIO):
         try:
             return super().write(data)
         except OSError:
-            return len(data)  # no stream is left to tell it; the exit code does
+            return len(data)  # no stream is left to report it on; the exit code does

@@ -1,7 +1,7 @@
-"""Points in time as people write and read them; everything else is ms since the epoch.
+"""Points in time as people write and read them; elsewhere times are ms since the epoch.
 
-Times without a zone are UTC, in what is read as in what is shown, so that a time can be copied from
-the one to the other.
+Times without a zone are UTC, in input as in output, so that a printed time can be copied into an
+option.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AGO = re.compile(r"-(\d+)(ms|[smhdw])")
 
 
 class Start(NamedTuple):
-    """Where reading begins."""
+    """The position at which reading begins."""
 
     kind: str
     """``"earliest"``, ``"latest"``, ``"offset"`` or ``"time"``."""
@@ -34,7 +34,7 @@ class Start(NamedTuple):
 
 
 def parse_start(text: str, now: int) -> Start:
-    """What ``--from`` says.
+    """Parse the value of ``--from``.
 
     Args:
         text: ``earliest``, ``latest``, a queue offset, ``-90s`` (units ms s m h d w), ``@`` and ms
@@ -42,7 +42,7 @@ def parse_start(text: str, now: int) -> Start:
         now: ms since the epoch.
 
     Raises:
-        ValueError: none of these.
+        ValueError: ``text`` is none of these.
     """
     if text in ("earliest", "latest"):
         return Start(text)
@@ -66,7 +66,7 @@ def parse_start(text: str, now: int) -> Start:
 
 
 def format_timestamp(timestamp: int | None) -> str:
-    """``2026-01-31 12:00:00.123`` in UTC; ``-`` for none, the number where no calendar holds it."""
+    """Return ``2026-01-31 12:00:00.123`` (UTC); ``-`` for None, the number beyond the calendar."""
     if timestamp is None:
         return "-"
     try:
@@ -77,7 +77,7 @@ def format_timestamp(timestamp: int | None) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration in the unit that suits it: ``350 ms``, ``4.2 s``, ``3 min 05 s``."""
+    """Return a duration in a fitting unit: ``350 ms``, ``4.2 s``, ``3 min 05 s``."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:

@@ -1,1 +1,1 @@
-"""Messages: reading, finding, choosing and showing them, for several commands."""
+"""Reading, finding, choosing and showing messages, shared by several commands."""

@@ -25,30 +25,30 @@ class CountedQueue(QueueInfo):
     """One queue, its messages counted one by one."""
 
     counted: int = 0
-    """Messages that can be read."""
+    """Number of readable messages."""
 
     @property
     def message_count(self) -> int:
-        """Messages that can be read; not those that are lost between the two offsets."""
+        """Number of readable messages, without those lost between the two offsets."""
         return self.counted
 
 
 class Census(NamedTuple):
-    """What a log holds."""
+    """The contents of a log."""
 
     queues: list[CountedQueue]
-    """By topic and queue id; offsets and times as the records tell them."""
+    """By topic and queue id; offsets and times are those in the records."""
     message_count: int
-    """Records that can be read, those in no queue (prepared, rolled back) among them."""
+    """Readable records, those in no queue (prepared, rolled back) included."""
     damages: list[Damage]
-    """All that is no sound record, in the order of the log."""
+    """Everything that is no sound record, in log order."""
 
 
 def census(store: Store, on_progress: Callable[[int, int], None]) -> Census:
     """Read the log from end to end and verify every checksum.
 
     Args:
-        store: whose log.
+        store: the store whose log is read.
         on_progress: called with bytes done and bytes in all.
     """
     first, last = store.log.min_physical_offset, store.log.max_physical_offset
@@ -66,7 +66,7 @@ def census(store: Store, on_progress: Callable[[int, int], None]) -> Census:
 def _count(batch: DispatchBatch, queues: dict[tuple[str, int], CountedQueue]) -> None:
     transaction = batch.sys_flag & TRANSACTION_MASK
     rows = np.flatnonzero((transaction == 0) | (transaction == TRANSACTION_COMMIT))
-    # One number for each (topic, queue id): rows of a queue then are one run.
+    # One number for each (topic, queue id), so that sorting puts the rows of a queue together.
     group = (batch.topic_code[rows].astype(np.int64) << 32) + batch.queue_id[rows]
     order = np.argsort(group, kind="stable")
     names, starts, counts = np.unique(group[order], return_index=True, return_counts=True)

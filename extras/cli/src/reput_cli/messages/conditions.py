@@ -1,4 +1,4 @@
-"""``--tag`` and ``--where``: which messages a command is about."""
+"""``--tag`` and ``--where``: which messages a command prints."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ where_option = click.option(
 
 
 class Conditions(NamedTuple):
-    """What a message has to be."""
+    """Conditions that a message has to meet."""
 
     tags: frozenset[str] | None = None
-    """One of these; None for any."""
+    """The message has one of these tags; None for any."""
     chosen: MessageFilter | None = None
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Whether there is any condition."""
         return self.tags is not None or self.chosen is not None
 
     def matches(self, message: MessageView) -> bool:
-        """Whether a message meets all of them."""
+        """Whether a message meets all conditions."""
         return self.has_tag(message) and (self.chosen is None or self.chosen.matches(message))
 
     def has_tag(self, message: MessageView) -> bool:
@@ -58,10 +58,10 @@ class Conditions(NamedTuple):
 
 
 def conditions_of(store: Store, topic: str, tag: str | None, where: str | None) -> Conditions:
-    """The conditions of a command's options.
+    """Return the conditions of a command's options.
 
     Raises:
-        Failure: nothing compiles them.
+        Failure: no plugin compiles ``where``.
         click.BadParameter: ``where`` is no condition.
     """
     return Conditions(_tags(tag), _compiled(store, topic, where))
@@ -70,12 +70,12 @@ def conditions_of(store: Store, topic: str, tag: str | None, where: str | None) 
 def with_filter(
     path: str, plugins: Sequence[str] | None, where: str | None
 ) -> Sequence[str] | None:
-    """Plugins to open a store with to read, the one that compiles ``where`` among them.
+    """Return plugins for reading a store, with the one that compiles ``where`` if needed.
 
     Args:
-        path: the store.
-        plugins: those that are wanted in any case; None for those that the store uses.
-        where: the option; None where no plugin is needed for it.
+        path: the store's directory.
+        plugins: those needed in any case; None for all that the store uses.
+        where: the option; None if not given.
     """
     if where is None:
         return plugins
@@ -85,7 +85,7 @@ def with_filter(
 
     if plugins is None:
         used = None
-        # A reader does without notes that are damaged, and opening tells of them.
+        # A reader can do without damaged records of the store; opening reports them.
         with contextlib.suppress(CorruptFileError, OSError):
             used = used_plugins(check_store(path))
         plugins = tuple(default_plugins() if used is None else used)
@@ -104,7 +104,7 @@ def _checked_tags(
 
 
 def _tags(text: str | None) -> frozenset[str] | None:
-    """The tags of ``A || B``; None for all."""
+    """Return the tags of ``A || B``; None for all tags."""
     if text is None or text.strip() == "*":
         return None
     return frozenset(filter(None, (each.strip() for each in text.split("||"))))

@@ -1,4 +1,4 @@
-"""What a log has lost, and what of it is damaged: as text, as a table and for programs."""
+"""Losses and damage of a log: as text, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def lost_size(losses: Sequence[Loss]) -> int:
-    """Bytes of all losses together; what several queues tell of the log's lost end counts once."""
+    """Return the bytes of all losses; the lost end, which several queues name, counts once."""
     from reput.log import GONE
 
     size, end = sum(loss.size for loss in losses if loss.reason != GONE), 0
@@ -36,14 +36,14 @@ def lost_size(losses: Sequence[Loss]) -> int:
 
 
 def lost_queue(loss: Loss) -> str:
-    """``orders/0@12`` of the first record lost, as far as it is known; else a dash."""
+    """Return ``orders/0@12`` for the first record lost, as far as known; else a dash."""
     text = _first_lost(loss.topic, loss.queue_id, loss.queue_offset)
-    # Half-open, as offsets are everywhere: after the dots stands the first that is not lost.
+    # Half-open, as all offsets are: the number after the dots is the first that is not lost.
     return text if loss.queue_end_offset is None else f"{text}..{loss.queue_end_offset}"
 
 
 def _first_lost(topic: str | None, queue_id: int | None, queue_offset: int | None) -> str:
-    """``orders/0@12``, as far as it is known; else a dash."""
+    """Return ``orders/0@12``, as far as known; else a dash."""
     if topic is None:
         return "-"
     queue = "?" if queue_id is None else str(queue_id)
@@ -52,7 +52,7 @@ def _first_lost(topic: str | None, queue_id: int | None, queue_offset: int | Non
 
 
 def loss_document(root: str, loss: Loss) -> dict[str, Any]:
-    """One loss for ``--json``."""
+    """Return one loss for ``--json``."""
     return {
         "start_offset": loss.start_offset,
         "end_offset": loss.end_offset,
@@ -70,14 +70,14 @@ def loss_document(root: str, loss: Loss) -> dict[str, Any]:
 
 
 def kept_in(root: str) -> str:
-    """Where the store at ``root`` keeps what was cut out of its log."""
+    """Return where the store at ``root`` keeps the bytes cut out of its log."""
     from reput.files import OWN_DIRECTORY
 
     return os.path.join(root, OWN_DIRECTORY, "lost+found")
 
 
 def damage_document(damage: Damage) -> dict[str, Any]:
-    """One damage for ``--json``."""
+    """Return one damage for ``--json``."""
     return {
         "file": damage.path,
         "position": damage.position,
@@ -93,7 +93,7 @@ def damage_document(damage: Damage) -> dict[str, Any]:
 
 
 def print_damages(damages: Sequence[Damage]) -> None:
-    """A table of damages, in the order of the log; each names what was found and expected."""
+    """Print a table of damages in log order; each names what was found and expected."""
     columns = [
         Column("FILE"),
         Column("POSITION", right=True),

@@ -1,4 +1,4 @@
-"""What ``reput put`` reads: lines as they come, as bodies or as JSON objects."""
+"""Reads the input of ``reput put``: lines, as bodies or as JSON objects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OWN = frozenset(
         "tags",
     }
 )
-"""What a line of JSON may say about its message."""
+"""Members of a JSON line that describe its message."""
 _STORE_GIVEN = frozenset(
     {
         "body_crc",
@@ -48,12 +48,12 @@ _STORE_GIVEN = frozenset(
         "transaction",
     }
 )
-"""What ``reput cat --json`` prints beyond that; passed over, so that one can feed the other."""
-_HOST_BITS = 0x30  # which hosts are IPv6: the store says that of the record that it writes
+"""Further members that ``reput cat --json`` prints; ignored, so that its output can be put."""
+_HOST_BITS = 0x30  # which hosts are IPv6: the writing store sets these bits
 _TRANSACTION_BITS = 0x0C
 _COMMIT = 0x08
 _DERIVED = frozenset({"body_crc", "body_size", "compression", "size", "transaction"})
-"""Follow from the rest of the message: nothing is lost when they are passed over."""
+"""These follow from the rest of the message: nothing is lost when they are ignored."""
 
 
 class InputError(Exception):
@@ -61,7 +61,7 @@ class InputError(Exception):
 
 
 class LeftOut:
-    """What lines said that was not taken over, for a note at the end."""
+    """What was not taken over from lines, for a note at the end."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -70,7 +70,7 @@ class LeftOut:
         self.commit_count = 0
 
     def notes(self) -> Iterator[str]:
-        """One line for each kind."""
+        """Yield one line for each kind."""
         if self.names:
             yield f"not taken over, as the store gives it: {', '.join(sorted(self.names))}"
         if self.commit_count:
@@ -98,7 +98,7 @@ class Defaults(NamedTuple):
 
 
 def line_batches(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Lines without their ends, as many at a time as can be had without waiting.
+    """Yield lines without their ends, as many at a time as are available without waiting.
 
     Raises:
         InputError: a line longer than any message.
@@ -122,7 +122,7 @@ def line_batches(stream: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def message_of_line(line: bytes, defaults: Defaults) -> Message:
-    """A message whose body is the line."""
+    """Return a message whose body is the line."""
     return Message(
         defaults.topic,
         line,
@@ -136,15 +136,15 @@ def message_of_line(line: bytes, defaults: Defaults) -> Message:
 def message_of_json(
     line: bytes, defaults: Defaults, left_out: LeftOut | None = None
 ) -> Message | None:
-    """The message that a JSON object describes; what it does not say is as on the command line.
+    """Return the message that a JSON object describes; other values come from the command line.
 
-    None for an empty line, and for what ``reput cat --json`` prints in place of a lost message and
-    of damage.
+    None for an empty line, and for the objects that ``reput cat --json`` prints for lost messages
+    and damage.
 
     Args:
         line: the object.
         defaults: what the command line says.
-        left_out: where to note what is not taken over.
+        left_out: notes of what is not taken over are added to it.
 
     Raises:
         InputError: no JSON object, an unknown member, a value of the wrong kind, or members that
@@ -172,7 +172,7 @@ def message_of_json(
     if given.get("topic") in (None, defaults.topic):
         left_out.names.discard("topic")
     properties = _properties(given.get("properties"))
-    # Tags and keys are properties, too, and a copied message brings them in both places.
+    # Tags and keys are properties, too: a copied message has them in both places.
     tags = _one_of("tags", _tags(given.get("tags")), properties.pop("TAGS", None))
     keys = _one_of("keys", _keys(given.get("keys")), properties.pop("KEYS", None))
     others = {name: text for name, text in defaults.properties.items() if name not in properties}
@@ -219,7 +219,7 @@ def _properties(given: Any) -> dict[str, str]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; of a member given twice one would be dropped."""
+    """Make a JSON object, and refuse a member given twice, which `dict` would drop."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -229,14 +229,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _one_of(name: str, given: str | None, property_text: str | None) -> str | None:
-    """What a member says, or the property of the same meaning."""
+    """Return the value of a member, or of the property with the same meaning."""
     if given is None or property_text is None:
         return property_text if given is None else given
     if given.split() != property_text.split():
         raise InputError(
             f"{name}: {given!r} contradicts the property {name.upper()!r}, {property_text!r}"
         )
-    return property_text  # as it was spelled
+    return property_text  # with its original spelling
 
 
 def _tags(given: Any) -> str | None:
@@ -273,7 +273,7 @@ def _body(given: Any, encoding: Any) -> bytes:
 
 def _integer(given: dict[str, Any], name: str, default: Any) -> Any:
     value = given.get(name, default)
-    # bool is an int to Python alone.
+    # Only Python takes a bool for an int.
     if value is not default and (not isinstance(value, int) or isinstance(value, bool)):
         raise InputError(f"{name}: an integer expected, found {value!r}")
     return value

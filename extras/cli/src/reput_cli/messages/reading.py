@@ -1,4 +1,4 @@
-"""Messages of a topic in the order of storing, from its queues."""
+"""Reads messages of a topic in storing order from its queues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Lost", "Placed", "QueueReader", "choose_queues", "follow", "merged"]
 
 _READ_COUNT = 256
 _READ_SIZE = 1 << 20
-_LOOKS_FOR_QUEUES = 10  # new queues are rare, and to list all of them takes longer than to read one
+_LOOKS_FOR_QUEUES = 10  # new queues are rare, and listing all takes longer than reading one
 
 
 class Placed(NamedTuple):
@@ -32,20 +32,20 @@ class Placed(NamedTuple):
 
     @property
     def physical_offset(self) -> int:
-        """Where its record begins."""
+        """Physical offset at which its record begins."""
         return self.message.physical_offset
 
 
 class Lost(NamedTuple):
-    """What stands in the place of a message that cannot be read any more."""
+    """Stands in the place of a message that cannot be read any more."""
 
     topic: str | None
-    """None where it is not known whose message it was; likewise what follows."""
+    """None if the message's topic is not known; likewise the fields below."""
     queue_id: int | None
     queue_offset: int | None
     physical_offset: int
     size: int
-    """Bytes lost there; 0 where that is not known."""
+    """Bytes lost there; 0 if not known."""
     reason: str
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Lost(NamedTuple):
         return f"{queue or 'a message of unknown topic'} is lost ({place}): {self.reason}"
 
     def document(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the JSON object for ``--json``."""
         return {"hole": True, **self._asdict()}
 
 
@@ -67,10 +67,10 @@ class Lost(NamedTuple):
 def choose_queues(
     every: Sequence[QueueInfo], root: str, topic: str, queue_id: int | None = None
 ) -> list[QueueInfo]:
-    """Those of a store's queues that are of the topic, or the one of that id.
+    """Return the queues of the topic, or the queue with that id.
 
     Raises:
-        Failure: no such topic, or it has no such queue; the text names what there is.
+        Failure: no such topic or queue; the text names those that exist.
     """
     found = [queue for queue in every if queue.topic == topic]
     if not found:
@@ -100,7 +100,7 @@ def _no_topic(root: str, topic: str, known: set[str]) -> str:
 
 
 class QueueReader:
-    """Reads one queue forward, in chunks, and remembers where it is."""
+    """Reads one queue forward, in chunks, and remembers its position."""
 
     def __init__(self, store: Store, queue: QueueInfo, start: Start) -> None:
         self._store = store
@@ -124,11 +124,11 @@ class QueueReader:
 
     @property
     def left(self) -> int:
-        """Messages up to where the queue ended when this was made."""
+        """Number of messages up to the queue's end when this reader was made."""
         return max(self.stop_offset - self.next_offset, 0)
 
     def read(self, limit: int = _READ_COUNT) -> list[Placed | Lost]:
-        """The next messages, at most ``limit``, and holes; none where the queue ends."""
+        """Return the next messages and losses, at most ``limit``; none at the queue's end."""
         while True:
             result = self._store.read(
                 self.topic, self.queue_id, self.next_offset, min(limit, _READ_COUNT), _READ_SIZE
@@ -139,7 +139,8 @@ class QueueReader:
                 found = self._with_holes(result)
                 self.known_to = found[-1].physical_offset
                 return found
-            # The head of the queue was trimmed, or a gap lies here: the answer says where to go on.
+            # The head of the queue was trimmed, or offsets are missing: the result says where to go
+            # on.
             if not self.next_offset < result.next_queue_offset < result.max_queue_offset:
                 self.has_more = False
                 return []
@@ -163,7 +164,7 @@ class QueueReader:
         return sorted(found, key=lambda each: each.queue_offset or 0)
 
     def until_stop(self) -> Iterator[Placed | Lost]:
-        """Messages up to where the queue ended when this was made."""
+        """Yield messages up to the queue's end when this reader was made."""
         while self.next_offset < self.stop_offset:
             placed = self.read(self.stop_offset - self.next_offset)
             if not placed:
@@ -172,7 +173,7 @@ class QueueReader:
 
 
 def merged(readers: Sequence[QueueReader]) -> Iterator[Placed | Lost]:
-    """Messages of all readers, in commit-log order, up to where the queues ended."""
+    """Yield messages of all readers in log order, up to where the queues ended."""
     return heapq.merge(*(reader.until_stop() for reader in readers), key=_physical_offset)
 
 
@@ -181,15 +182,15 @@ def follow(
     find_new: Callable[[set[int]], list[QueueReader]],
     wait: Callable[[], bool],
 ) -> Iterator[Placed | Lost]:
-    """Messages as they arrive, in commit-log order.
+    """Yield messages as they arrive, in log order.
 
     Args:
-        readers: where reading stands.
-        find_new: readers of queues that appeared, given the ids of those that are known.
-        wait: waits until it is worth to look again; False ends.
+        readers: readers of the known queues, each at its position.
+        find_new: returns readers of new queues, given the ids of the known ones.
+        wait: waits until another look is worthwhile; False ends.
     """
-    # The writer goes on while one queue is read after the other, so a look may find a message and
-    # not yet one that is older. The look after it does: what was found is held until then.
+    # The writer appends while the queues are read in turn, so one round may find a message and miss
+    # an older one, which the next round finds: messages are held back for one round.
     held: list[Placed | Lost] = []
     for look in itertools.count(1):
         seen = _physical_offset(held[-1]) if held else -1

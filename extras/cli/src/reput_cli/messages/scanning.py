@@ -1,4 +1,4 @@
-"""Messages of a topic in the order of storing, from the log itself; needs no plugin."""
+"""Reads messages of a topic in storing order from the log itself; needs no plugin."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def scanned(
     start: Start,
     on_progress: Callable[[int, int], None],
 ) -> Iterator[Placed | Lost]:
-    """Messages of the topic, and what the log lost that was of it, or may have been.
+    """Yield messages of the topic, and losses that were, or may have been, of the topic.
 
     Args:
-        store: whose log.
+        store: the store whose log is read.
         topic: messages of this topic.
-        queue_id: of this queue only.
-        start: compared with each message: the log has no index.
+        queue_id: only messages of this queue.
+        start: compared with each message, as the log has no index.
         on_progress: called with bytes done and bytes in all.
     """
     first, last = store.log.min_physical_offset, store.log.max_physical_offset
@@ -71,10 +71,10 @@ def _rows(batch: DispatchBatch, topic: str, queue_id: int | None, start: Start) 
 
 
 class _Losses:
-    """What the log has lost of one topic or queue, in its order, each loss once."""
+    """The losses of a log in one topic or queue, in log order, each once."""
 
     def __init__(self, store: Store, topic: str, queue_id: int | None) -> None:
-        # What was cut is no hole: the log ended there, and may have been written on since.
+        # A cut is not listed: the log ended there, and may have been written on since.
         every = [loss for loss in store.losses() if loss.action != CUT]
         self._known = [(loss.start_offset, loss.end_offset) for loss in every]
         self._left = sorted(
@@ -95,12 +95,12 @@ class _Losses:
         )
 
     def add(self, start: int, end: int, reason: str) -> None:
-        """Damage that was found while reading, unless it is known."""
+        """Add damage that was found while reading, unless it is known."""
         if not any(low <= start < high for low, high in self._known):
             self._left.append(Lost(None, None, None, start, end - start, reason))
             self._left.sort(key=lambda lost: lost.physical_offset)
 
     def before(self, physical_offset: int) -> Iterator[Lost]:
-        """What was lost before a place."""
+        """Yield losses before a physical offset."""
         while self._left and self._left[0].physical_offset < physical_offset:
             yield self._left.pop(0)

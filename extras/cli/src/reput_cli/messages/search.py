@@ -1,6 +1,6 @@
-"""Messages by key, through an index where the store has one, and by what ``reput grep`` asks for.
+"""Finds messages by key, through an index if the store has one, and by the options of ``grep``.
 
-What an index does not hold yet is read from the log as well, so that nothing is missing either way.
+Messages that an index does not hold yet are read from the log, so that none are missing.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["Wanted", "by_key", "by_reading", "messages_by_key"]
 
 _PAGE = 1_000
-_HIDDEN = (0x4, 0xC)  # prepared and rollback records: no consumer sees them
+_HIDDEN = (0x4, 0xC)  # prepared and rollback records: consumers do not see them
 
 
 def _tell_damage(finding: Corruption) -> None:
-    """Say that a part of the log could not be read."""
+    """Warn that a part of the log could not be read."""
     warn(f"messages may be missing: {finding}")
 
 
@@ -45,15 +45,15 @@ def messages_by_key(
     end: int | None = None,
     tell: Callable[[Corruption], None] = _tell_damage,
 ) -> Iterator[MessageView]:
-    """Messages whose ``UNIQ_KEY``, or a word of whose ``KEYS``, is ``key``; in storing order.
+    """Yield messages whose ``UNIQ_KEY``, or a word of whose ``KEYS``, is ``key``, in storing order.
 
     Args:
         store: opened with the plugins that it uses.
-        topic: messages of this topic; of all topics when left out, which no index serves.
+        topic: messages of this topic; of all topics when left out, for which no index helps.
         key: the whole key.
         begin: store time of the oldest message, ms.
         end: store time of the newest message, ms.
-        tell: called with what could not be read of the log.
+        tell: called with each part of the log that could not be read.
     """
     start, last = store.log.min_physical_offset, -1
     while topic is not None:
@@ -69,7 +69,7 @@ def messages_by_key(
             break
     for batch in batches_between(store, start, begin, end):
         for message in _in_batch(batch, key):
-            # An index that another process writes may have some keys of its last message only.
+            # An index that another process writes may have only some keys of its last message.
             is_new = message.physical_offset > last
             if is_new and topic in (None, message.topic) and _is_between(message, begin, end):
                 yield message
@@ -80,7 +80,7 @@ def messages_by_key(
 def _page(
     store: Store, topic: str, key: str, begin: int | None, end: int | None, after: int | None
 ) -> QueryResult | None:
-    """The next answer of the index; None where there is none, or no more."""
+    """Return the next answer of the index; None if there is no index or nothing more."""
     from reput.errors import CorruptFileError, NoReaderError, PluginError
 
     try:
@@ -101,7 +101,7 @@ def _in_batch(batch: DispatchBatch, key: str) -> Iterator[MessageView]:
 
 
 def _rows_with(batch: DispatchBatch, needle: re.Pattern[bytes]) -> list[int]:
-    """Rows in whose records the bytes stand, somewhere."""
+    """Return rows in whose records the bytes occur anywhere."""
     places = [found.start() for found in needle.finditer(batch.window.data)]
     rows = np.unique(np.searchsorted(batch.start, places, "right") - 1)
     inside: list[int] = rows[rows >= 0].tolist()
@@ -109,7 +109,7 @@ def _rows_with(batch: DispatchBatch, needle: re.Pattern[bytes]) -> list[int]:
 
 
 def _has_key(message: MessageView, key: str) -> bool:
-    """Whether a message has a key, as an index sees it."""
+    """Whether a message has a key, by the rules of an index."""
     words = message.properties.get(PROPERTY_KEYS, "").split(" ")
     return bool(key) and (key == message.unique_key or key in words)
 
@@ -121,7 +121,7 @@ def _is_between(message: MessageView, begin: int | None, end: int | None) -> boo
 
 @attrs.define
 class Wanted:
-    """What a message has to be."""
+    """The conditions of ``reput grep``."""
 
     topic: str
     key: str | None
@@ -129,15 +129,15 @@ class Wanted:
     since: int
     until: int
     is_damaged: bool = False
-    """Whether something was passed over that could not be read."""
+    """Whether unreadable parts of the log were passed over."""
 
     def tell(self, finding: Corruption) -> None:
-        """Say that a part of the log could not be read, and remember it."""
+        """Warn that a part of the log could not be read, and remember it."""
         self.is_damaged = True
         _tell_damage(finding)
 
     def rows(self, batch: DispatchBatch) -> list[int]:
-        """Rows of a batch that meet all conditions but the key and the tags."""
+        """Return rows of a batch that meet all conditions but the key and the tags."""
         if self.topic not in batch.topics:
             return []
         wanted: npt.NDArray[np.bool_] = batch.topic_code == batch.topics.index(self.topic)
@@ -161,7 +161,7 @@ class Wanted:
 
 
 def by_key(store: Store, wanted: Wanted) -> Iterator[MessageView]:
-    """Messages that meet all conditions, by their key."""
+    """Find messages that meet all conditions by their key."""
     assert wanted.key is not None
     found = messages_by_key(
         store, wanted.topic, wanted.key, wanted.since, wanted.until, wanted.tell
@@ -170,7 +170,7 @@ def by_key(store: Store, wanted: Wanted) -> Iterator[MessageView]:
 
 
 def by_reading(store: Store, wanted: Wanted) -> Iterator[MessageView]:
-    """Messages that meet all conditions, out of the part of the log that is of their time."""
+    """Find messages that meet all conditions by reading the log of their time."""
     first = first_offset_since(store.log, wanted.since)
     size = store.log.max_physical_offset - first
     with ProgressBar("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:

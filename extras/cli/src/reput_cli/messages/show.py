@@ -1,4 +1,4 @@
-"""One message as it is shown: as JSON for programs, or as a line that options ask for."""
+"""Shows one message: as JSON for programs, or as a line that options describe."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _TRANSACTIONS = {0x0: "none", 0x4: "prepared", 0x8: "commit", 0xC: "rollback"}
 
 
 def renderer(template: str | None, body: str, as_json: bool, end: str) -> Render:
-    """How the options of a command have each message printed.
+    """Return the function that prints each message as the options say.
 
     Raises:
-        click.UsageError: options that exclude each other, or a template that is none.
+        click.UsageError: options exclude each other, or a template is invalid.
     """
     if as_json:
         if template is not None or body == "raw":
@@ -46,7 +46,7 @@ def renderer(template: str | None, body: str, as_json: bool, end: str) -> Render
             )
         return lambda placed: placed.message.body + b"\n"
     line = _line if template is None else _template_line(template)
-    # A terminal that cannot show a character gets its escape, never an error.
+    # A character that the terminal cannot show becomes an escape, never an error.
     encoding = sys.stdout.encoding or "utf-8"
     return lambda placed: (line(placed, body) + end).encode(encoding, "backslashreplace")
 
@@ -75,13 +75,13 @@ def _line(placed: Placed, body: str) -> str:
 def message_document(
     message: MessageView, queue_offset: int | None = None, body: str = "text"
 ) -> dict[str, Any]:
-    """Every field of ``message``; the keys are part of our promise (``docs/cli.md``).
+    """Return every field of ``message``; the keys are stable (``docs/cli.md``).
 
     Args:
         message: the message.
-        queue_offset: its place in the queue that was read; what the record says when left out.
-        body: one of `reput_cli.kit.escape.BODY_FORMS`; for what is not UTF-8, ``"text"`` falls back
-            to base64.
+        queue_offset: its place in the queue that was read; by default the record's.
+        body: one of `reput_cli.kit.escape.BODY_FORMS`; ``"text"`` falls back to base64 for what is
+            not UTF-8.
     """
     document = {
         "topic": message.topic,
@@ -112,6 +112,6 @@ def message_document(
 
 
 def host_text(host: tuple[str, int]) -> str:
-    """``127.0.0.1:10911``, ``[::1]:10911``."""
+    """Return ``127.0.0.1:10911`` or ``[::1]:10911``."""
     address, port = host
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

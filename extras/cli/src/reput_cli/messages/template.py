@@ -1,4 +1,4 @@
-r"""The little language of ``cat --format``: ``'%o %k %s'``.
+r"""The template language of ``cat --format``: ``'%o %k %s'``.
 
     %t topic            %q queue id           %o queue offset      %p physical offset
     %s body             %S its size in bytes  %T tags              %k keys
@@ -6,7 +6,7 @@ r"""The little language of ``cat --format``: ``'%o %k %s'``.
     %d store time       %D store time, ms     %b born time         %B born time, ms
     %% a percent sign   \n \t \0 \\ \xHH as in C
 
-What is missing prints as nothing. The letters follow kcat where it has one.
+A missing value prints as nothing. The letters follow kcat where it has one.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Template:
     """A compiled template.
 
     Raises:
-        ValueError: a field that does not exist; the text lists those that do.
+        ValueError: an unknown field; the text lists the known ones.
     """
 
     def __init__(self, text: str) -> None:
         self._parts = [_part(found) for found in _TOKEN.finditer(text)]
 
     def render(self, message: MessageView, queue_offset: int, body: str = "text") -> str:
-        """The line of one message, without an end of line.
+        """Return the line of one message, without a line end.
 
         Args:
             message: the message.

@@ -1,8 +1,8 @@
-"""Reads that part of the log in which messages of some time may stand.
+"""Reads the part of the log that may hold messages of a range of times.
 
-A log is in the order of storing, and store times ascend with it, but for clocks that were put back.
-So the files say where to begin by the time of their first message, and what comes later than the
-last time that is wanted ends the reading.
+A log is in storing order, and store times ascend with it, except after clocks were put back. So the
+time of each file's first message says where to begin, and a message later than the last time wanted
+ends the reading.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 __all__ = ["batches_between", "first_offset_since"]
 
 CLOCK_SLACK_MS: Final = 60_000
-"""By how much a clock may be put back without a message being missed."""
+"""By how much a clock may have been put back without a message being missed."""
 
 
 def first_offset_since(log: LogView, begin: int) -> int:
-    """Start of the newest log file that is sure to miss no message stored from ``begin`` on.
+    """Return the start of the newest log file before which nothing was stored from ``begin`` on.
 
     Args:
-        log: of the store.
+        log: the store's log.
         begin: store time, ms.
     """
     first, size = log.min_physical_offset, log.file_size
     if begin < CLOCK_SLACK_MS:
         return first
     start = (log.max_physical_offset - 1) // size * size
-    # From the newest file back: what is asked for is mostly of late, and files are few.
+    # From the newest file back: users mostly ask for recent messages, and files are few.
     while start > first:
         timestamp = log.store_timestamp_at(start)
         if 0 <= timestamp <= begin - CLOCK_SLACK_MS:
@@ -44,13 +44,13 @@ def first_offset_since(log: LogView, begin: int) -> int:
 def batches_between(
     store: Store, start: int, begin: int | None, end: int | None
 ) -> Iterator[DispatchBatch]:
-    """Batches over the log from ``start`` on that may hold messages of these times.
+    """Yield batches from ``start`` on that may hold messages of these times.
 
     Args:
         store: an open store.
         start: physical offset of a record or of a file.
-        begin: store time of the oldest message wanted, ms; None for all.
-        end: store time of the newest one, ms; None for all.
+        begin: earliest store time wanted, ms; None for all.
+        end: latest store time wanted, ms; None for all.
     """
     if begin is not None:
         start = max(start, first_offset_since(store.log, begin))

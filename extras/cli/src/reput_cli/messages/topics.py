@@ -1,4 +1,4 @@
-"""Topics and their queues, as tables and for programs."""
+"""Topics and their queues, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ __all__ = ["TopicFacts", "print_topics", "topic_document", "topics_of"]
 
 
 class TopicFacts(NamedTuple):
-    """One topic, its queues added up."""
+    """One topic with the sums of its queues."""
 
     topic: str
     queues: Sequence[QueueInfo]
 
     @property
     def message_count(self) -> int:
-        """Messages between the offsets of all queues."""
+        """Number of messages between the offsets of all queues."""
         return sum(queue.message_count for queue in self.queues)
 
     @property
     def last_update_timestamp(self) -> int | None:
-        """Store time of the newest message, ms; None where no plugin can tell."""
+        """Store time of the newest message, ms; None if no plugin knows it."""
         times = [queue.last_update_timestamp for queue in self.queues]
         return max((time for time in times if time is not None), default=None)
 
 
 def topics_of(queues: Sequence[QueueInfo]) -> list[TopicFacts]:
-    """Queues by topic, both in their order."""
+    """Group queues by topic; topics and queues keep their order."""
     found: dict[str, list[QueueInfo]] = {}
     for queue in queues:
         found.setdefault(queue.topic, []).append(queue)
@@ -44,7 +44,7 @@ def topics_of(queues: Sequence[QueueInfo]) -> list[TopicFacts]:
 
 
 def topic_document(facts: TopicFacts) -> dict[str, Any]:
-    """One topic for ``--json``."""
+    """Return one topic for ``--json``."""
     return {
         "topic": facts.topic,
         "message_count": facts.message_count,
@@ -63,7 +63,7 @@ def topic_document(facts: TopicFacts) -> dict[str, Any]:
 
 
 def print_topics(topics: Sequence[TopicFacts], *, show_queues: bool) -> None:
-    """Table of topics, or of every queue with the columns of ``mqadmin topicStatus``."""
+    """Print a table of topics, or of every queue with the columns of ``mqadmin topicStatus``."""
     if not topics:
         click.echo("  none")
         return
@@ -101,7 +101,7 @@ def _print_queues(topics: Sequence[TopicFacts]) -> None:
 
 
 def _print(numbers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table of topics: the name, columns of numbers, and the time of the last update."""
+    """Print a table of topics: the name, columns of numbers, and the time of the last update."""
     columns = [Column("TOPIC", shrink=True)]
     columns += [Column(title, right=True) for title in numbers]
     columns += [Column("LAST UPDATE (UTC)")]

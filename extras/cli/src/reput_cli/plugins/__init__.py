@@ -1,1 +1,1 @@
-"""Plugins of a store: how they are, what they are, and asking a writer for something."""
+"""Plugins of a store: their states, their documentation, and requests to the writing process."""

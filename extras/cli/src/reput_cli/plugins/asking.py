@@ -1,8 +1,8 @@
-"""Suspends or resumes a plugin of a store, whether another process writes it or not.
+"""Suspends or resumes a plugin of a store, whether another process writes the store or not.
 
-The process that writes the store is asked through a file that it takes away
-(`reput.offline.Traces.records`), and answers by the plugin's record. Where none does, the record
-is changed here, under the lock: what it says counts at the next opening, and nothing has to be
+The process that writes the store is asked through a file, which it removes
+(`reput.offline.Traces.records`), and its answer is the plugin's record. If no process answers, the
+record is changed here, under the lock: it takes effect at the next opening, and nothing has to be
 opened for that.
 """
 
@@ -22,13 +22,13 @@ from reput_cli.kit.storeplugins import check_store, check_used
 
 __all__ = ["Answer", "change_plugin"]
 
-# The other process answers by files alone: there is no connection to it that would wake us, and it
-# may have been started by another program, or be gone. Half of what people notice as a pause.
+# The other process answers by files alone: no connection could wake this one, and the other may
+# have been started by another program, or be gone. Half of what people notice as a pause.
 _POLL_S = 0.05
 
 
 class Answer(NamedTuple):
-    """What became of a request."""
+    """The result of a request."""
 
     root: str
     plugin: str
@@ -56,10 +56,10 @@ def change_plugin(path: str, plugin: str, request: str, timeout: float) -> Answe
     """Suspend or resume a plugin.
 
     Args:
-        path: the store.
-        plugin: its name.
+        path: the store's directory.
+        plugin: the plugin's name.
         request: `reput.offline.SUSPEND` or `RESUME`.
-        timeout: seconds that another process may take to do it.
+        timeout: seconds that another process may take.
 
     Raises:
         Failure: no such plugin, no process took the request, or the plugin could not be resumed.
@@ -92,7 +92,7 @@ class _Change:
         return self._answer(record, is_written=False, pid=None)
 
     def by_the_writer(self, pid: int | None, timeout: float, deadline: float) -> Answer | None:
-        """Have it done by the process that writes the store; None when that has gone."""
+        """Have the process that writes the store do it; None if that process has gone."""
         records = self.found.records
         before = records.load(self.plugin)
         records.ask(self.plugin, self.request)
@@ -106,7 +106,7 @@ class _Change:
         except KeyboardInterrupt:
             records.withdraw(self.plugin)
             raise
-        # The file is gone before the work is done; the record tells when it is.
+        # The file is removed before the work is done; the record tells when it is done.
         while True:
             record = records.load(self.plugin)
             changed = attrs.evolve(record, timestamp=before.timestamp) != before

@@ -1,7 +1,7 @@
-"""Brings a plugin to the end of the log: in this process, or by following the one that writes.
+"""Brings a plugin to the end of the log: in this process, or by following the process that writes.
 
-How far it has come is flushed about once a second, so that whatever ends it costs no more than
-that; it is kept in the same place in which every other opening keeps it.
+The plugin's progress is flushed about once a second, so that an interruption costs no more than a
+second of work; it is kept where every other opening keeps it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CaughtUp", "catch_up"]
 
-# The writer says by files alone how far it is, about once a second, and wakes no other process.
-# To look more often than that finds soon that the process has gone.
+# The writer records its progress in files alone, about once a second, and wakes no other process.
+# Looking more often finds soon that the writer has gone.
 _POLL_S = 0.25
 
 
@@ -43,12 +43,12 @@ class CaughtUp(NamedTuple):
     start_offset: int
     dispatched_to: int
     end_offset: int
-    """End of the log when it began."""
+    """End of the log at the beginning."""
     seconds: float
 
     @property
     def size(self) -> int:
-        """Bytes of the log that the plugin has seen since it began."""
+        """Bytes of the log that the plugin has seen since then."""
         return max(min(self.dispatched_to, self.end_offset) - self.start_offset, 0)
 
     def document(self) -> dict[str, Any]:
@@ -72,14 +72,14 @@ def catch_up(path: str, plugin: str, *, from_start: bool, waits: bool) -> Caught
     """Bring a plugin to the end of the log.
 
     Args:
-        path: the store.
-        plugin: its name.
-        from_start: forget its progress first.
-        waits: where another process has the store open: follow it until the plugin is there.
+        path: the store's directory.
+        plugin: the plugin's name.
+        from_start: forget the plugin's progress first.
+        waits: whether to follow another process that has the store open until the plugin is there.
 
     Raises:
-        Failure: it cannot go on; the text says why and what to do.
-        PluginNotFoundError: it is not installed.
+        Failure: the plugin cannot go on; the text says why and what to do.
+        PluginNotFoundError: the plugin is not installed.
     """
     root = check_store(path)
     work = _Work(path, root, plugin, look_at(root))
@@ -125,7 +125,8 @@ class _Work:
         started, recorded = time.monotonic(), self.found.dispatched_to(self.plugin)
         start, is_interrupted = recorded or 0, False
         try:
-            # What keeps queues catches up while the store is opened: a put needs to know them.
+            # Plugins that keep queues catch up while the store is opened: a put needs their
+            # offsets.
             with open_to_write(self.path, waits=False) as store:
                 try:
                     if self.plugin not in store.plugin_objects:
@@ -133,17 +134,17 @@ class _Work:
                     if recorded is None and names is not None:
                         recorded = store.log.min_physical_offset
                     if is_added:
-                        warn(f"plugin {self.plugin!r} is now one of the store's, whoever opens it")
+                        warn(f"plugin {self.plugin!r} is now one of the store's, in every opening")
                     start = self._start(store, recorded)
                     end = store.log.max_physical_offset
                     reached = self._wait(store, start, end)
                     derives = _derives(store, self.plugin)
                 except KeyboardInterrupt:
-                    # A plugin that is behind is no reason to go on waiting: so it is stopped.
+                    # A plugin with a backlog is no reason to wait longer: it is stopped.
                     store.close(timeout=0)
                     raise
             if derives:
-                # Seen is not kept: closing has flushed it, or had to leave it to the next opening.
+                # Seen is not flushed: closing has flushed it, or leaves it to the next opening.
                 reached = self._recorded_place()
                 if reached < end:
                     raise _not_flushed(self.root, self.plugin, reached, end)
@@ -157,7 +158,7 @@ class _Work:
         )
 
     def _start(self, store: Store, recorded: int | None) -> int:
-        """Where the plugin begins: where it was before opening, or where that has put it."""
+        """Return where the plugin begins: its place before the opening, or where that moved it."""
         state = self._state(store)
         if state.state in (Phase.SUSPENDED, Phase.HALTED):
             raise _stopped(self.root, self.plugin, state.state, state.last_error)
@@ -166,7 +167,7 @@ class _Work:
         return max(min(recorded, state.dispatched_to), store.log.min_physical_offset)
 
     def _wait(self, store: Store, start: int, end: int) -> int:
-        """Show how the plugin goes on until it has all of the log; how far it is then."""
+        """Show the plugin's progress until it has all of the log; return how far it is then."""
         first = store.log.min_physical_offset
         with ProgressBar(f"backfilling {self.plugin}", end - start, "bytes") as progress:
             store.wait_dispatched(
@@ -184,7 +185,7 @@ class _Work:
     # ------------------------------------------------------------------ in another one
 
     def follow(self, pid: int | None, *, waits: bool) -> CaughtUp | None:
-        """Watch the plugin in the process that writes the store; None when that is gone."""
+        """Watch the plugin in the process that writes the store; None if that process has gone."""
         names = used_plugins(self.root)
         if names is None or self.plugin not in names:
             used = f"; it uses {', '.join(names)}" if names else ""

@@ -1,4 +1,4 @@
-"""What a plugin's class says of itself: its hooks, and the options of its configuration."""
+"""What a plugin's class documents: its hooks, and the options of its configuration."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ class OptionFacts(NamedTuple):
     name: str
     type: str
     default: Any
-    """None where the option must be given."""
+    """None if the option must be given."""
     description: str
 
 
 def summary_of(kind: type) -> str:
-    """First line of the class's docstring."""
+    """Return the first line of the class's docstring."""
     return (inspect.getdoc(kind) or "").partition("\n")[0].replace("``", "")
 
 
 def hooks_of(kind: type[Plugin]) -> list[str]:
-    """Hooks that the class implements, in life-cycle order."""
+    """Return the hooks that the class implements, in life-cycle order."""
     marker = f"{hookspecs.PROJECT}_impl"
     known = [name for name in vars(hookspecs) if name.startswith("reput_")]
     return [name for name in known if hasattr(getattr(kind, name, None), marker)]
 
 
 def former_hooks_of(kind: type[Plugin]) -> dict[str, str]:
-    """Methods of the class that are not called any more, and what to do instead."""
+    """Return methods of the class that are no longer called, and what to do instead."""
     return {name: step for name, step in hookspecs.FORMER_HOOKS.items() if hasattr(kind, name)}
 
 
 def options_of(kind: type[Plugin]) -> list[OptionFacts]:
-    """Options that the plugin's section takes, in the order in which they are declared."""
+    """Return the options of the plugin's section, in the order in which they are declared."""
     texts = _field_texts(kind.config_type)
     return [
         OptionFacts(field.name, _type_name(field.type), _default(field), texts.get(field.name, ""))
@@ -65,7 +65,7 @@ def _type_name(kind: Any) -> str:
 
 
 def _field_texts(config_type: type) -> dict[str, str]:
-    """Docstrings under the fields; Python keeps them in the source only."""
+    """Return the docstrings under the fields, which Python keeps only in the source."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(config_type)))
     except (OSError, TypeError, SyntaxError):

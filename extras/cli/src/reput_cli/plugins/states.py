@@ -1,4 +1,4 @@
-"""What the plugins of a store are doing, and in what order: for people and for programs."""
+"""The states and the order of a store's plugins, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 _USUAL_POLICY = "suspend"
 _IN_WORDS = {"reading": "idle"}
-"""What people are shown for a state: no process has the store open for writing."""
+"""Words for people: "reading" means that no process has the store open for writing."""
 _FIELDS = (
     "name",
     "version",
@@ -56,7 +56,7 @@ _FIELDS = (
 
 
 def states_of(store: Store) -> list[PluginState]:
-    """The plugins' states; of a store that is only read, those in the process that writes it."""
+    """Return the plugins' states; for a read-only store, those in the process that writes it."""
     from reput.offline import READING, Phase
 
     states = store.plugins()
@@ -72,7 +72,7 @@ def states_of(store: Store) -> list[PluginState]:
 
 
 def plugin_documents(store: Store, states: Sequence[PluginState]) -> list[dict[str, Any]]:
-    """The active plugins for ``--json``."""
+    """Return the active plugins for ``--json``."""
     facts = plugin_facts(store)
     return [
         {name: getattr(state, name) for name in _FIELDS} | {"facts": facts.get(state.name, {})}
@@ -81,12 +81,12 @@ def plugin_documents(store: Store, states: Sequence[PluginState]) -> list[dict[s
 
 
 def plan_documents(store: Store) -> list[dict[str, Any]]:
-    """The order of dispatching for ``--json``."""
+    """Return the order of dispatching for ``--json``."""
     return [attrs.asdict(step) for step in store.plan()]
 
 
 def plugin_facts(store: Store) -> dict[str, dict[str, Any]]:
-    """What plugins report of themselves (hook ``reput_report``), by name."""
+    """Return the plugins' reports (hook ``reput_report``), by name."""
     from reput import PluginState
 
     reports = store.report()["plugins"]
@@ -101,7 +101,7 @@ def plugin_facts(store: Store) -> dict[str, dict[str, Any]]:
 
 
 def print_active(store: Store) -> None:
-    """Table of a store's plugins, and what each reports of itself."""
+    """Print a table of a store's plugins, and the report of each."""
     states = states_of(store)
     print_states(store.root, states)
     skipped = {state.name: state.skipped_count for state in states}
@@ -116,7 +116,7 @@ def print_active(store: Store) -> None:
 
 
 def print_states(root: str, states: Sequence[PluginState]) -> None:
-    """Table of a store's plugins; what is wrong with them, and what to do, goes to stderr."""
+    """Print a table of a store's plugins; their problems, and what to do, go to stderr."""
     columns = [
         Column("PLUGIN"),
         Column("VERSION"),
@@ -167,7 +167,7 @@ def _digits(milliseconds: float) -> str:
 
 
 def _notes(root: str, states: Sequence[PluginState]) -> Iterator[str]:
-    """What needs the operator's attention, each with the next step."""
+    """Yield what needs the operator's attention, each with the next step."""
     from reput.offline import Phase
 
     place = shlex.quote(root)
@@ -187,7 +187,7 @@ def _notes(root: str, states: Sequence[PluginState]) -> Iterator[str]:
 
 
 def print_plan(steps: Sequence[PlanStep]) -> None:
-    """The order in which batches go to the plugins, and why it is this one."""
+    """Print the order in which plugins get batches, and the reasons for this order."""
     click.echo("Messages go to the plugins in this order:\n")
     width = max(len(step.name) for step in steps)
     for number, step in enumerate(steps, 1):

@@ -1,4 +1,4 @@
-"""``reput demo``: a store of RocketMQ's opened, filled, dispatched and read back."""
+"""``reput demo``: opens a store of RocketMQ's, appends, dispatches and reads back."""
 
 from __future__ import annotations
 

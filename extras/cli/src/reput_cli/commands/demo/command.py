@@ -1,4 +1,4 @@
-"""``reput demo``: a store of RocketMQ's is opened, filled, dispatched and read back."""
+"""``reput demo``: opens a store of RocketMQ's, appends, dispatches and reads back."""
 
 from __future__ import annotations
 
@@ -129,14 +129,14 @@ def _directory(given: str | None) -> str:
 
 
 def _append(store: Store, count: int, steps: list[_Step]) -> dict[Queue, QueueSum]:
-    """Put the messages and wait for their dispatch; the sums of what was put, by queue."""
+    """Put the messages and wait for their dispatch; return sums of what was put, by queue."""
     from reput_cli.commands.demo import orders as demoorders
 
     sums: dict[Queue, QueueSum] = {}
     first = store.log.max_physical_offset
     putting = readable = 0.0
     with ProgressBar("making and appending", count) as progress:
-        # Orders are made up before the clock runs: what is measured is the store.
+        # Orders are made before the clock starts: only the store is measured.
         for chunks in demoorders.orders(count, _CHUNK, _GROUP):
             started = time.perf_counter()
             for messages in chunks:
@@ -154,7 +154,7 @@ def _append(store: Store, count: int, steps: list[_Step]) -> dict[Queue, QueueSu
 
 
 def _silent(text: str) -> None:
-    """Say nothing: a program reads."""
+    """Print nothing: the output is for a program."""
 
 
 # --------------------------------------------------------------------------- printing

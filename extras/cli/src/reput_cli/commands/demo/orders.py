@@ -17,18 +17,18 @@ _QUEUES = 4
 
 
 class QueueSum(NamedTuple):
-    """How many messages a queue got, and the CRC-32 of all their bodies one after another."""
+    """The number of messages of a queue, and the CRC-32 of all their bodies in order."""
 
     message_count: int = 0
     crc: int = 0
 
     def with_body(self, body: bytes) -> QueueSum:
-        """The sum of one message more."""
+        """Return the sum with one more message."""
         return QueueSum(self.message_count + 1, zlib.crc32(body, self.crc))
 
 
 def orders(count: int, chunk: int, group: int) -> Iterator[list[list[Message]]]:
-    """``count`` order events, ``group`` at a time, in lists of ``chunk``; always the same ones."""
+    """Yield ``count`` order events, ``group`` at a time, in lists of ``chunk``; always the same."""
     for first in range(0, count, group):
         last = min(first + group, count)
         yield [

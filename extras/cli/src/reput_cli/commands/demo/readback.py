@@ -22,7 +22,7 @@ Units = list[tuple[int, int]]
 
 
 class Check(NamedTuple):
-    """One comparison."""
+    """One comparison of an expected with a found value."""
 
     what: str
     expected: int
@@ -30,12 +30,12 @@ class Check(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether the two are equal."""
+        """Whether the two values are equal."""
         return self.expected == self.found
 
 
 class Amount(NamedTuple):
-    """What was read, and how long it took."""
+    """How much was read, and how long it took."""
 
     seconds: float
     message_count: int
@@ -43,7 +43,7 @@ class Amount(NamedTuple):
 
 
 class _Tally:
-    """What came back."""
+    """What was read back, by queue."""
 
     def __init__(self) -> None:
         self.java_in_place = 0
@@ -74,12 +74,12 @@ class _Tally:
 def check(
     store: Store, java: Mapping[Queue, Units], put: Mapping[Queue, QueueSum]
 ) -> tuple[list[Check], Amount]:
-    """Read all queues from their beginnings.
+    """Read all queues from their beginnings, and compare every message.
 
     Args:
-        store: the store; everything in it was dispatched.
-        java: what RocketMQ said that each queue holds.
-        put: sums over what was put after that.
+        store: the store, fully dispatched.
+        java: the messages of each queue as RocketMQ listed them.
+        put: sums of the messages put after that.
     """
     tally = _Tally()
     queues = store.queues()
