@@ -1,4 +1,4 @@
-"""What a case is, and the tables that results are compared in."""
+"""`Case`, one piece of work to measure, and `Table`, in which results are compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["BODIES", "Case", "Table", "body_name", "select"]
 
 BODIES = (100, 1024)
-"""Bytes of a body; every comparison is made for each."""
+"""Sizes of bodies, bytes; every comparison is made for each."""
 
 
 def body_name(body_size: int) -> str:
@@ -24,14 +24,14 @@ def body_name(body_size: int) -> str:
 
 @attrs.frozen
 class Table:
-    """Results that answer one question; for each body size the other rows are compared to one."""
+    """Results that answer one question; for each body size, rows are compared with one of them."""
 
     title: str
     bytes_of: str = "bodies"
     """What the column of bytes a second counts: ``"bodies"`` or whole ``"records"``."""
     note: str = ""
     compares: bool = True
-    """Whether rows do the same work, so that a ratio says something."""
+    """Whether rows do the same work, so that their ratio means something."""
 
 
 @attrs.frozen(kw_only=True)
@@ -42,17 +42,17 @@ class Case:
     table: Table
     run: Callable[[Trial], None]
     body_size: int = 0
-    """Bytes; 0 where bodies play no part."""
+    """Bytes; 0 if bodies do not matter."""
     needs: tuple[str, ...] = ("reput",)
     """Modules without which the case is skipped."""
     big_log: bool = False
     """Whether the case reads the large store that is generated once per run."""
     repeats: bool = True
-    """False: once in a run is enough, whatever the number of rounds."""
+    """If false, one round is enough, whatever the number of rounds."""
 
 
 def select(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
-    """Cases whose name matches one of ``patterns`` (shell wildcards, or part of a name)."""
+    """Return cases whose name matches one of ``patterns`` (shell wildcards, or part of a name)."""
     if not patterns:
         return list(cases)
     return [case for case in cases if any(_matches(case.name, pattern) for pattern in patterns)]

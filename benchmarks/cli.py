@@ -21,7 +21,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is asked for; 0 when every case was measured or skipped, 1 when one failed."""
+    """Run what is asked for; return 0 if every case was measured or skipped, 1 if one failed."""
     asked = _parser().parse_args(arguments)
     if asked.worker is not None:
         from benchmarks import worker
@@ -125,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_size,
         default=0,
         metavar="BYTES",
-        help="of each large log, k, m or g behind the number (1g; quick: 128m)",
+        help="of each large log, k, m or g after the number (1g; quick: 128m)",
     )
     parser.add_argument(
         "--directory", type=Path, metavar="DIR", help="make the temporary directory there"

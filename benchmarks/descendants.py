@@ -1,4 +1,4 @@
-"""The processes that a case has started: their processor time, and the most memory they had."""
+"""The processes that a case has started: their processor time and peak memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["cpu_seconds", "peak_memory"]
 
 
 def cpu_seconds() -> float:
-    """Processor time of this process's descendants, those that have ended included."""
+    """Return the processor time of this process's descendants, ended ones included."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     total = ended.ru_utime + ended.ru_stime
     for process in _alive():
@@ -20,13 +20,13 @@ def cpu_seconds() -> float:
             times = process.cpu_times()
         except psutil.Error:
             continue  # it has ended meanwhile
-        # What its own children have used counts once they have ended, as it does above.
+        # Time of its own children is included once they have ended.
         total += times.user + times.system + times.children_user + times.children_system
     return total
 
 
 def peak_memory() -> dict[str, int]:
-    """By name of the program, the sum of the most bytes that each living descendant ever had."""
+    """Return, by name of the program, the summed peak memory of the living descendants, bytes."""
     found: dict[str, int] = {}
     for process in _alive():
         try:

@@ -1,4 +1,4 @@
-"""Writers that die: what opening a store after a crash begins with."""
+"""Writers that die: they leave the stores that are opened after a crash."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["write_and_die"]
 
 
 def write_and_die(write: Callable[[], None]) -> None:
-    """Call it in a child that ends behind it, without closing anything.
+    """Call ``write`` in a child that ends right after it, without closing anything.
 
-    To be called before there are threads: a fork does not take them along.
+    To be called before any thread is started: a fork does not copy threads.
 
     Raises:
-        RuntimeError: ``write`` raised something, which the child has printed.
+        RuntimeError: ``write`` raised an error, which the child has printed.
     """
     child = os.fork()
     if child:

@@ -1,4 +1,4 @@
-"""What the figures depend on: the machine, the versions, the file system."""
+"""What the figures depend on: machine, versions, file system."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DISTRIBUTIONS = (
 
 
 def describe(directory: Path) -> dict[str, Any]:
-    """Facts about this machine, for the report; no names of hosts, users or paths."""
+    """Return facts about this machine for the report; no names of hosts, users or paths."""
     return {
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": platform.system(),
@@ -36,7 +36,7 @@ def describe(directory: Path) -> dict[str, Any]:
 
 
 def headline(facts: dict[str, Any]) -> str:
-    """The same facts in two lines."""
+    """Return the same facts in two lines."""
     memory = f", {facts['memory'] / 2**30:.0f} GiB of memory" if facts["memory"] else ""
     versions = " · ".join(f"{name} {version}" for name, version in facts["versions"].items())
     return (
@@ -46,7 +46,7 @@ def headline(facts: dict[str, Any]) -> str:
 
 
 def load() -> list[float] | None:
-    """Processes that want a core, averaged over 1, 5 and 15 minutes; None where not told."""
+    """Return the system's load averages over 1, 5 and 15 minutes; None where not known."""
     try:
         return [round(value, 2) for value in os.getloadavg()]
     except OSError:
@@ -54,7 +54,7 @@ def load() -> list[float] | None:
 
 
 def file_system(directory: Path) -> str:
-    """Type of the file system that holds ``directory``, as far as the system says."""
+    """Return the type of the file system that holds ``directory``, as far as the system says."""
     path = os.path.realpath(directory)
     try:
         lines = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()

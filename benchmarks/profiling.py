@@ -1,4 +1,4 @@
-"""Where the time of one case goes: cProfile of each thread, or samples of lines."""
+"""Shows where one case spends its time: cProfile of each thread, or samples of lines."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _trial(case: Case, directory: Path, asked: argparse.Namespace) -> Trial:
 
 @contextlib.contextmanager
 def _profiled(top: int) -> Iterator[None]:
-    """Profile this thread and every one that it starts."""
+    """Profile this thread and every thread that it starts."""
     profiles: list[tuple[str, cProfile.Profile]] = []
     run = threading.Thread.run
 
@@ -91,7 +91,7 @@ def _profiled(top: int) -> Iterator[None]:
 
 
 def _busy_seconds(stats: pstats.Stats) -> float:
-    """Time in functions other than waiting for a lock."""
+    """Return the time in functions other than waiting for a lock."""
     entries: dict[tuple[str, int, str], tuple[Any, ...]] = stats.stats  # type: ignore[attr-defined]
     return float(sum(entry[2] for name, entry in entries.items() if not _waits(name[2])))
 
@@ -105,7 +105,7 @@ def _enabled(name: str, profiles: list[tuple[str, cProfile.Profile]]) -> Iterato
     profile = cProfile.Profile()
     try:
         profile.enable()
-    except ValueError:  # from 3.12 on there is one profiler in a process, and it sees all threads
+    except ValueError:  # since 3.12 there is one profiler in a process, and it sees all threads
         yield
         return
     try:
@@ -120,10 +120,10 @@ def _enabled(name: str, profiles: list[tuple[str, cProfile.Profile]]) -> Iterato
 
 @contextlib.contextmanager
 def _sampled(top: int) -> Iterator[None]:
-    """Look every millisecond where every thread is.
+    """Sample once a millisecond the current line of every thread.
 
-    A sample is taken when the interpreter lets another thread run, so lines that call into C are
-    seen more often than they should; compare lines of one thread, and time them before believing.
+    A sample is taken when the interpreter switches threads, so lines that call into C are seen too
+    often: compare lines of one thread, and time them before believing the figures.
     """
     counts: dict[str, collections.Counter[tuple[str, int, str]]] = {}
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""From outcomes to rows, and from rows to tables."""
+"""Turns outcomes into rows, and rows into tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Line:
     count: int
     rounds: int
     rate: float
-    """Median of the rounds, a second; 0 where a rate means nothing."""
+    """Median of the rounds, per second; 0 if a rate means nothing."""
     rate_min: float
     rate_max: float
     bytes_per_second: float
@@ -42,7 +42,7 @@ class Line:
 
 
 def summarise(outcomes: Sequence[Outcome]) -> list[Line]:
-    """One row for each label of each table, in the tables' order."""
+    """Return one row for each label of each table, in the tables' order."""
     found: dict[tuple[str, int, str], list[tuple[Outcome, dict[str, Any]]]] = {}
     for outcome in outcomes:
         for measured in outcome.measurements:
@@ -169,7 +169,7 @@ def print_tables(rows: Sequence[Line], outcomes: Sequence[Outcome]) -> None:
 
 
 def markdown(rows: Sequence[Line], headline: str) -> str:
-    """All tables as a page's text."""
+    """Return all tables as the text of a page."""
     parts = [headline.replace("\n", "; "), ""]
     for sheet in _sheets(rows):
         parts += [f"### {sheet.title}", ""]

@@ -1,8 +1,8 @@
-"""The parent's side: rounds, a process for each case, memory seen from outside, cleaning up.
+"""The parent process: rounds, a child for each case, its memory seen from outside, cleaning up.
 
-The parent imports neither numpy nor reput: what it holds would be part of a child's peak memory on
-some systems. Cases are interleaved, round after round, so that a slow minute of the machine hits
-all of them and not one.
+The parent imports neither numpy nor reput: on some systems its memory would be part of a child's
+peak. Cases are interleaved, round after round, so that a slow minute of the machine affects all of
+them and not one.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from benchmarks.case import Case
 __all__ = ["Options", "Outcome", "Runner"]
 
 _ROOT = Path(__file__).resolve().parents[1]
-_LOOK_EVERY = 0.02  # seconds between two looks at a child's memory
+_LOOK_EVERY = 0.02  # seconds between two samples of a child's memory
 _FREE_SPACE_FACTOR = 5
 
 
 @attrs.frozen(kw_only=True)
 class Options:
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     directory: Path | None
     """Where the temporary directory is made; the system's choice when None."""
@@ -53,7 +53,7 @@ class Outcome:
     peak_memory: int | None = None
     """Bytes, mapped files included."""
     private_memory: int | None = None
-    """Bytes, mapped files not included; None where the system does not tell."""
+    """Bytes, mapped files not included; None where the system does not say."""
     skipped: str | None = None
     failed: str | None = None
 
@@ -77,7 +77,7 @@ class Runner:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def run(self, cases: Sequence[Case]) -> list[Outcome]:
-        """All rounds of all cases; what was done so far when interrupted."""
+        """Run all rounds of all cases; return the outcomes so far if interrupted."""
         outcomes: list[Outcome] = []
         steps = [
             (number, case)
@@ -126,7 +126,7 @@ class Runner:
         )
 
     def _log(self, body_size: int) -> Path | None:
-        """The large store with such bodies, generated when first asked for."""
+        """Return the large store with such bodies, generated on first use."""
         if body_size not in self._logs:
             path = self.directory / f"log-{body_size}"
             free = shutil.disk_usage(self.directory).free
@@ -176,7 +176,7 @@ class Runner:
         return None, private, _reason(child.returncode, lines)
 
     def _watch(self, child: subprocess.Popen[bytes]) -> int | None:
-        """Wait for the child; the most private memory that was seen."""
+        """Wait for the child; return the most private memory that was seen."""
         deadline = time.monotonic() + self.options.timeout
         highest = 0
         while child.poll() is None:
@@ -190,7 +190,7 @@ class Runner:
 
 
 def _private_memory(pid: int) -> int:
-    """Bytes of the process's anonymous memory now; 0 where the system does not tell."""
+    """Return the bytes of the process's anonymous memory now; 0 where the system does not say."""
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
             for line in status:

@@ -1,4 +1,4 @@
-"""Every case once with next to nothing to do, in this process: that it runs, and no figures."""
+"""Runs every case once with minimal work in this process: shows that it works, no figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOG_SIZE = 1 << 20
 
 
 def smoke(cases: Sequence[Case], directory: Path | None) -> int:
-    """Run ``cases``, and print a line for each; 1 when one failed, 0 otherwise."""
+    """Run ``cases``, and print a line for each; return 1 if one failed, else 0."""
     root = Path(tempfile.mkdtemp(prefix="reput-smoke-", dir=directory))
     failed = 0
     try:

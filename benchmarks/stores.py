@@ -1,4 +1,4 @@
-"""The stores of the cases: each names its plugins, so that none depends on what is installed."""
+"""The stores of the cases: each names its plugins and does not depend on what is installed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 __all__ = ["QUEUES", "open_large", "open_store"]
 
 QUEUES = ("consumequeue",)
-"""What a store needs to be read by topic and queue, and no more."""
+"""The plugins needed to read by topic and queue, and no more."""
 _OTHERS = ("index",)
-"""What cases add to the large log, which they share."""
+"""Plugins that cases add to the large log, which they share."""
 
 
 def open_store(path: Path | str, **options: Any) -> reput.Store:
-    """A store of a case's own, with queues alone unless it asks for other plugins."""
+    """Open a store of one case, with queues alone unless other plugins are given."""
     import reput
 
     plugins = options.pop("plugins", None)
@@ -28,7 +28,7 @@ def open_store(path: Path | str, **options: Any) -> reput.Store:
 def open_large(
     path: Path, plugins: Sequence[str] = QUEUES, mode: Literal["w", "r"] = "w"
 ) -> reput.Store:
-    """The large log with these plugins, whatever the case before used it with."""
+    """Open the large log with these plugins, whatever plugins an earlier case used."""
     import reput
 
     forgotten = [name for name in _OTHERS if name not in plugins] if mode == "w" else []

@@ -1,4 +1,4 @@
-"""The questions, in the order in which the answers are printed."""
+"""The questions, in the order in which their answers are printed."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ BACKFILL = Table(
 OPEN_AFTER_KILL = Table(
     "Open a store that was killed",
     bytes_of="records",
-    note="the rows have the same bytes behind their last flush; reading them is what it takes",
+    note="the rows have the same bytes after their last flush; reading them is what it takes",
     compares=False,
 )
 OPEN = Table("Open a store", bytes_of="records", compares=False)

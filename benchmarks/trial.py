@@ -1,4 +1,4 @@
-"""One case being run: where it works, how much it does, and what it measured."""
+"""One run of a case: its directory, its amount of work, and its measurements."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["Latencies", "Measurement", "Trial"]
 
 @attrs.frozen(kw_only=True)
 class Latencies:
-    """Distribution of the time that single calls took, microseconds."""
+    """Distribution of the duration of single calls, microseconds."""
 
     call: str
-    """What one call did."""
+    """Name of the call."""
     count: int
     p50: float
     p99: float
@@ -27,7 +27,7 @@ class Latencies:
 
     @classmethod
     def of(cls, call: str, nanoseconds: Sequence[int]) -> Latencies:
-        """Distribution of times in nanoseconds; there must be one at least."""
+        """Return the distribution of ``nanoseconds``, which must not be empty."""
         ordered = sorted(nanoseconds)
         last = len(ordered) - 1
         return cls(
@@ -45,39 +45,39 @@ class Measurement:
 
     label: str
     count: int
-    """Messages, or whatever `unit` says."""
+    """Messages, or what `unit` says."""
     size: int
-    """Bytes, of bodies or of records as the table says; 0 where there are none to count."""
+    """Bytes, of bodies or of records as the table says; 0 if there are none to count."""
     unit: str = "messages"
     baseline: bool = False
     """Whether the other rows are compared with this one."""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
-    """Of the whole process: all threads, user and system; of its descendants, too, if asked."""
+    """Of the whole process: all threads, user and system; with its descendants, if asked for."""
     latencies: Latencies | None = None
     facts: dict[str, Any] = attrs.field(factory=dict)
-    """What else is worth a word; printed as it is."""
+    """Further facts; printed as they are."""
 
 
 @attrs.define(eq=False, kw_only=True)
 class Trial:
-    """What a case is given."""
+    """The argument of a case."""
 
     directory: Path
-    """Empty; removed afterwards."""
+    """An empty directory; removed afterwards."""
     body_size: int
     scale: float
     """1 in a full run."""
     big_log: Path | None = None
-    """Directory of the large store with bodies of this size, where the case asked for it."""
+    """Directory of the large store with bodies of this size, if the case asked for it."""
     measurements: list[Measurement] = attrs.field(factory=list)
 
     def count(self, full: int, least: int = 1) -> int:
-        """How many of something to do: ``full`` in a full run, fewer in a quick one."""
+        """Return how much to do: ``full`` in a full run, less in a quick run."""
         return max(int(full * self.scale), least)
 
     def warm_up(self) -> None:
-        """Open, use and close a small store, so that no import falls into what is measured."""
+        """Open, use and close a small store, so that no import is part of a measurement."""
         import reput
 
         with reput.open(self.directory / "warm-up") as store:
@@ -86,7 +86,7 @@ class Trial:
             store.read("warm-up", 0, 0)
 
     def settle(self) -> None:
-        """Leave what was made so far out of later garbage collections."""
+        """Exclude existing objects from later garbage collections."""
         gc.collect()
         gc.freeze()
 
@@ -101,16 +101,16 @@ class Trial:
         baseline: bool = False,
         descendants: bool = False,
     ) -> Iterator[Measurement]:
-        """Measure the ``with`` block; it may add latencies and facts to what it is given.
+        """Measure the ``with`` block, which may add latencies and facts to the `Measurement`.
 
         Args:
-            label: of the row.
+            label: label of the row.
             count: messages, or what ``unit`` says.
-            size: bytes; 0 where there are none to count.
-            unit: of ``count``.
+            size: bytes; 0 if there are none to count.
+            unit: unit of ``count``.
             baseline: whether the other rows are compared with this one.
-            descendants: count the processor time of processes that it starts, and say how much
-                memory they had: Spark's JVM and its Python workers.
+            descendants: also count the processor time of processes that the block starts, and state
+                their memory: Spark's JVM and its Python workers.
         """
         measured = Measurement(label=label, count=count, size=size, unit=unit, baseline=baseline)
         cpu, began = _cpu_seconds(descendants), time.perf_counter()

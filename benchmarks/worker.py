@@ -1,4 +1,4 @@
-"""The child's side: run one case, or generate the large log, and write down what came out."""
+"""The child process: runs one case, or generates the large log, and writes down the result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["generate_log", "main", "make_trial", "missing_modules", "peak_memory
 
 
 def main(order: str) -> int:
-    """Do what ``order`` (JSON of `benchmarks.runner.Order`) says; the result goes to its file."""
+    """Do what ``order`` (JSON of `benchmarks.runner.Order`) says; write the result to its file."""
     from benchmarks.cases import by_name
 
     asked = json.loads(order)
@@ -40,7 +40,7 @@ def main(order: str) -> int:
 
 
 def make_trial(asked: dict[str, Any]) -> Trial:
-    """The trial that an order describes; its directory is made."""
+    """Return the trial that an order describes, and make its directory."""
     directory = Path(asked["directory"])
     directory.mkdir(parents=True)
     big_log = asked["big_log"]
@@ -65,15 +65,15 @@ def generate_log(path: Path, body_size: int, size: int) -> dict[str, Any]:
 
 
 def missing_modules(names: tuple[str, ...]) -> list[str]:
-    """Those of ``names`` that cannot be imported."""
+    """Return which of ``names`` cannot be imported."""
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
 def peak_memory() -> int:
-    """Most bytes of this process that were in memory at once, pages of mapped files included."""
+    """Return the most bytes of this process that were in memory at once, mapped files included."""
     try:
-        # Linux tells a child the peak of the process that started it, too, until it is larger;
-        # this line does not.
+        # On Linux a child also inherits the peak of its parent, until its own is larger; this line
+        # has only its own.
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
         line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024

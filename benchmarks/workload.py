@@ -1,12 +1,12 @@
-"""The messages that every store is given.
+"""The messages that every store gets.
 
-8 topics of 4 queues, visited in turn. Of each message: a tag, one key, the producer's unique key of
-32 characters, ``WAIT=true``, a body of random bytes. That is what a RocketMQ producer sends, and
-random bodies are the worst that the search for record borders can meet by accident.
+8 topics of 4 queues, visited in turn. Each message has a tag, one key, the producer's unique key of
+32 characters, ``WAIT=true`` and a body of random bytes. A RocketMQ producer sends such messages,
+and random bodies are the worst case for the search for record borders.
 
 "Made beforehand" means a ring of messages that is put again and again, so that a long run needs no
-more memory than a short one. "Made in the loop" means that the loop that is measured also builds
-the message, as a producer must.
+more memory than a short one. "Made in the loop" means that the measured loop also builds the
+message, as a producer must.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["BATCH", "QUEUE_COUNT", "TOPIC_COUNT", "Row", "Workload"]
 TOPIC_COUNT = 8
 QUEUE_COUNT = 4
 BATCH = 1000
-"""Messages of one append in batches."""
+"""Number of messages in one batch."""
 _RING = 8192  # messages made beforehand
 _TOPICS = tuple(f"bench-0{topic}" for topic in range(TOPIC_COUNT))
 _TAGS = ("TagA", "TagB", "TagC", "TagD")
 
 
 class Row(NamedTuple):
-    """One message as plain values, for stores that know no messages."""
+    """One message as plain values, for stores that have no message type."""
 
     topic: str
     queue_id: int
@@ -52,7 +52,7 @@ class Workload:
         ]
 
     def row(self, number: int) -> Row:
-        """Message ``number`` as plain values."""
+        """Return message ``number`` as plain values."""
         return Row(
             _TOPICS[number % TOPIC_COUNT],
             number // TOPIC_COUNT % QUEUE_COUNT,
@@ -63,7 +63,7 @@ class Workload:
         )
 
     def message(self, number: int) -> reput.Message:
-        """Message ``number``."""
+        """Return message ``number``."""
         from reput.record import Message
 
         return Message(
@@ -76,7 +76,7 @@ class Workload:
         )
 
     def columns(self, first: int, count: int) -> reput.Columns:
-        """Messages ``[first, first + count)`` as columns of Python values."""
+        """Return messages ``[first, first + count)`` as columns of Python values."""
         import reput
 
         numbers = range(first, first + count)
@@ -93,15 +93,15 @@ class Workload:
         )
 
     def messages(self, count: int, first: int = 0) -> Iterator[reput.Message]:
-        """``count`` messages, made when the loop comes to them."""
+        """Yield ``count`` messages, made one by one in the loop."""
         return map(self.message, range(first, first + count))
 
     def ring(self, count: int) -> Iterator[reput.Message]:
-        """``count`` messages made beforehand."""
+        """Yield ``count`` messages made beforehand."""
         made = list(map(self.message, range(min(count, _RING))))
         return itertools.islice(itertools.cycle(made), count)
 
     def row_ring(self, count: int) -> Iterator[Row]:
-        """``count`` rows made beforehand."""
+        """Yield ``count`` rows made beforehand."""
         made = list(map(self.row, range(min(count, _RING))))
         return itertools.islice(itertools.cycle(made), count)

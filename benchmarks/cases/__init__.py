@@ -1,4 +1,4 @@
-"""The work that is measured, a module for each subject."""
+"""The measured work, a module for each subject."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ ALL: tuple[Case, ...] = tuple(
 
 
 def by_name(name: str) -> Case:
-    """The case of that name.
+    """Return the case of that name.
 
     Raises:
         KeyError: there is none.

@@ -26,7 +26,7 @@ __all__ = ["cases"]
 _ONE_COUNT = {100: 400_000, 1024: 200_000}
 _MANY_COUNT = {100: 2_000_000, 1024: 500_000}
 _WARM_UP = 2_000
-_BATCHES_MADE = 16  # so many are made beforehand and put in turn
+_BATCHES_MADE = 16  # made beforehand and put in turn
 
 
 def cases() -> Iterator[Case]:
@@ -54,7 +54,7 @@ def cases() -> Iterator[Case]:
 
 
 def put_one(trial: Trial, plugins: Sequence[str] | None = None) -> None:
-    """``put`` of messages made beforehand, the reput loop beside it unless there are no plugins."""
+    """``put`` of messages made beforehand, with the reput loop running if there are plugins."""
     count = trial.count(_ONE_COUNT[trial.body_size])
     work = Workload(trial.body_size)
     with _opened(trial, work, plugins) as store:
@@ -64,7 +64,7 @@ def put_one(trial: Trial, plugins: Sequence[str] | None = None) -> None:
         _measure(
             trial, store, label, count, partial(_put_each, put, ring), readable, plugins is None
         )
-        # Apart from the first pass, which a clock around every call would slow down.
+        # Not in the first pass, which a clock around every call would slow down.
         times = _time_each(put, work.ring(trial.count(100_000, least=5_000)))
     _tell_latencies(trial, label, Latencies.of("put", times))
 
@@ -108,7 +108,7 @@ def put_many(
 
 
 def _opened(trial: Trial, work: Workload, plugins: Sequence[str] | None) -> reput.Store:
-    """A new store that has been warmed up."""
+    """Return a new store that has been warmed up."""
     store = open_store(trial.directory / "store", plugins=plugins)
     for message in work.messages(_WARM_UP):
         store.put(message)

@@ -1,4 +1,4 @@
-"""Compacted topics: copying records out of the log, and a run over them, its memory included."""
+"""Compacted topics: copying records out of the log, and compacting them, with memory use."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def cases() -> Iterator[Case]:
 
 
 def compact(trial: Trial) -> None:
-    """Every key about five times, in an order of chance."""
+    """Every key about five times, in random order."""
     count = trial.count(_MESSAGES, least=_PER_PUT)
     source = random.Random(7)
     run(trial, [source.randrange(max(count // _OFTEN, 1)) for _ in range(count)], "")
 
 
 def many_keys(trial: Trial) -> None:
-    """As many keys as messages: nothing can be dropped, and all of them have to be told apart."""
+    """As many keys as messages: nothing can be dropped, and all keys must be distinguished."""
     run(trial, range(trial.count(_MANY_KEYS, least=_PER_PUT)), ", all keys different")
 
 
@@ -71,7 +71,7 @@ def run(trial: Trial, numbers: range | list[int], note: str) -> None:
                 store.wait_dispatched()
                 seconds += time.perf_counter() - began
                 began_cpu += time.process_time() - used
-        # Dispatching alone; making the messages and putting them is measured elsewhere.
+        # Only dispatching is timed; making and putting messages is measured elsewhere.
         appended.seconds, appended.cpu_seconds = seconds, began_cpu
         appended.size = store.plugin_objects["compaction"].reput_report()["kept_size"]
         store.flush()
@@ -85,7 +85,7 @@ def run(trial: Trial, numbers: range | list[int], note: str) -> None:
 
 
 class _Peak:
-    """How much resident memory was added at the most, looked at now and then."""
+    """The most resident memory that was added, sampled now and then."""
 
     def __enter__(self) -> _Peak:
         self.size = 0

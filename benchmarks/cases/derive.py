@@ -1,4 +1,4 @@
-"""The reput loop alone: consume queues out of a log that is already there."""
+"""The reput loop alone: it derives consume queues from a log that already exists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["cases"]
 
 
 def cases() -> Iterator[Case]:
-    """The large log; beside it SQLite indexing a table of the same kind of messages."""
+    """The large log; for comparison SQLite indexing a table of the same kind of messages."""
     for body in BODIES:
         name = body_name(body)
         yield Case(name=f"reput.{name}", table=DERIVE, run=reput_loop, body_size=body, big_log=True)
@@ -30,7 +30,7 @@ def cases() -> Iterator[Case]:
 
 
 def reput_loop(trial: Trial) -> None:
-    """Delete the consume queues, open, wait until they are there again."""
+    """Delete the consume queues, open, wait until they are complete again."""
     assert trial.big_log is not None
     trial.warm_up()
     shutil.rmtree(trial.big_log / "consumequeue")

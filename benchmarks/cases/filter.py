@@ -19,7 +19,7 @@ __all__ = ["cases"]
 
 _BODY_SIZE = 100
 _COUNT = 1_000_000
-_ROWS_COUNT = 50_000  # one by one, a part says as much
+_ROWS_COUNT = 50_000  # one by one; fewer rows show the same rate
 _READ_COUNT = 400_000
 _STEP = 1024
 _EXPRESSIONS = {
@@ -60,7 +60,7 @@ def by_columns(trial: Trial, *, expression: str) -> None:
     hits = 0
     with _filled(trial, count) as store:
         with trial.timed(f"by columns: {expression}", count) as measured:
-            pass  # the parts are added below, without what lies between them
+            pass  # the parts are added below, without the time between them
         for batch in store.scan():
             with trial.timed("a batch", len(batch)) as part:
                 hits += int(wanted.matches_batch(batch).sum())
@@ -72,7 +72,7 @@ def by_columns(trial: Trial, *, expression: str) -> None:
 
 
 def by_messages(trial: Trial, *, expression: str) -> None:
-    """``matches`` of one message after the other; taking them out of the batch is counted."""
+    """``matches`` of one message after another; taking messages out of the batch is counted."""
     import reput_filter
 
     count = _whole(trial.count(_ROWS_COUNT))
@@ -126,14 +126,14 @@ def _whole(count: int) -> int:
 
 
 def _filled(trial: Trial, count: int, *, bit_maps: bool = False) -> reput.Store:
-    """Messages in four queues; numbers, texts and tags that a hundredth of them has."""
+    """Return a store of four queues; one message in a hundred has the wanted number, text, tag."""
     import reput
 
     config = {"consumequeue": {"extend": bit_maps}, "filter": {"bit_maps": bit_maps}}
     store = reput.open(trial.directory / "s", plugins=["consumequeue", "filter"], config=config)
     if bit_maps:
         store.plugin_objects["filter"].register("group", "orders", "amount = 99")
-        for number in range(20):  # others, with bits of their own
+        for number in range(20):  # other filters, with bits of their own
             store.plugin_objects["filter"].register(f"other-{number}", "orders", "amount < 50")
     body = b"x" * _BODY_SIZE
     for first in range(0, count, BATCH):

@@ -1,4 +1,4 @@
-"""The key index: built out of a log that is already there, and asked for single keys."""
+"""The key index: built from a log that already exists, and searched for single keys."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["cases"]
 
 _MESSAGES = 5_000_000  # two keys each
 _QUESTIONS = 20_000
-_COLD_QUESTIONS = 500  # before each of them all files leave the page cache
+_COLD_QUESTIONS = 500  # before each of them all files are dropped from the page cache
 
 
 def cases() -> Iterator[Case]:
-    """Consume queues and index together, the index alone; searches over ten million keys."""
+    """Consume queues and index together, the index alone; searches among ten million keys."""
     needs = ("reput", "reput_index", "reput_consumequeue")
     for body in BODIES:
         yield Case(
@@ -39,7 +39,7 @@ def cases() -> Iterator[Case]:
 
 
 def build(trial: Trial) -> None:
-    """Delete queues and index, open, wait until both are there again."""
+    """Delete queues and index, open, wait until both are complete again."""
     assert trial.big_log is not None
     trial.warm_up()
     for directory in ("consumequeue", "index"):
@@ -55,7 +55,7 @@ def build(trial: Trial) -> None:
 
 
 def ask(trial: Trial) -> None:
-    """Single keys, one message each: from disk, right after opening, and again."""
+    """Search for single keys of one message: from disk, right after opening, and again."""
     import reput
 
     count = max(trial.count(_MESSAGES) // BATCH, 1) * BATCH
@@ -88,7 +88,7 @@ def _measure(
     label: str,
     cold: Path | None = None,
 ) -> None:
-    """Ask for the keys of these messages; ``cold`` is the store to drop out of the page cache."""
+    """Search for the keys of these messages; ``cold`` is the store to drop from the page cache."""
     times = []
     with trial.timed(label, len(numbers), unit="searches") as measured:
         for number in numbers:
@@ -101,12 +101,12 @@ def _measure(
             trial.require([message.unique_key for message in found] == [row.unique_key], row.keys)
     measured.latencies = Latencies.of("one search", times)
     if cold is not None:
-        measured.seconds = sum(times) / 1e9  # without the time that dropping takes
+        measured.seconds = sum(times) / 1e9  # without the time for dropping
         measured.cpu_seconds = 0.0
 
 
 def _drop_from_cache(root: Path) -> None:
-    """Have the system forget the pages of log and index; those that are on disk, as all are."""
+    """Make the system forget the pages of log and index, all of which are on disk."""
     for path in [*(root / "commitlog").iterdir(), *(root / "index").iterdir()]:
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""What one plugin costs the others: a suspended, a sleeping, a slow one, and one that is behind."""
+"""What one plugin costs the others: a suspended, a sleeping, a slow one, one with a backlog."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["cases"]
 
 _BODY = 100
 _BATCH = 5_000
-_SLEEP = 0.05  # seconds; what the sleeping neighbour does with a batch, and nothing else
-_ROUNDS, _NOTICE = 8, 0.15  # times seconds: the store's watch looks once a second
-# A message is put when the store has come to rest after the one before: latencies are those of a
-# producer that puts a hundred a second, and not of a queue of puts.
+_SLEEP = 0.05  # seconds that the sleeping neighbour sleeps in each batch
+_ROUNDS, _NOTICE = 8, 0.15  # times seconds: the store checks for slow plugins once a second
+# A message is put when the store has become idle after the message before: latencies are those of
+# a producer of a hundred messages a second, and not of a queue of puts.
 _PAUSE = 0.01  # seconds
-# Nothing wakes who reads, as for any reader: it asks again. A fraction of what is measured, and
-# long enough that the looking leaves the interpreter to the threads that are looked at.
+# Nothing wakes a reader of a store: it asks again. The interval is a fraction of what is measured,
+# and long enough to leave the interpreter to the threads that are measured.
 _LOOK_EVERY = 20e-6  # seconds
 
 
 def cases() -> Iterator[Case]:
-    """Four neighbours of the consume queues, and a backfill beside live messages."""
+    """Four kinds of neighbour of the consume queues, and a backfill beside live messages."""
     name = body_name(_BODY)
     for neighbour in ("none", "suspended", "sleeping", "slow"):
         yield Case(
@@ -52,17 +52,17 @@ def _neighbour(kind: str) -> Any:
     import reput
 
     class Neighbour(reput.Plugin):
-        """Takes part, and does what its kind says for every batch."""
+        """A neighbour that does what its kind says for every batch."""
 
         name = "neighbour"
 
         @reput.hookimpl
         def reput_dispatch(self, batch: reput.DispatchBatch) -> None:
-            """Do it."""
+            """Handle one batch."""
             if kind == "sleeping":
                 time.sleep(_SLEEP)
             elif kind == "slow":
-                # Text of every message, one by one: what a first plugin of somebody's looks like.
+                # Text of every message, one by one, as in many a first plugin.
                 keys = batch.text("KEYS")
                 for _ in range(4):
                     for row in range(len(batch)):
@@ -77,7 +77,7 @@ def _neighbour(kind: str) -> Any:
 
 def _beside(kind: str) -> Callable[[Trial], None]:
     def run(trial: Trial) -> None:
-        """Put as fast as the queues follow; the clock stops when they have everything."""
+        """Put as fast as the queues follow; the clock stops when the queues have everything."""
         import reput
 
         trial.warm_up()
@@ -90,8 +90,8 @@ def _beside(kind: str) -> Callable[[Trial], None]:
         store = reput.open(trial.directory / "store", plugins=plugins)
         if kind == "suspended":
             store.suspend_plugin("neighbour")
-        # What the store needs to find out that somebody is slow is not what is measured. Its watch
-        # goes by the clock, so time has to pass; and nothing tells that it has found nothing.
+        # The time in which the store finds out that a plugin is slow is not measured. The store
+        # checks by the clock, so time has to pass; no event tells that a check has found nothing.
         for _ in range(_ROUNDS):
             store.put_many(messages)
             time.sleep(_NOTICE)
@@ -114,7 +114,7 @@ def _wait_for_queues(store: reput.Store) -> None:
 
 
 def latency_beside_backfill(trial: Trial) -> None:
-    """Put one message, look until it can be read, pause; alone, then beside a plugin far behind."""
+    """Time put to readable with pauses, first alone, then beside a plugin with a large backlog."""
     from reput_testing.crashes.insides import insides
 
     trial.warm_up()
@@ -129,7 +129,7 @@ def latency_beside_backfill(trial: Trial) -> None:
             times = [_until_readable(store, message) for message in work.messages(count)]
         measured.latencies = Latencies.of("put until readable", times)
         store.add_plugin(_neighbour("indexing"))
-        behind = insides(store).loop.board.runners["neighbour"]  # a look that costs nothing
+        behind = insides(store).loop.board.runners["neighbour"]  # reading it costs nothing
         with trial.timed("beside a backfill", 0) as measured:
             times, began = [], time.perf_counter()
             for message in work.messages(count):

@@ -1,4 +1,4 @@
-"""Opening after a kill: what it reads and how long it takes, for stores of 1, 4 and 16 files."""
+"""Opening after a kill: bytes read and time taken, for stores of 1, 4 and 16 files."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from reput.files import Disk
 __all__ = ["cases"]
 
 _BODY = 1024
-_RECORD = 1210  # bytes, a little more than it is
+_RECORD = 1210  # bytes, rounded up
 _FILE_SIZE = 64 << 20
-_TAIL_SIZE = 32 << 20  # written behind the last flush
+_TAIL_SIZE = 32 << 20  # written after the last flush
 
 
 def cases() -> Iterator[Case]:
@@ -37,7 +37,7 @@ def cases() -> Iterator[Case]:
 
 
 class _CountingDisk(Disk):
-    """Counts the bytes that are read of the commit log."""
+    """A disk that counts the bytes read of the commit log."""
 
     def __init__(self) -> None:
         self.read_size = 0
@@ -63,11 +63,11 @@ class _CountingDisk(Disk):
 
 
 def open_after_kill(trial: Trial, *, file_count: int) -> None:
-    """Open a store that was flushed, written for about a second more, and then killed."""
+    """Open a store that was flushed, written for about one more second, and then killed."""
     file_size = max(int(_FILE_SIZE * min(trial.scale, 1)), 1 << 20)
     tail_size = max(int(_TAIL_SIZE * min(trial.scale, 1)), 1 << 19)
     store_path = trial.directory / "store"
-    # The tail is in the last file, whose rest is what the store has more of.
+    # With the tail, the last file is three quarters full, and all of the tail is in it.
     count = (file_size * file_count - file_size // 4 - tail_size) // _RECORD // BATCH * BATCH
     more = tail_size // _RECORD
     write_and_die(partial(_write, store_path, file_size, max(count, BATCH), more))
@@ -84,7 +84,7 @@ def open_after_kill(trial: Trial, *, file_count: int) -> None:
         found = sum(queue.message_count for queue in store.queues())
         size = store.log.max_physical_offset - store.log.min_physical_offset
         measured.facts["log"] = f"{size / 1e6:,.0f} MB in {store.log.file_count} file(s)"
-        measured.facts["behind the last flush"] = f"{_tail_of(store) / 1e6:,.0f} MB"
+        measured.facts["after the last flush"] = f"{_tail_of(store) / 1e6:,.0f} MB"
         measured.facts["read"] = f"{read_size / 1e6:,.1f} MB"
     trial.require(found == max(count, BATCH) + more, f"{found} messages are there")
 

@@ -1,4 +1,4 @@
-"""An idle store: how soon a message put alone can be read, and what idling costs."""
+"""An idle store: time from put to readable, and processor time while idle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["cases"]
 
 _BODY = 100
 _PAUSE = 0.01  # seconds between two messages: the store has gone to sleep again
-_LOOK_EVERY = 20e-6  # seconds; looking without a pause would keep the reput thread from running
+_LOOK_EVERY = 20e-6  # seconds; reading without a pause would keep the reput thread from running
 
 
 def cases() -> Iterator[Case]:
@@ -26,7 +26,7 @@ def cases() -> Iterator[Case]:
 
 
 def put_to_readable(trial: Trial) -> None:
-    """Put one message, look until ``read`` finds it, pause, and again."""
+    """Put one message, read until it is found, pause, repeat."""
     count = trial.count(3_000, least=200)
     work = Workload(_BODY)
     clock, pause = time.perf_counter_ns, time.sleep
@@ -62,7 +62,7 @@ def put_to_readable(trial: Trial) -> None:
 
 
 def idle(trial: Trial) -> None:
-    """Processor time of a store with 32 queues to which nothing is put."""
+    """Measure the processor time of a store with 32 queues to which nothing is put."""
     seconds = max(5.0 * trial.scale, 2.0)
     work = Workload(_BODY)
     with open_store(trial.directory / "store") as store:

@@ -1,4 +1,4 @@
-"""Opening: a large store closed cleanly, one whose writer was killed, and the import itself."""
+"""Opening: a large store closed cleanly, a store whose writer was killed, and the import itself."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cases() -> Iterator[Case]:
 
 
 def open_clean(trial: Trial, *, read_only: bool) -> None:
-    """Open and close the large store some times."""
+    """Open and close the large store several times."""
     assert trial.big_log is not None
     trial.warm_up()
     count = trial.count(20, least=5)
@@ -74,7 +74,7 @@ def open_killed(trial: Trial) -> None:
 
 
 def import_reput(trial: Trial) -> None:
-    """``import reput`` in fresh interpreters, beside interpreters that import nothing."""
+    """``import reput`` in new interpreters, compared with interpreters that import nothing."""
     count = trial.count(20, least=5)
     for label, statement in (
         ("python -c pass", "pass"),

@@ -25,7 +25,7 @@ _DURABLE_BATCHES = 100
 
 
 def cases() -> Iterator[Case]:
-    """Of each peer what it can do: append one, append many, either on disk at once, read all."""
+    """What each peer can do: append one, append many, each flushed or not, read all."""
     for body in BODIES:
         for kind in PEERS:
             yield from _cases_of(kind, body)
@@ -57,7 +57,7 @@ def _cases_of(kind: PeerKind, body: int) -> Iterator[Case]:
 
 
 def append(trial: Trial, *, kind: PeerKind, durable: bool) -> None:
-    """One at a time, rows made beforehand."""
+    """Append rows made beforehand, one at a time."""
     full = min(kind.full_count, _DURABLE_COUNT) if durable else kind.full_count
     count = trial.count(full, least=200)
     work = Workload(trial.body_size)
@@ -78,7 +78,7 @@ def append(trial: Trial, *, kind: PeerKind, durable: bool) -> None:
 
 
 def append_many(trial: Trial, *, kind: PeerKind, durable: bool) -> None:
-    """Transactions of many rows made beforehand."""
+    """Append rows made beforehand, many in one transaction."""
     full = min(kind.full_count * 2 // BATCH, _DURABLE_BATCHES if durable else 1 << 30)
     batches = trial.count(full, least=5)
     work = Workload(trial.body_size)
@@ -97,7 +97,7 @@ def append_many(trial: Trial, *, kind: PeerKind, durable: bool) -> None:
 
 
 def read_all(trial: Trial, *, kind: PeerKind) -> None:
-    """All bodies in the order in which they were appended, by whatever the store has for that."""
+    """Read all bodies in the order of appending, by the store's own means."""
     durable = kind.fast is None
     full = min(kind.full_count, _DURABLE_COUNT) if durable else kind.full_count
     count = max(trial.count(full, least=1_000) // BATCH, 1) * BATCH

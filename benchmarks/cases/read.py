@@ -23,7 +23,7 @@ _READ_COUNT = {100: 400_000, 1024: 200_000}
 
 
 def read_count(trial: Trial) -> int:
-    """Messages that are read back: whole batches."""
+    """Return the number of messages that are read back: whole batches."""
     return max(trial.count(_READ_COUNT[trial.body_size]) // BATCH, 1) * BATCH
 
 

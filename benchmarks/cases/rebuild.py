@@ -1,4 +1,4 @@
-"""Queues and index out of a log that is already there: in order, on all cores, on Spark."""
+"""Queues and index derived from an existing log: in order, on all cores, on Spark."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cases() -> Iterator[Case]:
 
 
 def on_this_machine(trial: Trial) -> None:
-    """One process, and as many as there are processors."""
+    """One process, and one process per processor."""
     from reput_rebuild.local import rebuild
 
     assert trial.big_log is not None
@@ -58,7 +58,7 @@ def on_this_machine(trial: Trial) -> None:
 
 
 def on_spark(trial: Trial) -> None:
-    """The session is there, and its workers have imported what they need."""
+    """The session exists, and its workers have imported what they need."""
     from reput_spark import local_session
     from reput_spark.jobs.rebuild import rebuild
 
@@ -81,7 +81,7 @@ def on_spark(trial: Trial) -> None:
 
 
 def _digest(root: Path) -> dict[str, str]:
-    """What stands in every derived file."""
+    """Return a digest of every derived file."""
     found = {}
     for name in _PLUGINS:
         for path in sorted((root / name).rglob("*")):

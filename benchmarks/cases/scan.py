@@ -39,7 +39,7 @@ def scan(
     check_crc: bool = False,
     keys: bool = False,
 ) -> None:
-    """Take all batches of the log."""
+    """Decode all batches of the log."""
     assert trial.big_log is not None
     trial.warm_up()
     count = 0

@@ -1,4 +1,4 @@
-"""Delay levels: parking, delivering what is due at once, how late messages come, and memory."""
+"""Delay levels: storing, delivering a burst, lateness of deliveries, and memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DELAY_MS = 10_000
 
 
 def cases() -> Iterator[Case]:
-    """A burst; a million that wait, by a clock of the case's own; and some by the system's."""
+    """A burst; a million messages by a simulated clock; and some by the system's clock."""
     for name, run in (("burst", burst), ("waiting", waiting), ("live", live)):
         yield Case(
             name=f"schedule.{name}",
@@ -40,7 +40,7 @@ def cases() -> Iterator[Case]:
 
 
 def burst(trial: Trial) -> None:
-    """Park messages of one level, and deliver them when all of them are due."""
+    """Store messages of one level, and deliver them when all are due."""
     count = _whole(trial.count(_BURST))
     trial.warm_up()
     store, clock = _opened(trial)
@@ -57,7 +57,7 @@ def burst(trial: Trial) -> None:
 
 
 def waiting(trial: Trial) -> None:
-    """Park messages over some minutes of a simulated clock, and deliver them in time."""
+    """Store messages over some minutes of a simulated clock, and deliver them in time."""
     count = _whole(trial.count(_WAITING))
     trial.warm_up()
     store, clock = _opened(trial)
@@ -81,7 +81,7 @@ def waiting(trial: Trial) -> None:
 
 
 def live(trial: Trial) -> None:
-    """Park messages by the system's clock, and compare with when they came."""
+    """Store messages by the system's clock, and measure how late they are delivered."""
     import reput
 
     count = trial.count(_LIVE, least=500)
@@ -94,12 +94,12 @@ def live(trial: Trial) -> None:
             for number in range(count):
                 began = time.perf_counter()
                 store.put(_messages(number, 1, level=1)[0])
-                # A producer of an even rate: the workload, not a wait for a result.
+                # A producer with an even rate: the workload, not a wait for a result.
                 time.sleep(max(seconds / count - (time.perf_counter() - began), 0))
             deadline = time.monotonic() + 30
             schedule = store.plugin("schedule")
             while schedule.scheduled().message_count and time.monotonic() < deadline:
-                time.sleep(0.1)  # looks now and then: real deliveries take real time
+                time.sleep(0.1)  # now and then: real deliveries take real time
             store.wait_dispatched()
         late = _lateness(store, delay_ms=1_000)
     trial.require(len(late) == count and min(late) >= 0, "a message is missing or came early")
@@ -138,7 +138,7 @@ def _deliver(store: reput.Store, clock: ManualClock) -> None:
 
 
 def _lateness(store: reput.Store, delay_ms: int) -> list[int]:
-    """How late each delivered message came, ms: its time of birth is when it was put."""
+    """Return how late each message was delivered, ms: its born timestamp is when it was put."""
     found: list[int] = []
     for batch in store.scan():
         if "orders" in batch.topics:

@@ -26,7 +26,7 @@ _OFTEN = 5  # messages of one key in one queue, on the average
 _QUEUES = 4
 _NEEDS = ("reput", "reput_compaction", "psutil")
 _DERIVED = ("compaction", "reput/compaction")
-_KEPT = "kept"  # beside the store
+_KEPT = "kept"  # a copy, beside the store
 
 
 def cases() -> Iterator[Case]:
@@ -50,7 +50,7 @@ def cases() -> Iterator[Case]:
 
 
 def on_this_machine(trial: Trial) -> None:
-    """The plugin's own run; tasks in this process, and in as many as there are processors."""
+    """The plugin's own run; then tasks in this process, and in one process per processor."""
     from reput_rebuild.engine import LocalEngine
 
     _prepare(trial)
@@ -63,7 +63,7 @@ def on_this_machine(trial: Trial) -> None:
 
 
 def on_spark(trial: Trial) -> None:
-    """The session is there, and its workers have imported what they need."""
+    """The session exists, and its workers have imported what they need."""
     from reput_spark import local_session
     from reput_spark.jobs.compact import compact
     from reput_spark.jobs.engine import SparkEngine
@@ -81,13 +81,13 @@ def on_spark(trial: Trial) -> None:
 
 
 def _prepare(trial: Trial) -> None:
-    """A store whose compacted topic waits to be compacted, and its files once more."""
+    """Make a store whose compacted topic waits for compaction, and a copy of its files."""
     trial.warm_up()
     root = trial.directory / "store"
     with _open(root) as store:
         _fill(store, trial.count(_MESSAGES, least=_PER_PUT), bytes(trial.body_size))
         for queue in store.plugin_objects["compaction"].queues.values():
-            queue.close_last()  # so that no run changes a file that is there
+            queue.close_last()  # so that no run changes an existing file
     for name in _DERIVED:
         shutil.copytree(root / name, trial.directory / _KEPT / name, copy_function=os.link)
     trial.settle()
@@ -121,7 +121,7 @@ def _fill(store: Store, count: int, body: bytes) -> None:
 def _compact(
     trial: Trial, engine: Engine | None, label: str, *, baseline: bool = False
 ) -> dict[str, str]:
-    """Compact what is there, put back what was there before; what the files were in between."""
+    """Compact, restore the files from before, and return what the files were in between."""
     root = trial.directory / "store"
     with _open(root) as store:
         facts = store.plugin_objects["compaction"].reput_report()

@@ -40,7 +40,7 @@ def cases() -> Iterator[Case]:
 
 
 def on_this_machine(trial: Trial) -> None:
-    """One process, and as many as there are processors."""
+    """One process, and one process per processor."""
     from reput_rebuild.engine import LocalEngine
 
     trial.warm_up()
@@ -51,7 +51,7 @@ def on_this_machine(trial: Trial) -> None:
 
 
 def on_spark(trial: Trial) -> None:
-    """The session is there, and its workers have imported what they need."""
+    """The session exists, and its workers have imported what they need."""
     from reput_spark import local_session
     from reput_spark.jobs.engine import SparkEngine
     from reput_spark.jobs.stats import stats

@@ -49,7 +49,7 @@ def cases() -> Iterator[Case]:
 
 
 def in_processes(trial: Trial) -> None:
-    """Batches are made and dropped, as Spark's sink that keeps nothing drops them."""
+    """Batches are made and dropped, as Spark's sink ``noop`` drops rows."""
     from reput_arrow import COLUMNS
     from reput_rebuild.engine import LocalEngine
     from reput_spark.jobs.splits import plan
@@ -81,7 +81,7 @@ def _make_and_drop(columns: Sequence[str], task: SplitTask, report: Callable[[in
 
 
 def on_spark(trial: Trial) -> None:
-    """The session is there, and its workers have imported what they need."""
+    """The session exists, and its workers have imported what they need."""
     from reput_arrow import COLUMNS
     from reput_spark import local_session, read
 
@@ -111,7 +111,7 @@ def on_spark(trial: Trial) -> None:
 
 
 def _drop(frame: Any) -> None:
-    """Make every row, and keep none."""
+    """Make every row and keep none."""
     frame.write.format("noop").mode("overwrite").save()
 
 

@@ -17,10 +17,10 @@ __all__ = ["cases"]
 
 _BATCHES = 8
 _ROWS = 50_000
-"""Of one batch, in a full run."""
+"""Rows of one batch, in a full run."""
 _EMPTY = 8
 _CONFIG = {"commitlog": {"file_size": 256 << 20, "preallocate": False}}
-"""Of each store: a case has several."""
+"""Options of each store: a case has several."""
 _COLUMNS = ("topic", "body", "queue_id", "keys", "tags")
 
 
@@ -68,7 +68,7 @@ def in_one_process(trial: Trial) -> None:
 
 
 def on_spark(trial: Trial) -> None:
-    """The session is there, and one batch was streamed before."""
+    """The session exists, and one batch was streamed before."""
     import reput
     from reput_spark import local_session
 
@@ -101,7 +101,7 @@ def on_spark(trial: Trial) -> None:
 
 
 def _source(trial: Trial) -> tuple[int, Path, Path]:
-    """Number of messages, the store that has them, and where they are to go."""
+    """Return the number of messages, the store that has them, and the path of the target."""
     import reput
 
     trial.warm_up()
@@ -143,7 +143,7 @@ def _started(
 
 
 def _drained(query: Any) -> list[int]:
-    """Stream all there is, and stop; the time of each batch in nanoseconds."""
+    """Stream all messages and stop; return the time of each batch in nanoseconds."""
     query.processAllAvailable()
     found = [each for each in query.recentProgress if each["numInputRows"]]
     query.stop()

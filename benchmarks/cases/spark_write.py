@@ -40,7 +40,7 @@ def cases() -> Iterator[Case]:
 
 
 def in_one_process(trial: Trial) -> None:
-    """Arrow batches out of the log, put into another one, flushed in the end."""
+    """Arrow batches of one log, put into another, flushed at the end."""
     import reput
     from reput_arrow import columns_of, to_arrow
 
@@ -64,7 +64,7 @@ def in_one_process(trial: Trial) -> None:
 
 
 def on_spark(trial: Trial) -> None:
-    """The session is there, and its workers have imported what they need."""
+    """The session exists, and its workers have imported what they need."""
     from reput_spark import local_session, read, write
 
     assert trial.big_log is not None
@@ -97,7 +97,7 @@ def on_spark(trial: Trial) -> None:
 
 
 def _size(root: Path) -> int:
-    """Bytes of records, without what is left of files."""
+    """Return the bytes of records, without the unused ends of files."""
     import reput
 
     with reput.open(root, "r", plugins=()) as store:

@@ -1,4 +1,4 @@
-"""Timed messages: how late they come in real time, and how fast many are delivered at once."""
+"""Timed messages: delivery error in real time, and the rate of a burst of deliveries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cases() -> Iterator[Case]:
 
 
 def error(trial: Trial, precision: int) -> None:
-    """Put messages at any time for any time of the next seconds; compare with when they came."""
+    """Put messages for random times in the next seconds; compare with the times of delivery."""
     import reput
 
     seconds = 20.0 * trial.scale + 3
@@ -60,7 +60,7 @@ def error(trial: Trial, precision: int) -> None:
                 due = time.time_ns() // 1_000_000 + delay
                 properties = {"TIMER_DELIVER_MS": str(due)}
                 store.put(reput.Message("timed", b"x" * _BODY, properties=properties))
-                # A producer of an even rate: the workload, not a wait for a result.
+                # A producer with an even rate: the workload, not a wait for a result.
                 time.sleep(max(seconds / count - (time.perf_counter() - began), 0))
             late = _lateness(store, count, patience=10.0)
         trial.require(min(late) >= 0, "a message came early")
@@ -69,7 +69,7 @@ def error(trial: Trial, precision: int) -> None:
 
 
 def _lateness(store: Store, count: int, patience: float) -> list[int]:
-    """How late each message came, ms, once all of them have."""
+    """Return how late each message was delivered, ms, once all are."""
     found: list[int] = []
     at, deadline = 0, time.monotonic() + patience
     while len(found) < count:
@@ -82,12 +82,12 @@ def _lateness(store: Store, count: int, patience: float) -> list[int]:
         if time.monotonic() > deadline:
             raise RuntimeError(f"wrong result: {len(found)} of {count} messages came")
         if not result:
-            time.sleep(0.05)  # looks now and then: real deliveries take real time
+            time.sleep(0.05)  # now and then: real deliveries take real time
     return found
 
 
 def burst(trial: Trial) -> None:
-    """Park messages for one moment, with a clock of the case's own, and deliver them."""
+    """Store messages for one moment, with a clock of the case's own, and deliver them."""
     import reput
     from reput_testing.logs.clock import ManualClock
 

@@ -24,7 +24,7 @@ _MODULES = ("reput", "reput_consumequeue", "reput_transaction")
 
 
 def cases() -> Iterator[Case]:
-    """What a transaction costs its producer, everybody else, and an opening."""
+    """What a transaction costs its producer, plain puts, and an opening."""
     for name, run in (
         ("single", single),
         ("block", block),
@@ -72,7 +72,7 @@ def block(trial: Trial) -> None:
 
 
 def plain_put(trial: Trial) -> None:
-    """Messages that are in no transaction, in a store that has the plugin, and in one without."""
+    """Plain messages, in a store that has the plugin, and in a store without it."""
     import reput
 
     count = trial.count(_PLAIN_COUNT // 1_000) * 1_000
@@ -88,7 +88,7 @@ def plain_put(trial: Trial) -> None:
 
 
 def follow(trial: Trial) -> None:
-    """A log of transactions is dispatched to a plugin that is new to it."""
+    """Dispatch a log of transactions to a plugin that is new to the log."""
     count = trial.count(_COUNT * 2)
     with _store(trial, automatic=False) as store:
         _fill(store, count, commits=True)
@@ -104,7 +104,7 @@ def follow(trial: Trial) -> None:
 
 
 def dangling(trial: Trial) -> None:
-    """Open transactions: memory of each, and listing all of them."""
+    """Open transactions: memory for each, and listing all."""
     count = trial.count(_OPEN_COUNT)
     with _store(trial, automatic=False) as store:
         store.suspend_plugin("transaction")
@@ -140,7 +140,7 @@ def _store(
 
 
 def _fill(store: reput.Store, count: int, *, commits: bool) -> None:
-    """Half messages as a producer puts them, and with ``commits`` what ends them."""
+    """Put half messages as a producer does, and with ``commits`` the records that end them."""
     import reput
     from reput_transaction.messages._messages import final_of
     from reput_transaction.messages._ops import op_messages

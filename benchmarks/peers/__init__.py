@@ -1,4 +1,4 @@
-"""Other stores, each behind the same few calls."""
+"""Other stores, each adapted to the same few calls."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ __all__ = ["PEERS", "Peer", "PeerKind"]
 
 @attrs.frozen(kw_only=True)
 class PeerKind:
-    """One other store and what it can do."""
+    """One other store and its abilities."""
 
     name: str
     """Part of the cases' names."""
     module: str
-    """What must be installed."""
+    """Module that must be installed."""
     make: type[Peer]
     fast: str | None
-    """How it is set up to leave flushing to the system; None where it cannot."""
+    """Its set-up when the system decides on flushing; None if there is no such set-up."""
     durable: str | None
-    """How it is set up to have every append on disk before it returns; None where it cannot."""
+    """Its set-up when every append is on disk before it returns; None if there is none."""
     batches: bool = True
-    """Whether it can append many in one go."""
+    """Whether it can append many rows at once."""
     full_count: int = 100_000
-    """Messages of a full run; a slow store is given fewer."""
+    """Messages of a full run; fewer for a slow store."""
 
 
 PEERS = (

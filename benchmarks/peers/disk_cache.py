@@ -33,7 +33,7 @@ class CachedDeque:
             self._deque.extend(map(tuple, rows))
 
     def bodies(self) -> Iterator[bytes]:
-        """All bodies, read one after the other and left there."""
+        """Yield all bodies in order, and leave them in the store."""
         for value in self._deque:
             yield value[-1]
 

@@ -1,6 +1,6 @@
 """persist-queue's ``Queue``: pickles in files of 100 messages.
 
-It flushes one file at a time to disk, when that is full, and rewrites a small file of positions at
+It flushes a file to disk only when the file is full, and rewrites a small file of positions at
 every put; reading takes messages out.
 """
 
@@ -31,7 +31,7 @@ class FileQueue:
         self._queue.put(tuple(row))
 
     def append_many(self, rows: Sequence[Row]) -> None:
-        """It has no such thing."""
+        """Not supported."""
         raise NotImplementedError
 
     def bodies(self) -> Iterator[bytes]:
@@ -41,5 +41,5 @@ class FileQueue:
             yield get()[-1]
 
     def close(self) -> None:
-        """Close it; puts have saved themselves, how far it was read is not saved."""
+        """Close the queue; its puts are saved, its reading position is not."""
         del self._queue

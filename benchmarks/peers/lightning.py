@@ -1,4 +1,4 @@
-"""LMDB: packed messages under a counter, without an index by queue."""
+"""LMDB: packed messages with a counter as key, without an index by queue."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Lightning:
             cursor.putmulti(items, append=True)
 
     def bodies(self) -> Iterator[bytes]:
-        """All bodies by one cursor."""
+        """Yield all bodies by one cursor."""
         with self._environment.begin() as transaction, transaction.cursor() as cursor:
             for value in cursor.iternext(keys=False, values=True):
                 yield body_of(value)

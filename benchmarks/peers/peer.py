@@ -1,4 +1,4 @@
-"""What a peer must answer to."""
+"""`Peer`: the calls that each other store is adapted to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Peer"]
 
 
 class Peer(Protocol):
-    """A store opened in ``directory``; ``durable``: an append returns when it is on disk."""
+    """A store in ``directory``; with ``durable`` each append returns when it is on disk."""
 
     def __init__(self, directory: Path, *, durable: bool) -> None: ...
 
@@ -25,9 +25,9 @@ class Peer(Protocol):
         ...
 
     def bodies(self) -> Iterator[bytes]:
-        """Bodies of all messages in the order in which they came; may consume them."""
+        """Yield the bodies of all messages in order of appending; may consume them."""
         ...
 
     def close(self) -> None:
-        """Close it; opening it again finds what was appended."""
+        """Close it; when it is opened again, everything appended is there."""
         ...

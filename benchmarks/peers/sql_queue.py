@@ -11,15 +11,15 @@ __all__ = ["SqlQueue"]
 
 
 class SqlQueue:
-    """One queue that commits every put and keeps what was read until it is told otherwise."""
+    """One queue that commits every put and keeps messages that were read."""
 
     def __init__(self, directory: Path, *, durable: bool) -> None:
         import persistqueue
 
         if not durable:
             raise ValueError("it always flushes")
-        # Without `auto_commit` reading moves a cursor instead of deleting a row in a transaction
-        # of its own; a put commits either way.
+        # Without `auto_commit` reading moves a cursor; with it each read would delete a row in a
+        # transaction of its own. A put commits either way.
         self._queue = persistqueue.SQLiteQueue(str(directory / "queue"), auto_commit=False)
 
     def append(self, row: Row) -> None:
@@ -27,7 +27,7 @@ class SqlQueue:
         self._queue.put(tuple(row))
 
     def append_many(self, rows: Sequence[Row]) -> None:
-        """It has no such thing."""
+        """Not supported."""
         raise NotImplementedError
 
     def bodies(self) -> Iterator[bytes]:

@@ -27,7 +27,7 @@ _READ = """
 
 
 class Sqlite:
-    """Does what the log and the consume queue do, so its appends include the index."""
+    """Does the work of log and consume queue: its appends include the index."""
 
     def __init__(self, directory: Path, *, durable: bool, indexed: bool = True) -> None:
         path = directory / "messages.db"
@@ -51,17 +51,17 @@ class Sqlite:
         self._connection.execute("COMMIT")
 
     def bodies(self) -> Iterator[bytes]:
-        """All bodies by one query."""
+        """Yield all bodies by one query."""
         for (body,) in self._connection.execute("SELECT body FROM message ORDER BY position"):
             yield body
 
     def read(self, topic: str, queue_id: int, queue_offset: int, max_count: int) -> list[bytes]:
-        """Bodies of the next messages of one queue, through the index."""
+        """Return bodies of the next messages of one queue, through the index."""
         found = self._connection.execute(_READ, (topic, queue_id, queue_offset, max_count))
         return [body for (body,) in found]
 
     def make_index(self) -> None:
-        """Index what is there by topic, queue and queue offset."""
+        """Index the existing rows by topic, queue and queue offset."""
         self._connection.execute(_INDEX)
 
     def close(self) -> None:
