@@ -1,4 +1,4 @@
-"""Tests of the audit plugin: what all plugins promise, and what is its own."""
+"""Tests of the audit plugin: the rules for all plugins, and its own behaviour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Counts`: what the plugin knows, and how it becomes bytes and comes back."""
+"""`Counts`: what the plugin knows, and its encoding as bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reput.errors import CorruptFileError
 from reput_audit.layout import HEADER_DTYPE, MAGIC, ROW_DTYPE, VERSION
 
 Key = tuple[int, int, str]
-"""Commit-log file (physical offset at which it begins), period since the epoch, topic."""
+"""Commit-log file (physical offset of its start), period since the epoch, topic."""
 Tally = tuple[int, int]
 """Number of messages, bytes of their bodies."""
 
@@ -21,8 +21,8 @@ Tally = tuple[int, int]
 class Counts:
     """Messages counted by commit-log file, period and topic.
 
-    The file is part of the key because the log is cut and trimmed: what a lost part of it added can
-    be dropped row by row, without counting the rest again.
+    The file is part of the key because the log is cut and trimmed: the counts of a lost part can be
+    dropped row by row, without counting the rest again.
     """
 
     period_ms: int
@@ -48,20 +48,20 @@ class Counts:
         self.dispatched_to = max(self.dispatched_to, batch.end_offset)
 
     def cut(self, physical_offset: int, file_size: int) -> None:
-        """Forget messages from ``physical_offset`` on, and the rest of that commit-log file."""
+        """Forget messages from ``physical_offset`` to the end, and all of that commit-log file."""
         if physical_offset < self.dispatched_to:
             self.dispatched_to = physical_offset // file_size * file_size
             self._keep(0, self.dispatched_to)
 
     def trim(self, physical_offset: int) -> None:
-        """Forget the commit-log files that begin below ``physical_offset``."""
+        """Forget the commit-log files that start below ``physical_offset``."""
         self._keep(physical_offset, self.dispatched_to)
 
     def _keep(self, first: int, end: int) -> None:
         self.rows = {key: tally for key, tally in self.rows.items() if first <= key[0] < end}
 
     def totals(self) -> dict[tuple[str, int], Tally]:
-        """Counts by topic and beginning of the period in ms, over all commit-log files; sorted."""
+        """Return counts by topic and start of the period (ms) over all commit-log files; sorted."""
         totals: dict[tuple[str, int], Tally] = {}
         for (_, period, topic), (count, size) in self.rows.items():
             key = (topic, period * self.period_ms)
@@ -71,7 +71,7 @@ class Counts:
 
 
 def encode_counts(counts: Counts) -> bytes:
-    """Bytes of the file; equal counts give equal bytes."""
+    """Return the bytes of the file; equal counts give equal bytes."""
     names, places = b"", {}
     for topic in sorted({topic for _, _, topic in counts.rows}):
         name = topic.encode()
@@ -94,17 +94,17 @@ def encode_counts(counts: Counts) -> bytes:
 
 
 def decode_counts(data: bytes, path: str) -> Counts:
-    """Counts out of the bytes of the file ``path``.
+    """Decode the bytes of the file ``path``.
 
     Raises:
-        CorruptFileError: they are not what `encode_counts` wrote.
+        CorruptFileError: `encode_counts` did not write these bytes.
     """
     if len(data) < HEADER_DTYPE.itemsize:
         raise CorruptFileError(path, 0, f"{len(data)} bytes are too few for the header")
     header = np.frombuffer(data, HEADER_DTYPE, 1)[0]
     if header["magic"] != MAGIC or header["version"] != VERSION:
         raise CorruptFileError(path, 4, f"{MAGIC.decode()} version {VERSION} expected")
-    # The checksum covers every length below, so that nothing is read through a wrong one.
+    # The checksum covers every length below: no read can use a wrong length.
     if zlib.crc32(data[4:]) != header["crc"]:
         raise CorruptFileError(path, 0, "checksum and bytes differ")
     rows = np.frombuffer(data, ROW_DTYPE, int(header["row_count"]), HEADER_DTYPE.itemsize)

@@ -1,4 +1,4 @@
-"""``reput audit``: what was counted, as a table or as JSON."""
+"""``reput audit``: prints the counts as a table or as JSON."""
 
 from __future__ import annotations
 

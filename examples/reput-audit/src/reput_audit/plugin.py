@@ -1,4 +1,4 @@
-"""The plugin: its options, its hooks, and reading its counts without it."""
+"""The plugin: its options, its hooks, and a reader of its counts that needs no plugin."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AuditConfig:
     """Options of the ``audit`` plugin."""
 
     period: str = attrs.field(default="day", validator=in_(tuple(_PERIODS_MS)))
-    """What is counted together: messages stored in the same ``"day"`` or ``"hour"``, in UTC."""
+    """Messages counted together: stored in the same ``"day"`` or ``"hour"``, in UTC."""
 
 
 @attrs.define(eq=False)
@@ -38,12 +38,12 @@ class AuditPlugin(reput.Plugin):
     config: AuditConfig = attrs.field(factory=AuditConfig)
     _context: reput.StoreContext = attrs.field(init=False)
     _counts: Counts = attrs.field(init=False)
-    _written: bytes = attrs.field(default=b"", init=False)  # what the file holds
+    _written: bytes = attrs.field(default=b"", init=False)  # content of the file
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     @reput.hookimpl
     def reput_open(self, context: reput.StoreContext) -> None:
-        """Load the counts; without a file, or with a damaged one, begin at nothing."""
+        """Load the counts; start with none if the file is missing or damaged."""
         self._context = context
         self._counts, self._written = Counts(_PERIODS_MS[self.config.period]), b""
         path = context.directory(DIRECTORY, FILE_NAME)
@@ -55,14 +55,14 @@ class AuditPlugin(reput.Plugin):
         except CorruptFileError as error:
             logger.warning("counting again from the beginning: %s", error)
             return
-        if counts.period_ms == self._counts.period_ms:  # else the option was changed since
+        if counts.period_ms == self._counts.period_ms:  # else the option was changed meanwhile
             self._counts, self._written = counts, data
 
     @reput.hookimpl
     def reput_recover(self, progress: int) -> int:
-        """Forget what the store does not vouch for; say from where messages are needed."""
+        """Forget what the store does not vouch for; return from where messages are needed."""
         if not self._context.writable:
-            return progress  # whoever writes the store counts
+            return progress  # in a reader the writer's plugin counts
         log = self._context.log
         self._counts.cut(progress, log.file_size)
         self._counts.trim(log.min_physical_offset)
@@ -76,7 +76,7 @@ class AuditPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_flush(self) -> None:
-        """Replace the file, when it would change."""
+        """Replace the file if its content has changed."""
         with self._lock:  # only for the copy: a dispatch must not wait for the disk
             data = encode_counts(self._counts)
         if data != self._written:
@@ -87,13 +87,13 @@ class AuditPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_trim(self, min_physical_offset: int) -> None:
-        """Forget the files that the log lost."""
+        """Forget the commit-log files that were removed."""
         with self._lock:
             self._counts.trim(min_physical_offset)
 
     @reput.hookimpl
     def reput_report(self) -> dict[str, object] | None:
-        """Totals over all topics."""
+        """Return totals over all topics."""
         try:
             tallies = self.totals().values()
         except StoreNotFoundError:
@@ -104,19 +104,19 @@ class AuditPlugin(reput.Plugin):
         }
 
     def totals(self) -> dict[tuple[str, int], Tally]:
-        """``(messages, bytes)`` by ``(topic, beginning of the period in ms)``; sorted."""
+        """Return ``(messages, bytes)`` by ``(topic, start of the period in ms)``; sorted."""
         if not self._context.writable:
-            return read_counts(self._context.root)  # every time: somebody else may be writing
+            return read_counts(self._context.root)  # read each time: another process may write it
         with self._lock:
             return self._counts.totals()
 
 
 def read_counts(path: str | os.PathLike[str]) -> dict[tuple[str, int], Tally]:
-    """What `AuditPlugin.totals` was when the store at ``path`` was last flushed.
+    """Return `AuditPlugin.totals` of the store at ``path`` as of its last flush.
 
     Raises:
-        StoreNotFoundError: no counts there.
-        CorruptFileError: the file is damaged; opening the store mends it.
+        StoreNotFoundError: there are no counts at ``path``.
+        CorruptFileError: the file is damaged; opening the store repairs it.
     """
     root = os.path.abspath(path)
     file = os.path.join(root, DIRECTORY, FILE_NAME)
