@@ -17,11 +17,12 @@ __all__ = ["SINK_OPTIONS", "SinkOptions", "check_store", "is_key"]
 
 LOCK_TIMEOUT: Final = 60.0
 SINK_OPTIONS: Final = {
-    "path": "the directory of a store, or of one that is to be made; no URI",
-    "txn_app_id": "who writes, in the place of the query's id: the same from one checkpoint to the "
-    "next",
-    "lock_timeout": "seconds to wait for whoever has the store open (60)",
-    "plugins": "names of a new store's plugins, commas between them; the usual ones when left out",
+    "path": "the directory of a store, or of a store to be made; no URI",
+    "txn_app_id": "identity of the writer, instead of the query's id: the same from one checkpoint "
+    "to the next",
+    "lock_timeout": "seconds to wait for a process that has the store open (60)",
+    "plugins": "names of a new store's plugins, separated by commas; the default plugins when left "
+    "out",
     "file_size": "bytes of a log file, for a new store (1073741824)",
     "follow_links": "`true`: follow symbolic links below the directory, as for `reput.open`",
 }
