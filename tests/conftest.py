@@ -15,6 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines are shared: how long an example takes says nothing of what it tests.
+settings.register_profile("reput", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("reput")
 
 GOLDEN = Path(__file__).parent / "golden" / "rocketmq-4.8.0"
 _OUTPUT = pytest.StashKey[int]()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reput
@@ -76,7 +76,6 @@ def test_stores_that_java_wrote(case, unit, golden_store):
             assert_says_the_same(batch, unit)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.binary(max_size=40), st.dictionaries(NAME, TEXT, max_size=4))))
 def test_any_properties_and_bodies(messages):
     log = SmallLog(65_536)
@@ -87,7 +86,6 @@ def test_any_properties_and_bodies(messages):
         assert_says_the_same(batch)
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=30).filter(lambda text: not text.endswith(b"\0")), min_size=1))
 def test_any_bytes_for_a_property_text(texts):
     log = SmallLog(65_536)

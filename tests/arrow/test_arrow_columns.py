@@ -7,7 +7,7 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reput
@@ -106,7 +106,6 @@ def bytes_of(prepared):
     return prepared.encode(slice(None), zeros, zeros, 77)
 
 
-@settings(deadline=None)
 @given(st.lists(ROW, min_size=1, max_size=6))
 def test_rows_become_the_messages_that_they_mean(rows):
     encoder = Encoder()
@@ -117,7 +116,6 @@ def test_rows_become_the_messages_that_they_mean(rows):
     assert bytes_of(found) == expected
 
 
-@settings(deadline=None)
 @given(st.lists(ROW, min_size=3, max_size=6), st.integers(0, 2), st.integers(0, 3))
 def test_a_slice_of_a_batch_is_only_its_rows(rows, first, count):
     count = min(count, len(rows) - first)
@@ -150,7 +148,6 @@ def test_what_java_wrote_comes_back_the_same(case, unit, golden_store):
                 assert message.reconsume_times == view.reconsume_times
 
 
-@settings(deadline=None)
 @given(st.lists(ROW, min_size=1, max_size=5))
 def test_a_log_put_again_from_its_columns_is_the_same_log(rows):
     log = SmallLog(65_536)
