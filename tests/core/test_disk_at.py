@@ -324,7 +324,7 @@ def test_a_simulated_disk_sees_what_is_done_through_the_bound_one(root, tmp_path
     disk.replace(f"{simulated.directory}/file", b"new")
     state = next(simulated.crash_states())
 
-    assert simulated.points[-1].operation.startswith("behind flush directory")
+    assert simulated.points[-1].operation.startswith("after flush directory")
     state.materialize(tmp_path / "after")
     assert (tmp_path / "after" / "file").read_bytes() == b"new"
 

@@ -196,9 +196,9 @@ def test_points_are_before_and_behind_each_change_with_the_note_of_then(tmp_path
 
     assert [(point.operation, point.note) for point in disk.points] == [
         ("before create file", 0),
-        ("behind create file", 1),
+        ("after create file", 1),
         ("before write file", 2),
-        ("behind write file", 3),
+        ("after write file", 3),
     ]
 
 

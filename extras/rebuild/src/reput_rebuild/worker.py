@@ -181,7 +181,7 @@ class Worker:
                     path,
                     at,
                     f"{batch.finding}; `reput backfill {self.job.root} {name} --from-start` notes "
-                    "what is lost and goes on behind it",
+                    "what is lost and goes on after it",
                 )
             yield batch
 

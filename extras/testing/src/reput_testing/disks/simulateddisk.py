@@ -124,7 +124,7 @@ class SimulatedDisk(QuickDisk):
             self._look_at_maps()
             self._take_point(f"before {operation}")
             yield
-            self._take_point(f"behind {operation}")
+            self._take_point(f"after {operation}")
 
     # ------------------------------------------------------------------ files
 
@@ -319,7 +319,7 @@ class SimulatedDisk(QuickDisk):
             version = self._version
             self._look_at_maps()
             if self._version != version:
-                self._take_point("behind a store through a map")
+                self._take_point("after a store through a map")
 
     # ------------------------------------------------------------------ paths
 
