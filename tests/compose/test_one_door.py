@@ -82,9 +82,9 @@ BOUND_LATER = {
     "core/src/reput/store/opening.py": "the directories above a store are made and flushed by it",
     "core/src/reput/log/writing/queuefloors.py": "for floors that are kept in no file",
     "core/src/reput/log/writing/queuereaches.py": "for reaches that are kept in no file",
-    "spark/src/reput_spark/sink/writer.py": "the task makes the directories above a new store",
+    "spark/src/reput_spark/source/streamwriter.py": "it makes what is above a new store",
     "spark/src/reput_spark/writing/plan.py": "the same, before the first task",
-    "spark/src/reput_spark/writing/publishing.py": "for `reput.open`, which binds it",
+    "spark/src/reput_spark/writing/publish/publishing.py": "for `reput.open`, which binds it",
 }
 
 

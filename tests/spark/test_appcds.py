@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from reput_spark.setup.appcds import archive_options
-from reput_spark.setup.java import find_java
+from reput_spark.session.appcds import archive_options
+from reput_spark.session.java import find_java
 
 JAVA = """\
 #!/bin/sh
@@ -89,7 +89,7 @@ def test_while_one_is_to_be_written_nobody_else_writes_one(machine):
     assert "-XX:ArchiveClassesAtExit" in machine.start()
 
     code = (
-        "import os, sys; from reput_spark.setup.appcds import archive_options; "
+        "import os, sys; from reput_spark.session.appcds import archive_options; "
         "print(archive_options(sys.argv[1]))"
     )
     done = subprocess.run(

@@ -16,7 +16,7 @@ from reput_spark import ReadOptions
 from reput_spark.logs import arrowdisk
 from reput_spark.logs.arrowdisk import ArrowDisk, LocalDisk, disk_of
 from reput_spark.reading.tasks import plan_tasks, read_task
-from reput_spark.schema import arrow_schema, spark_schema
+from reput_spark.source.schema import arrow_schema, spark_schema
 
 
 class Handler(pyarrow.fs.FileSystemHandler):

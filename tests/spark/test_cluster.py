@@ -32,7 +32,8 @@ from reput_spark.jobs.engine import SparkEngine
 from reput_spark.jobs.export import export
 from reput_spark.jobs.stats import stats
 from reput_spark.jobs.verify import verify
-from reput_spark.source import LogView, ReputDataSource
+from reput_spark.source.datasource import ReputDataSource
+from reput_spark.source.reader import LogView
 from reput_testing import snapshot
 
 pytestmark = [
@@ -52,7 +53,7 @@ def cluster(tmp_path_factory):
     from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
-    from reput_spark.setup.session import prepare_environment
+    from reput_spark.session.starting import prepare_environment
 
     if SparkSession.getActiveSession() is not None:
         pytest.skip("there is a session in this process: run this file by itself")

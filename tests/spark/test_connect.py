@@ -15,14 +15,14 @@ from sparkstores import messages_of
 
 import reput
 from reput_spark import SparkReputError
-from reput_spark.setup.session import prepare_environment
+from reput_spark.session.starting import prepare_environment
 from reput_testing import snapshot
 
 pytestmark = pytest.mark.proof
 
 START = """
 import json, sys
-from reput_spark.setup.session import prepare_environment
+from reput_spark.session.starting import prepare_environment
 
 prepare_environment()
 from pyspark.sql import SparkSession

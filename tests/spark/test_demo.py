@@ -20,7 +20,7 @@ from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
 from reput_spark.cli.aside import stderr_aside
 from reput_spark.jobs import rebuild as jobs_rebuild
-from reput_spark.setup import session as sessions
+from reput_spark.session import starting as sessions
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-jobs.md"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +16,7 @@ import reput_spark
 def test_the_module_has_the_source_under_the_name_that_spark_looks_for():
     pytest.importorskip("pyspark")
     import pyspark_reput
-    from reput_spark.source import ReputDataSource
+    from reput_spark.source.datasource import ReputDataSource
 
     assert pyspark_reput.DefaultSource is ReputDataSource
     assert "pyspark_reput" in {module.name for module in pkgutil.iter_modules()}
@@ -33,6 +35,19 @@ def test_importing_costs_no_spark(name):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_one_room_has_all_that_spark_calls():
+    root = Path(reput_spark.__file__).parent
+    spark = re.compile(r"^ *from pyspark\.sql\.(?:streaming\.)?datasource import", re.MULTILINE)
+
+    found = {
+        path.relative_to(root).parts[0]
+        for path in root.rglob("*.py")
+        if spark.search(path.read_text(encoding="utf-8"))
+    }
+
+    assert found == {"source"}
 
 
 def test_what_is_exported_is_there():

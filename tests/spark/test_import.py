@@ -163,7 +163,7 @@ def test_the_command_follows_links_only_where_it_is_told_to(tmp_path, monkeypatc
             pass
 
     monkeypatch.setattr(command, "session_of", lambda master: Session())
-    monkeypatch.setattr("reput_spark.writing.importing.import_parquet", note)
+    monkeypatch.setattr("reput_spark.jobs.importing.import_parquet", note)
 
     CliRunner().invoke(command.import_, ["parquet", str(tmp_path / "store"), *given])
 

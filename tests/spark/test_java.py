@@ -10,8 +10,8 @@ import types
 import pytest
 
 from reput_spark import SparkReputError
-from reput_spark.setup import java
-from reput_spark.setup.java import Java, ask_java, find_java
+from reput_spark.session import java
+from reput_spark.session.java import Java, ask_java, find_java
 
 
 def fake_java(directory, version, home=None):

@@ -14,7 +14,9 @@ from reput.errors import CorruptFileError
 from reput.files import file_name
 from reput_spark import SparkReputError
 from reput_spark.logs.arrowdisk import above, below
-from reput_spark.logs.places import COMMIT_LOG, LogPlace, find_logs, open_log
+from reput_spark.logs.finding import find_logs
+from reput_spark.logs.opening import open_log
+from reput_spark.logs.place import COMMIT_LOG, LogPlace
 
 
 def offsets_at(path):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput_spark import ReadOptions, SparkReputError, code_of
-from reput_spark.reading.options import OPTIONS, texts_of
+from reput_spark.options import texts_of
+from reput_spark.reading.options import OPTIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
 

@@ -14,8 +14,9 @@ import reput
 from reput_arrow import COLUMNS, to_arrow
 from reput_spark import ReadOptions, SparkReputError, code_of
 from reput_spark.reading.tasks import plan_tasks, read_task
-from reput_spark.schema import arrow_schema, spark_schema
-from reput_spark.source import LogPartition, LogView, ReputDataSource
+from reput_spark.source.datasource import ReputDataSource
+from reput_spark.source.reader import LogPartition, LogView
+from reput_spark.source.schema import arrow_schema, spark_schema
 
 
 def options_of(path, **options):

@@ -22,8 +22,9 @@ from reput_testing import snapshot
 pytest.importorskip("pyspark")
 
 from reput_spark import SparkReputError
-from reput_spark.jobs.engine import SparkEngine, TaskReader, task_source
+from reput_spark.jobs.engine import SparkEngine
 from reput_spark.jobs.rebuild import rebuild
+from reput_spark.source.tasks import TaskReader, task_source
 
 CONFIG = {
     "commitlog": {"file_size": 1 << 20, "preallocate": False},

@@ -14,7 +14,7 @@ from sparkstores import messages_of
 from reput_spark import ReadOptions
 from reput_spark.reading.rows import Condition, offset_range
 from reput_spark.reading.tasks import plan_tasks, read_task
-from reput_spark.schema import arrow_schema, spark_schema
+from reput_spark.source.schema import arrow_schema, spark_schema
 
 SCHEMA = arrow_schema(spark_schema(["physical_offset", "topic", "tags"]))
 OPERATORS = {

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 
 from reput_arrow import COLUMNS, schema_of
 from reput_spark import SparkReputError
-from reput_spark.schema import arrow_schema, spark_schema
+from reput_spark.source.schema import arrow_schema, spark_schema
 
 NAMES = [column.name for column in COLUMNS]
 

@@ -9,9 +9,9 @@ import pytest
 from sparkstores import forged_store
 
 from reput_spark import code_of, read
-from reput_spark.setup import session as sessions
-from reput_spark.setup.session import prepare_environment
-from reput_spark.setup.workers import worker_python
+from reput_spark.session import starting as sessions
+from reput_spark.session.starting import prepare_environment
+from reput_spark.session.workers import worker_python
 
 pytest.importorskip("pyspark")
 
@@ -58,7 +58,7 @@ def builder(monkeypatch, tmp_path):
 
 
 def test_a_local_session_knows_the_format_and_this_python(builder):
-    from reput_spark.source import ReputDataSource
+    from reput_spark.source.datasource import ReputDataSource
 
     sessions.local_session("local[2]")
 

@@ -15,11 +15,11 @@ import reput
 from reput.errors import CorruptFileError
 from reput.files import Disk
 from reput_spark import SparkReputError
-from reput_spark.sink.options import SinkOptions
-from reput_spark.sink.segments import (
+from reput_spark.columns import check_columns
+from reput_spark.writing.stream.options import SinkOptions
+from reput_spark.writing.stream.segments import (
     Segment,
     TaskFacts,
-    check_columns,
     directory_of,
     read_segment,
     write_segment,
@@ -324,8 +324,8 @@ def test_what_a_read_gives_is_taken_with_the_columns_that_no_message_has(tmp_pat
 
 def test_a_task_that_says_nothing_is_an_error_and_nothing_is_put(tmp_path):
     pytest.importorskip("pyspark")
-    from reput_spark.schema import spark_schema
-    from reput_spark.sink.writer import LogStreamWriter, SegmentMessage
+    from reput_spark.source.schema import spark_schema
+    from reput_spark.source.streamwriter import LogStreamWriter, SegmentMessage
 
     writer = LogStreamWriter(options_of(tmp_path), spark_schema(["topic", "body"]))
     messages = [SegmentMessage(each) for each in segments_of(tmp_path, 0)]

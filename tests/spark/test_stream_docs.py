@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput_spark.sink.options import SINK_OPTIONS
-from reput_spark.streaming.options import STREAM_OPTIONS
+from reput_spark.reading.stream.options import STREAM_OPTIONS
+from reput_spark.writing.stream.options import SINK_OPTIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-streaming.md"
 TEXT = PAGE.read_text(encoding="utf-8")

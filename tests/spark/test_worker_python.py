@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 import pyspark
 
 from reput_spark.jobs.engine import SparkEngine
-from reput_spark.setup.workers import worker_python
+from reput_spark.session.workers import worker_python
 
 
 @attrs.frozen

@@ -29,13 +29,14 @@ from reput.files import Disk
 from reput_arrow import check_schema, columns_of, to_arrow
 from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
-from reput_spark.writing import publishing, segments
-from reput_spark.writing.driver import commit_write, intent_of, publish_write
-from reput_spark.writing.numbering import number_file
-from reput_spark.writing.parts import OTHER_COLUMNS
-from reput_spark.writing.segments import write_task
-from reput_spark.writing.sidecars import SIDECAR_DTYPE
-from reput_spark.writing.staging import path_of
+from reput_spark.columns import ADDED_COLUMNS
+from reput_spark.writing.directories import path_of
+from reput_spark.writing.publish import publishing
+from reput_spark.writing.publish.driver import commit_write, intent_of, publish_write
+from reput_spark.writing.staging import segments
+from reput_spark.writing.staging.numbering import number_file
+from reput_spark.writing.staging.segments import write_task
+from reput_spark.writing.staging.sidecars import SIDECAR_DTYPE
 
 CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
 
@@ -252,7 +253,7 @@ def test_store_hosts_that_alternate_are_kept_at_once(tmp_path, monkeypatch, reco
 
 def test_the_column_of_damage_is_passed_over_and_its_rows_are_refused(tmp_path):
     columns = {"topic": "T", "body": [b"x"], "store": "s", "damage": pa.nulls(1, pa.string())}
-    check_schema(batch(**columns).schema, OTHER_COLUMNS)
+    check_schema(batch(**columns).schema, ADDED_COLUMNS)
 
     write(tmp_path / "store", [[batch(**columns)]])
     with pytest.raises(SparkReputError, match="a value, not null"):
@@ -263,7 +264,7 @@ def test_the_column_of_damage_is_passed_over_and_its_rows_are_refused(tmp_path):
 
 def test_a_write_one_of_whose_tasks_says_nothing_is_not_published(tmp_path):
     pytest.importorskip("pyspark")
-    from reput_spark.writing.writer import LogWriter, TaskMessage
+    from reput_spark.source.writer import LogWriter, TaskMessage
 
     plan = planned(tmp_path / "store")
     (task,) = written(plan, [[rows_of(0, 5)]])
@@ -366,7 +367,7 @@ def test_prepared_and_rolled_back_records_take_no_queue_offset(tmp_path):
 def test_a_file_may_be_numbered_again_for_another_place(tmp_path):
     plan = planned(tmp_path / "store")
     (task,) = written(plan, [[rows_of(0, 60)]])
-    from reput_spark.writing.numbering import number
+    from reput_spark.writing.staging.numbering import number
 
     directory = path_of(plan.root, plan.staging)
     place = {("T0", 0): 7}

@@ -75,7 +75,7 @@ def test_every_option_is_on_the_page(name):
 
 
 def test_the_logger_that_the_page_names_is_the_one_that_speaks():
-    from reput_spark.writing import publishing, settling
+    from reput_spark.writing.publish import publishing, settling
 
     (name,) = re.findall(r"logger below `([\w.]+)`", TEXT)
 

@@ -12,7 +12,7 @@ __all__ = ["DefaultSource"]
 
 def __getattr__(name: str) -> Any:
     if name == "DefaultSource":
-        from reput_spark.source import ReputDataSource
+        from reput_spark.source.datasource import ReputDataSource
 
         return ReputDataSource
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

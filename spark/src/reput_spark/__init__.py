@@ -6,27 +6,40 @@
     orders = read(spark, "orders-store", columns=["topic", "keys", "store_timestamp"])
     orders.groupBy("topic").count().show()
 
-``import reput_spark`` starts nothing and imports no Spark.
+``import reput_spark`` starts nothing and imports no Spark: each name is imported when it is first
+used, so that a worker on an executor imports only what its task needs.
 """
 
 from __future__ import annotations
 
-from reput_spark.errors import SparkReputError, code_of
-from reput_spark.reading.frame import read, register
-from reput_spark.reading.options import ReadOptions
-from reput_spark.setup.session import local_session
-from reput_spark.streaming.frame import read_stream
-from reput_spark.writing.frame import write
-from reput_spark.writing.importing import import_parquet
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ReadOptions",
-    "SparkReputError",
-    "code_of",
-    "import_parquet",
-    "local_session",
-    "read",
-    "read_stream",
-    "register",
-    "write",
-]
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput_spark.errors import SparkReputError as SparkReputError
+    from reput_spark.errors import code_of as code_of
+    from reput_spark.jobs.importing import import_parquet as import_parquet
+    from reput_spark.jobs.write import write as write
+    from reput_spark.reading.options import ReadOptions as ReadOptions
+    from reput_spark.session.starting import local_session as local_session
+    from reput_spark.source.frames import read as read
+    from reput_spark.source.frames import read_stream as read_stream
+    from reput_spark.source.frames import register as register
+
+_HOMES = {
+    "ReadOptions": "reading.options",
+    "SparkReputError": "errors",
+    "code_of": "errors",
+    "import_parquet": "jobs.importing",
+    "local_session": "session.starting",
+    "read": "source.frames",
+    "read_stream": "source.frames",
+    "register": "source.frames",
+    "write": "jobs.write",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

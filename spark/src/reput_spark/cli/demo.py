@@ -106,7 +106,7 @@ def _make_store(root: str) -> int:
 
 def _read(spark: SparkSession, root: str) -> int:
     """Messages as a DataFrame has them, each of which says its place in its queue."""
-    from reput_spark.reading.frame import read
+    from reput_spark.source.frames import read
 
     frame = read(spark, root, columns=["topic", "queue_id", "queue_offset"])
     row_count: int = frame.distinct().count()

@@ -75,7 +75,7 @@ def session_of(master: str, *, quick: bool = False) -> SparkSession:
 
         return SparkSession.builder.remote(master).getOrCreate()
     from reput_spark.cli.aside import stderr_aside
-    from reput_spark.setup.session import local_session
+    from reput_spark.session.starting import local_session
 
     with stderr_aside():
         return local_session(master, quick=quick)

@@ -49,7 +49,7 @@ def import_(
     )
 
     try:
-        from reput_spark.writing.importing import import_parquet
+        from reput_spark.jobs.importing import import_parquet
 
         session = session_of(master)
     except ImportError:

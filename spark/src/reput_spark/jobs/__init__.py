@@ -1,1 +1,4 @@
-"""Work over whole logs, on Spark or in processes of this machine."""
+"""Work over whole logs and stores, on Spark or in processes of this machine; what people call.
+
+It must not know the command line, nor how a session is started.
+"""

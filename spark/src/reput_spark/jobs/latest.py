@@ -8,7 +8,6 @@ place, and read from the log by tasks, each of which reads a range of it.
 from __future__ import annotations
 
 import itertools
-import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,19 +18,24 @@ import numpy as np
 from reput.log import Split
 from reput.record import RECORD_SIZE_MAX
 from reput.record.layout import RECORD_MIN_SIZE
+from reput_spark.columns import STORE_COLUMN
 from reput_spark.errors import SparkReputError
-from reput_spark.logs.places import COMMIT_LOG, LogPlace, find_logs, open_log
+from reput_spark.logs.finding import find_logs
+from reput_spark.logs.opening import open_log
+from reput_spark.logs.place import COMMIT_LOG, LogPlace
 from reput_spark.reading.options import ReadOptions
 from reput_spark.reading.rows import Condition
-from reput_spark.reading.tasks import STORE_COLUMN, Task, batches_of, rows_of
+from reput_spark.reading.tasks import Task, batches_of, rows_of
 
 if TYPE_CHECKING:
+    import os
+
     import numpy.typing as npt
     import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from reput_spark.logs.places import OpenLog
+    from reput_spark.logs.openlog import OpenLog
 
 __all__ = ["Fetch", "latest"]
 
@@ -57,7 +61,7 @@ def latest(
 
     Args:
         spark: the session, also one of Spark Connect.
-        path: where: see `reput_spark.logs.places`; no DLedger.
+        path: where: see `reput_spark.logs.openlog`; no DLedger.
         topic: of this topic only, or of these.
         columns: those wanted; all of a log, and the store, when left out.
         tombstones: also keys whose latest message has no body, which deletes them.
@@ -66,12 +70,10 @@ def latest(
     Raises:
         SparkReputError: no log at a path, or one of DLedger's; no such column.
     """
-    from reput_spark.reading.frame import read
-    from reput_spark.schema import plain_arrow_schema, spark_schema
+    from reput_spark.source.frames import absolute_paths, read
+    from reput_spark.source.schema import plain_arrow_schema, spark_schema
 
-    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-    texts = [os.fspath(each) for each in paths]
-    texts = [each if ":/" in each else os.path.abspath(each) for each in texts]
+    texts = absolute_paths(path)
     places = tuple(find_logs(texts))
     for place in places:
         if place.kind != COMMIT_LOG:

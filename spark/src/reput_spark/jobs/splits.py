@@ -10,7 +10,8 @@ import attrs
 from reput.errors import CorruptFileError
 from reput.log import SPLIT_SIZE, Split, read_split
 from reput_spark.errors import SparkReputError
-from reput_spark.logs.places import LogPlace, open_log
+from reput_spark.logs.opening import open_log
+from reput_spark.logs.place import LogPlace
 from reput_spark.reading.options import ReadOptions
 from reput_spark.reading.tasks import plan_tasks
 

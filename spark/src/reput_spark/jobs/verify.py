@@ -17,7 +17,8 @@ from reput.errors import CorruptFileError
 from reput.log import SPLIT_SIZE, Split, read_split
 from reput.record import CorruptionKind
 from reput_spark.jobs.splits import SplitTask, plan
-from reput_spark.logs.places import COMMIT_LOG, open_log
+from reput_spark.logs.opening import open_log
+from reput_spark.logs.place import COMMIT_LOG
 
 if TYPE_CHECKING:
     from reput.log import LogReader

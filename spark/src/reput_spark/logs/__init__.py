@@ -1,1 +1,4 @@
-"""Where logs are, on any file system, and how those of DLedger are read."""
+"""Find the logs that paths lead to, on any file system, and open them: RocketMQ's and DLedger's.
+
+It must not know Spark, Arrow's columns, or what is read of a log.
+"""

@@ -27,7 +27,8 @@ from reput_spark.logs.ledgerentries import (
     last_of,
     walk,
 )
-from reput_spark.logs.places import LogPlace, OpenLog
+from reput_spark.logs.openlog import OpenLog
+from reput_spark.logs.place import LogPlace
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -12,11 +11,12 @@ import attrs
 
 from reput.log import SPLIT_SIZE
 from reput_spark.errors import SparkReputError
+from reput_spark.options import by_name, refusal, refuse_unknown
 
 if TYPE_CHECKING:
     from reput.plugin import MessageFilter
 
-__all__ = ["CORRUPT", "OPTIONS", "ReadOptions", "texts_of"]
+__all__ = ["CORRUPT", "OPTIONS", "ReadOptions"]
 
 CORRUPT: Final = ("fail", "skip", "collect")
 BATCH_ROWS: Final = 8_192
@@ -81,17 +81,8 @@ class ReadOptions:
             SparkReputError: an unknown option (with the one that was meant, perhaps), or a value
                 that it does not take.
         """
-        given = {name.lower(): value for name, value in options.items()}
-        for name in others:
-            given.pop(name.lower(), None)
-        for name in given:
-            if name not in OPTIONS:
-                known = sorted({*OPTIONS, *others})
-                near = difflib.get_close_matches(name, known, 1)
-                meant = f"{near[0]!r} was meant? " if near else ""
-                raise SparkReputError(
-                    "OPTION", f"no option {name!r}. {meant}There are: {', '.join(known)}"
-                )
+        given = by_name(options)
+        refuse_unknown(given, sorted({*OPTIONS, *others}))
         return cls(
             paths=_paths(given),
             topics=_words("topic", given),
@@ -111,18 +102,14 @@ class ReadOptions:
         )
 
 
-def _refuse(name: str, value: object, expected: str) -> SparkReputError:
-    return SparkReputError("OPTION", f"option {name!r} is {value!r}; {expected} expected")
-
-
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
     if "paths" in given:
         try:
             found = json.loads(given["paths"])
         except ValueError as error:
-            raise _refuse("paths", given["paths"], f"a JSON list ({error})") from None
+            raise refusal("paths", given["paths"], f"a JSON list ({error})") from None
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-            raise _refuse("paths", given["paths"], "a JSON list of paths")
+            raise refusal("paths", given["paths"], "a JSON list of paths")
         return tuple(found)
     return (given["path"],) if given.get("path") else ()
 
@@ -133,7 +120,7 @@ def _words(name: str, given: Mapping[str, str]) -> frozenset[str] | None:
         return None
     words = frozenset(word.strip() for word in text.split(",") if word.strip())
     if not words:  # nothing would be found, which nobody asks for
-        raise _refuse(name, text, "one or more, commas between them,")
+        raise refusal(name, text, "one or more, commas between them,")
     return words
 
 
@@ -143,7 +130,7 @@ def _numbers(name: str, given: Mapping[str, str]) -> frozenset[int] | None:
         return None
     numbers = frozenset(_whole(name, word) for word in words)
     if not all(0 <= number <= _INT32_MAX for number in numbers):
-        raise _refuse(name, given[name], f"0 to {_INT32_MAX}")
+        raise refusal(name, given[name], f"0 to {_INT32_MAX}")
     return numbers
 
 
@@ -155,7 +142,7 @@ def _number(
         return None
     value = _whole(name, text)
     if not least <= value <= most:
-        raise _refuse(name, text, f"{least} to {most}")
+        raise refusal(name, text, f"{least} to {most}")
     return value
 
 
@@ -163,7 +150,7 @@ def _whole(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise _refuse(name, text, "a whole number") from None
+        raise refusal(name, text, "a whole number") from None
 
 
 def _split_size(given: Mapping[str, str]) -> int | None:
@@ -182,7 +169,7 @@ def _flag(name: str, given: Mapping[str, str]) -> bool:
 def _choice(name: str, given: Mapping[str, str], known: tuple[str, ...]) -> str:
     value = given.get(name, known[0]).lower()
     if value not in known:
-        raise _refuse(name, value, " or ".join(known))
+        raise refusal(name, value, " or ".join(known))
     return value
 
 
@@ -197,12 +184,12 @@ def _time(name: str, given: Mapping[str, str]) -> int | None:
         try:
             time = dt.datetime.fromisoformat(text.strip())
         except ValueError:
-            raise _refuse(name, text, expected) from None
+            raise refusal(name, text, expected) from None
         if time.tzinfo is None:
             time = time.replace(tzinfo=dt.UTC)
         value = -((_EPOCH - time) // dt.timedelta(milliseconds=1))  # the next ms, where between two
     if abs(value) > _INT64_MAX:
-        raise _refuse(name, text, expected)
+        raise refusal(name, text, expected)
     return value
 
 
@@ -220,18 +207,3 @@ def _filter(given: Mapping[str, str]) -> Any:
         return reput_filter.compile(expression, given.get("filter_kind", "SQL92"), strict=True)
     except ValueError as error:
         raise SparkReputError("OPTION", f"option 'filter': {error}") from error
-
-
-def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as Spark takes them: flags, numbers, times, lists and None as people write them."""
-    return {name: _text(value) for name, value in options.items() if value is not None}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dt.datetime | dt.date):
-        return value.isoformat()
-    if isinstance(value, list | tuple | set | frozenset | range):
-        return ",".join(map(_text, value))
-    return str(value)

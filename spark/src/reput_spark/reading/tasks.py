@@ -14,8 +14,12 @@ import pyarrow as pa
 from reput.errors import CorruptFileError
 from reput.log import Split, plan_splits, read_split
 from reput_arrow import to_arrow
+from reput_spark.columns import DAMAGE_COLUMN, STORE_COLUMN
 from reput_spark.errors import SparkReputError
-from reput_spark.logs.places import LogPlace, OpenLog, find_logs, open_log
+from reput_spark.logs.finding import find_logs
+from reput_spark.logs.opening import open_log
+from reput_spark.logs.openlog import OpenLog
+from reput_spark.logs.place import LogPlace
 from reput_spark.reading.rows import Condition, offset_range, wanted_rows
 
 if TYPE_CHECKING:
@@ -26,19 +30,12 @@ if TYPE_CHECKING:
     from reput_spark.reading.options import ReadOptions
 
 __all__ = [
-    "DAMAGE_COLUMN",
-    "STORE_COLUMN",
     "Task",
     "batches_of",
     "plan_tasks",
     "read_task",
     "rows_of",
 ]
-
-STORE_COLUMN = "store"
-"""Column that says which of the paths a row came from; where it is asked for."""
-DAMAGE_COLUMN = "damage"
-"""Column that says what is wrong, with ``corrupt=collect``; null for sound rows."""
 
 
 @attrs.frozen

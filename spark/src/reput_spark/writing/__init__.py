@@ -1,1 +1,4 @@
-"""DataFrames as log files of a store: staged by tasks, numbered, published."""
+"""Put rows into a store: at once, as whole log files, or batch by batch as a stream brings them.
+
+It must not know Spark, nor how logs are read for it.
+"""

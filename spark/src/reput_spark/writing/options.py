@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from collections.abc import Mapping
@@ -12,10 +11,13 @@ import attrs
 
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput_spark.errors import SparkReputError
-from reput_spark.writing.staging import is_name
+from reput_spark.options import by_name, flag, refusal, refuse_unknown, whole_number
+from reput_spark.writing.directories import is_name
 
-__all__ = ["KEPT", "STAGED", "WRITE_OPTIONS", "WriteOptions", "staged_text"]
+__all__ = ["FILE_SIZE_MIN", "KEPT", "STAGED", "WRITE_OPTIONS", "WriteOptions", "staged_text"]
 
+FILE_SIZE_MIN: Final = RECORD_MIN_SIZE + BLANK_MIN_SIZE
+"""Bytes of a log file that holds one record and a blank."""
 KEPT: Final = ("store_timestamp", "store_host")
 """Columns that a write can keep, where each record otherwise gets the store's own."""
 WRITE_OPTIONS: Final = {
@@ -59,26 +61,20 @@ class WriteOptions:
             SparkReputError: an unknown option (with the one that was meant, perhaps), or a value
                 that it does not take.
         """
-        given = {name.lower(): value for name, value in options.items()}
-        for name in given:
-            if name not in WRITE_OPTIONS and not (name == STAGED and _is_ours(given[name])):
-                near = difflib.get_close_matches(name, WRITE_OPTIONS, 1)
-                meant = f"{near[0]!r} was meant? " if near else ""
-                raise SparkReputError(
-                    "OPTION",
-                    f"no option {name!r} of a write. {meant}There are: {', '.join(WRITE_OPTIONS)}",
-                )
+        given = by_name(options)
+        others = (STAGED,) if _is_ours(given.get(STAGED, "")) else ()
+        refuse_unknown(given, WRITE_OPTIONS, " of a write", others)
         if not given.get("path"):
             raise SparkReputError("OPTION", "no path was given: save(path)")
         return cls(
             path=given["path"],
-            file_size=_number("file_size", given, RECORD_MIN_SIZE + BLANK_MIN_SIZE),
+            file_size=whole_number("file_size", given, FILE_SIZE_MIN),
             keep=_kept(given.get("keep")),
-            raw=_flag("raw", given, "false"),
+            raw=flag("raw", given),
             write_id=_name("write_id", given),
-            dispatch=_flag("dispatch", given, "true"),
-            jobs=_number("jobs", given, 1),
-            follow_links=_flag("follow_links", given, "false"),
+            dispatch=flag("dispatch", given, "true"),
+            jobs=whole_number("jobs", given, 1),
+            follow_links=flag("follow_links", given),
             staged=given[STAGED].partition("/")[0] if STAGED in given else None,
         )
 
@@ -94,35 +90,15 @@ def _is_ours(text: str) -> bool:
     return is_name(name) and text == staged_text(name)
 
 
-def _refuse(name: str, value: object, expected: str) -> SparkReputError:
-    return SparkReputError("OPTION", f"option {name!r} is {value!r}; {expected} expected")
-
-
-def _number(name: str, given: Mapping[str, str], least: int) -> int | None:
-    text = given.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= least):
-        raise _refuse(name, text, f"a whole number from {least} on")
-    return int(text)
-
-
-def _flag(name: str, given: Mapping[str, str], default: str) -> bool:
-    text = given.get(name, default).lower()
-    if text not in ("true", "false"):
-        raise _refuse(name, text, "true or false")
-    return text == "true"
-
-
 def _kept(text: str | None) -> frozenset[str]:
     words = frozenset(word.strip() for word in (text or "").split(",") if word.strip())
     if not words <= set(KEPT):
-        raise _refuse("keep", text, " or ".join(KEPT))
+        raise refusal("keep", text, " or ".join(KEPT))
     return words
 
 
 def _name(name: str, given: Mapping[str, str]) -> str | None:
     text = given.get(name)
     if text is not None and _ID.fullmatch(text) is None:
-        raise _refuse(name, text, "up to 200 letters, digits and _ . : -")
+        raise refusal(name, text, "up to 200 letters, digits and _ . : -")
     return text

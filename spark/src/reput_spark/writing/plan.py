@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-import attrs
 
 import reput
 from reput.errors import ReputError, UnsafePathError
@@ -17,52 +14,23 @@ from reput.plugin import build_config
 from reput.record import pack_host
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.localpaths import local_path
-from reput_spark.writing.intents import load_writes
+from reput_spark.writing.directories import is_vacant, make, new_name
 from reput_spark.writing.options import WriteOptions
-from reput_spark.writing.staging import is_vacant, make, new_name
+from reput_spark.writing.publish.intents import load_writes
+from reput_spark.writing.publish.refusing import (
+    refuse_damaged,
+    refuse_foreign,
+    refuse_open,
+    refuse_overwriting,
+)
+from reput_spark.writing.staging.values import WritePlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reput.plugin import PluginSet, PutInterest
 
-__all__ = [
-    "WritePlan",
-    "plan_write",
-    "refuse_damaged",
-    "refuse_foreign",
-    "refuse_open",
-    "refuse_overwriting",
-]
-
-
-@attrs.frozen(kw_only=True)
-class WritePlan:
-    """How the files of one write are made; plain values, sent to executors."""
-
-    root: str
-    """The store's directory, absolute."""
-    made_root: bool
-    """Whether nothing was there before."""
-    is_new: bool
-    """Whether there was no store."""
-    overwrite: bool
-    """Whether there must be no store when it is published, either."""
-    staging: str
-    """Name of the staging directory."""
-    options: WriteOptions
-    file_size: int
-    store_host: bytes
-    max_message_size: int
-    record_crc: bool
-    light_queues: bool
-    store_timestamp: int
-    """ms, of every record that does not keep one of its own: that of the plan, and none that is
-    before the log's last one by then. What others put until it is published may be later."""
-    is_done: bool
-    """Whether a write of its name is published, so that no row is looked at."""
-    interests: Mapping[str, PutInterest]
-    """By plugin, the messages that it acts on; none of those is taken."""
+__all__ = ["plan_write"]
 
 
 def plan_write(
@@ -143,45 +111,6 @@ def _of_store(root: str, options: WriteOptions, disk: Disk) -> dict[str, Any]:
             f"{config.file_size} bytes: leave the option out",
         )
     return {"config": config, "last": last, "interests": interests}
-
-
-def refuse_overwriting(root: str, name: str | None, disk: Disk) -> None:
-    """Refuse a place where something is, unless it is there by a write of that very name."""
-    if not is_vacant(root, disk) and name not in load_writes(root, disk):
-        raise SparkReputError(
-            "OPTION",
-            f"{root}: something is there, and a store is never overwritten; remove it first, name "
-            'another place, or add to the store with mode("append")',
-        )
-
-
-def refuse_foreign(root: str, disk: Disk) -> None:
-    """Refuse a directory of something else."""
-    if not disk.exists(os.path.join(root, "commitlog")):
-        raise SparkReputError(
-            "NO_LOG", f"{root}: no store: a directory that holds commitlog is expected, or none"
-        )
-
-
-def refuse_open(root: str, disk: Disk) -> None:
-    """Refuse a store that somebody writes now."""
-    if look(root, disk=disk).is_open:
-        raise SparkReputError(
-            "LOCKED", f"{root}: the store is open for writing; close it, then write again"
-        )
-
-
-def refuse_damaged(store: reput.Store) -> None:
-    """Refuse a store that an opening would have to mend, for that loses what is damaged."""
-    found = store.recovery.finding
-    if store.recovery.holes:
-        found = store.recovery.holes[0].finding
-    if found is not None:
-        raise SparkReputError(
-            "DAMAGED",
-            f"{store.root}: damaged at {found}; open the store once with reput.open, which mends "
-            "it and notes what is lost, then write again",
-        )
 
 
 def _interests(plugins: PluginSet) -> dict[str, PutInterest | None]:

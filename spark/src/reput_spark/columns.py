@@ -1,0 +1,31 @@
+"""Columns that a read adds to those of a log; a write passes over them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from reput_arrow import check_schema
+from reput_spark.errors import SparkReputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ADDED_COLUMNS", "DAMAGE_COLUMN", "STORE_COLUMN", "check_columns"]
+
+STORE_COLUMN: Final = "store"
+"""Column that says which of the paths a row came from; where it is asked for."""
+DAMAGE_COLUMN: Final = "damage"
+"""Column that says what is wrong, with ``corrupt=collect``; null for sound rows."""
+ADDED_COLUMNS: Final = (STORE_COLUMN, DAMAGE_COLUMN)
+
+
+def check_columns(schema: pa.Schema) -> None:
+    """Refuse the schema of rows that are no messages.
+
+    Raises:
+        SparkReputError: a column that is missing, not known or of a wrong type.
+    """
+    try:
+        check_schema(schema, ADDED_COLUMNS)
+    except ValueError as error:
+        raise SparkReputError("OPTION", str(error)) from None

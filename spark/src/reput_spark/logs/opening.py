@@ -1,0 +1,41 @@
+"""Open the log at a place, whichever kind it is; the kinds do not know each other's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput_spark.logs.openlog import OpenLog
+from reput_spark.logs.place import LEDGER
+
+if TYPE_CHECKING:
+    from reput_spark.logs.place import LogPlace
+
+__all__ = ["open_log"]
+
+
+def open_log(place: LogPlace, end_offset: int | None = None, *, quickly: bool = False) -> OpenLog:
+    """The log at a place, to be read; close it, or use it in a ``with`` statement.
+
+    Args:
+        place: where it is.
+        end_offset: where it ends, when that is known; else it is looked for in the last file.
+        quickly: look near the end only; see `OpenLog.find_end`.
+
+    Raises:
+        CorruptFileError: files are missing, or not all of one size.
+    """
+    if place.kind == LEDGER:
+        from reput_spark.logs.ledger import LedgerLog
+
+        log: OpenLog = LedgerLog(place)
+    else:
+        log = OpenLog(place)
+    try:
+        if end_offset is None:
+            log.find_end(quickly=quickly)
+        else:
+            log.set_end(end_offset)
+    except BaseException:
+        log.close()
+        raise
+    return log

@@ -1,0 +1,145 @@
+"""A commit log that is open to be read: its files, where it ends, and borders near an offset.
+
+No plugin is needed, none of the derived files, and no checkpoint: the log says itself how far it
+goes.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Self
+
+from reput.files import FilePool, MappedFileQueue, file_name, system_clock
+from reput.log import LogReader
+from reput_spark.logs.arrowdisk import disk_of
+
+if TYPE_CHECKING:
+    from reput_spark.logs.place import LogPlace
+
+__all__ = ["OpenLog"]
+
+_FILES_OPEN = 16
+_NEAR_SIZE = 64 << 10
+"""Bytes in which a border is looked for first; in most logs they hold many records."""
+_WINDOW_SIZE = 4 << 20
+"""Bytes decoded at a time, so that the columns of a window stay in the processor's cache."""
+_CLOSED = "reput/closed"
+"""Beside a log: there while no writer of ours is."""
+_CLOCK_STEP_MS = 1_000
+"""Clocks go back by so little unnoticed."""
+_IN_WORK_MS = 60_000
+"""No put takes so long."""
+_PROBE_SIZE = 4 << 10
+"""Bytes that are looked at to tell what is written from what is not yet."""
+
+
+class OpenLog(LogReader):
+    """A log that is open to be read; a context manager that closes its files.
+
+    Executors run task after task in one process: files that stay open would add up.
+    """
+
+    def __init__(self, place: LogPlace) -> None:
+        only = None if place.only_base is None else file_name(place.only_base)
+        disk, directory = disk_of(place.directory, only)
+        self._open_files = FilePool(disk, _FILES_OPEN)
+        files = MappedFileQueue(directory, place.file_size, disk, self._open_files)
+        files.load(writable=False)
+        super().__init__(files, _WINDOW_SIZE)
+        self._is_closed = disk.exists(f"{os.path.dirname(directory)}/{_CLOSED}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files; batches that were taken stay as they are."""
+        self._open_files.close()
+
+    def next_record(self, start: int, end: int) -> int:
+        """See `LogReader.next_record`; a log of terabytes has many cuts to look at."""
+        near = min(start + _NEAR_SIZE, end)
+        found = super().next_record(start, near)
+        return found if found < near or near == end else super().next_record(start, end)
+
+    def find_end(self, *, quickly: bool = False) -> None:
+        """Look where the log ends, and keep that: what is written later is not read.
+
+        Args:
+            quickly: begin to look shortly in front of the end, and not where the last file begins.
+                A border there can be the work of a body, so that the end is for those only who
+                read with `read_split`: they must land on it, and fail where they do not.
+        """
+        last = self.last_written()
+        start = self.files.min_offset if last is None else last
+        if quickly and last is not None:
+            start = self._border_before_end(last)
+        self.set_end(start)
+        self.follows = last is not None
+        end = self.max_physical_offset
+        while last is not None and (behind := self._behind_zeros(end)) is not None:
+            self.set_end(behind)
+            end = self.max_physical_offset
+        self.follows = False
+        self.set_end(end)
+
+    def _behind_zeros(self, end: int) -> int | None:
+        """Where the log goes on behind zeros, which are its end as a rule; None where it is.
+
+        A writer puts a record's size last, of many records the first one's. So what is new behind
+        zeros is being written, and what is older than the log was left there when it was cut.
+        """
+        since = self.last_store_timestamp
+        if not since or self.size_at(end):
+            return None
+        behind = self.hole_finder().next_record(
+            end, self.files.capacity_end, since - _CLOCK_STEP_MS
+        )
+        if behind is None:
+            return None
+        if self._is_closed:
+            return behind
+        is_new = self.store_timestamp_in_files(behind) > system_clock() - _IN_WORK_MS
+        return None if is_new else behind
+
+    def timestamp_before(self, border: int) -> int:
+        """Store time of the last record in front of a border, ms; 0 where none is near."""
+        base = self.files.base_of(border)
+        if base is None or base == border:
+            return 0
+        start = max(base, border - 2 * _WINDOW_SIZE)
+        start = start if start == base else self.next_record(start, border)
+        self.set_end(border)
+        last = 0
+        for batch in self.scan(start, border):
+            last = int(batch.store_timestamp[-1]) if len(batch) else last
+        return last
+
+    def _border_before_end(self, base: int) -> int:
+        """A border not far before the end of what is written in a file; its beginning if none is.
+
+        Where zeros begin is guessed by halving. Zeros in a body make the guess too low, at worst,
+        and then more is looked at behind it.
+        """
+        low, high = base, base + self.file_size
+        while high - low > _WINDOW_SIZE:
+            middle = (low + high) // 2
+            if self.files.read(middle, _PROBE_SIZE).strip(b"\0"):
+                low = middle
+            else:
+                high = middle
+        # A body is as large as a window at most, unless a broker was told otherwise.
+        start = max(base, low - 2 * _WINDOW_SIZE)
+        found = self.next_record(start, low) if start > base else low
+        return found if found < low else base
+
+    def last_written(self) -> int | None:
+        """Base of the last file in which something was written; None where nothing was.
+
+        Only that one can end early; those before it are closed by a blank, or are damaged there.
+        Files behind it are such as a broker makes ahead of need.
+        """
+        bases = reversed(self.files.bases)
+        return next((base for base in bases if self.files.read(base, 8).strip(b"\0")), None)

@@ -1,0 +1,234 @@
+"""Looks at a log that grows: where it begins for a stream, how far it goes, and where to stop.
+
+An end is only ever behind a sound record: of the right size, with the magic, its own offset, whole
+in its file to the last byte, with a body that matches its checksum. Each look begins where the last
+one ended.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput.files import file_name, is_file_name
+from reput_spark.errors import SparkReputError
+from reput_spark.logs.arrowdisk import below, disk_of
+from reput_spark.logs.finding import find_logs
+from reput_spark.logs.openlog import OpenLog
+from reput_spark.logs.place import LEDGER, LogPlace
+from reput_spark.reading.stream.options import EARLIEST, LATEST, StreamOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "beginning_of",
+    "end_behind",
+    "find_stream_logs",
+    "key_of",
+    "limited_end",
+    "settled_key",
+]
+
+_TAIL_SIZE = 8
+"""No record ends in so many zeros: its topic has a byte at least, two bytes in front of the end."""
+
+
+def key_of(place: LogPlace) -> str:
+    """What a log is called in an offset: the path of its files, or of the one file."""
+    if place.only_base is None:
+        return settled_key(place.directory)
+    return settled_key(below(place.directory, file_name(place.only_base)))
+
+
+def settled_key(key: str) -> str:
+    """The one name of a log, however its path was spelled: links are followed, ``file:`` goes.
+
+    Offsets of earlier releases have paths as they were spelled.
+    """
+    if "://" in key and not key.startswith("file://"):
+        return key
+    try:
+        path = disk_of(key)[1]
+    except ValueError:  # no URI; then it is no log of ours, and is not found
+        return key
+    head, name = os.path.split(path)
+    if is_file_name(name):
+        return os.path.join(os.path.realpath(head), name)  # where it stands in the log counts
+    return os.path.realpath(path)
+
+
+def find_stream_logs(paths: Iterable[str]) -> dict[str, LogPlace]:
+    """The logs that paths lead to now, by their keys in order.
+
+    A store in which nobody has put anything yet has none, and is no error.
+
+    Raises:
+        SparkReputError: nothing there, no log, or one of DLedger.
+    """
+    found: dict[str, LogPlace] = {}
+    for path in paths:
+        try:
+            places = find_logs([path])
+        except SparkReputError:
+            if not _is_empty_store(path):
+                raise
+            continue
+        for place in places:
+            if place.kind == LEDGER:
+                raise SparkReputError(
+                    "OPTION",
+                    f"{place.directory}: a log of DLedger cannot be streamed; read what is there "
+                    "again and again, each time with min_offset",
+                )
+            found[key_of(place)] = place
+    return dict(sorted(found.items()))
+
+
+def _is_empty_store(path: str) -> bool:
+    try:
+        disk, inside = disk_of(path)
+        return disk.exists(f"{inside}/commitlog")
+    except (OSError, ValueError):
+        return False
+
+
+def end_behind(log: OpenLog, position: int) -> int:
+    """How far the log goes; looked for at ``position``, an end that was found before, and behind.
+
+    Raises:
+        SparkReputError: what stood in front of ``position`` is gone.
+    """
+    last = log.last_written()
+    start = position if last is None else max(position, last)
+    _refuse_cut(log, position)
+    # What is older than the record in front was left there when the log was cut.
+    before = log.timestamp_before(start) if log.size_at(start) else 0
+    log.set_end(start, last_store_timestamp=before)
+    log.follows = True
+    end = log.max_physical_offset
+    log.follows = False
+    log.set_end(end)
+    if end > start and log.files.read(end - 1, 1) == b"\0":
+        log.set_end(_before_unfinished(log, start, end))
+    return log.max_physical_offset
+
+
+def _refuse_cut(log: OpenLog, position: int) -> None:
+    """Raise where what stood in front of ``position`` is gone, as far as that can be told."""
+    base = log.files.base_of(position)
+    if base is None:
+        # At the end of the last file, the next one is made when there is something to put there.
+        is_cut = position > log.files.capacity_end
+    else:
+        size = _TAIL_SIZE if position - base >= _TAIL_SIZE else 0
+        is_cut = size > 0 and not log.files.read(position - size, size).strip(b"\0")
+    if is_cut:
+        raise SparkReputError(
+            "DATA_LOSS",
+            f"{log.files.directory} was cut, or made anew: the stream has read up to {position}, "
+            "and nothing stands in front of that place any more. What was streamed from there is "
+            "not in the log, for its machine lost power, most likely. Begin a new query, with a "
+            "checkpoint of its own, at the end that the store has now (option starting)",
+        )
+
+
+def _before_unfinished(log: OpenLog, start: int, end: int) -> int:
+    """The end without a last record whose properties are still zeros.
+
+    A broker copies a record from its first byte to its last one, with the sizes in front, and the
+    checksum says nothing of what stands behind the body. No properties end in a zero of their own.
+    """
+    for batch in log.scan(start, end):
+        if batch.end_offset == end and len(batch):
+            texts = batch.properties_text
+            text_end = int(texts.starts[-1] + texts.sizes[-1])
+            if texts.sizes[-1] > 0 and texts.window[text_end - 1] == 0:
+                return int(batch.physical_offset[-1])
+    return end
+
+
+def limited_end(
+    log: OpenLog, start: int, end: int, max_bytes: int | None, max_records: int | None
+) -> int:
+    """The end of as many records from ``start`` on as one batch may have; one at least.
+
+    Reads what the batch will read, and never more than one file where bytes are the only limit:
+    files begin with a record for certain.
+
+    Args:
+        log: the log, whose end is known.
+        start: where a record begins.
+        end: how far the log goes.
+        max_bytes: most bytes; None for any number.
+        max_records: most records; None for any number.
+    """
+    target = end if max_bytes is None else min(end, start + max_bytes)
+    if max_records is None and target == end:
+        return end
+    reached = start
+    if max_records is None:
+        reached = max(start, log.files.base_of(target) or 0)
+    left = np.iinfo(np.int64).max if max_records is None else max_records
+    for batch in log.scan(reached, end):
+        ends = batch.physical_offset + batch.size
+        fits = min(int(np.searchsorted(ends, target, "right")), left)
+        if fits < len(batch):
+            if fits == 0:
+                return reached if reached > start else int(ends[0])
+            return int(ends[fits - 1])
+        reached, left = batch.end_offset, left - fits
+        if reached >= target:
+            return min(reached, end)
+    return end
+
+
+def beginning_of(log: OpenLog, options: StreamOptions) -> int:
+    """Where a new query begins to read a log.
+
+    Raises:
+        SparkReputError: an offset that the log does not have.
+    """
+    first = log.min_physical_offset
+    if options.starting_timestamp is not None:
+        return _at_time(log, options.starting_timestamp, end_behind(log, first))
+    if options.starting == EARLIEST:
+        return first
+    end = end_behind(log, first)
+    if options.starting == LATEST:
+        return end
+    assert isinstance(options.starting, int)
+    if not first <= options.starting <= end:
+        raise SparkReputError(
+            "DATA_LOSS" if options.starting < first else "OPTION",
+            f"option 'starting' is {options.starting}; {log.files.directory} has {first} to {end}. "
+            "starting=earliest begins with the first byte there is, starting=latest at the end",
+        )
+    return _at_offset(log, options.starting, end)
+
+
+def _at_offset(log: OpenLog, offset: int, end: int) -> int:
+    """The first border at ``offset`` or behind it; found from where its file begins."""
+    base = log.files.base_of(offset)
+    if offset >= end or base is None:
+        return end
+    for batch in log.scan(base, end):
+        rows = np.flatnonzero(batch.physical_offset >= offset)
+        if len(rows):
+            return int(batch.physical_offset[rows[0]])
+    return end
+
+
+def _at_time(log: OpenLog, timestamp: int, end: int) -> int:
+    """The first record that was stored at a time or later; the end where there is none."""
+    # Store times grow with the offsets, as far as the clock of who stored them did.
+    bases = [base for base in log.files.bases if base < end]
+    number = bisect.bisect_left(bases, timestamp, key=log.store_timestamp_in_files)
+    for batch in log.scan(bases[max(number - 1, 0)] if bases else end, end):
+        rows = np.flatnonzero(batch.store_timestamp >= timestamp)
+        if len(rows):
+            return int(batch.physical_offset[rows[0]])
+    return end

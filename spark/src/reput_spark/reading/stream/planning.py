@@ -1,0 +1,284 @@
+"""Plans the batches of a stream, and reads them; knows no Spark.
+
+An offset is a plain dictionary: ``{"phy": {path of a log: offset behind its last record}}``. A log
+never changes, so that the same two offsets give the same rows whenever they are asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput.log import Split, plan_splits
+from reput_spark.errors import SparkReputError
+from reput_spark.logs.openlog import OpenLog
+from reput_spark.logs.place import LogPlace
+from reput_spark.reading.stream.growing import (
+    beginning_of,
+    end_behind,
+    find_stream_logs,
+    limited_end,
+    settled_key,
+)
+from reput_spark.reading.stream.options import StreamOptions
+from reput_spark.reading.tasks import Task, batches_of, rows_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from reput.record import DispatchBatch
+
+__all__ = ["LogStream", "read_stream_task"]
+
+_KEY: Final = "phy"
+Places = dict[str, int]
+
+
+@attrs.define(eq=False)
+class LogStream:
+    """One stream: where it began, and how far it was planned. Lives as long as the query."""
+
+    options: StreamOptions
+    _beginning: Places | None = attrs.field(default=None, init=False)
+    _planned: Places | None = attrs.field(default=None, init=False)
+    _seen: Places = attrs.field(factory=dict, init=False)
+    """How far each log went when it was looked at."""
+
+    def initial(self) -> dict[str, Any]:
+        """Where a new query begins; the same each time it is asked for."""
+        return _offset(self._initial())
+
+    def latest(
+        self,
+        start: Mapping[str, Any] | None = None,
+        *,
+        max_bytes: int | None = None,
+        max_records: int | None = None,
+        target: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """How far the next batch goes.
+
+        Args:
+            start: where it begins; where the last planned one ended, when left out.
+            max_bytes: most bytes of the logs; None for any number.
+            max_records: most records of the logs; None for any number.
+            target: what not to go beyond: an offset that was found before.
+
+        Raises:
+            SparkReputError: no log at a path any more, or one that was cut.
+        """
+        begin = self._planned if start is None else places_of(start)
+        if begin is None:
+            begin = self._initial()
+        most = None if target is None else places_of(target)
+        ends = dict(begin)
+        found = {}
+        for key, place in self._places(begin).items():
+            if most is not None and most.get(key, 0) <= begin.get(key, 0):
+                continue  # also a log that came to be behind the target
+            with _opened(place) as log:
+                first = max(begin.get(key, 0), log.min_physical_offset)
+                ends[key] = self._end(key, log, first) if most is None else max(most[key], first)
+            if ends[key] > first:
+                found[key] = place, first, ends[key]
+        if max_bytes is not None or max_records is not None:
+            ends |= _limited(found, max_bytes, max_records)
+        return _offset(ends)
+
+    def now(self) -> dict[str, Any]:
+        """How far the logs go, whatever of them was streamed."""
+        return self.latest(_offset({}))
+
+    def plan(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task]:
+        """The tasks of a batch, in the order of the logs and of their bytes.
+
+        Raises:
+            SparkReputError: the logs no longer have what comes next, and that is to be an error.
+        """
+        begin, ends = places_of(start), places_of(end)
+        self._planned = ends
+        wanted = {key: place for key, place in ends.items() if place > begin.get(key, 0)}
+        if not wanted:
+            return []
+        places = find_stream_logs(self.options.read.paths)
+        tasks: list[Task] = []
+        for key, stop in wanted.items():
+            if key not in places:
+                lost(self.options, key, begin.get(key, 0), None)
+                continue
+            # A log that came to be while the query ran is read from its first byte on.
+            tasks += self._tasks(places[key], begin.get(key), stop)
+        return tasks
+
+    def _initial(self) -> Places:
+        if self._beginning is None:
+            places = find_stream_logs(self.options.read.paths)
+            if isinstance(self.options.starting, int) and len(places) > 1:
+                raise SparkReputError(
+                    "OPTION",
+                    f"option 'starting' is a physical offset, and there are {len(places)} logs; "
+                    "stream one of them, or begin at a time",
+                )
+            self._beginning = {}
+            for key, place in places.items():
+                with _opened(place) as log:
+                    self._beginning[key] = beginning_of(log, self.options)
+        return dict(self._beginning)
+
+    def _places(self, begin: Places) -> dict[str, LogPlace]:
+        """The logs that there are; those that are known, if any, must be the same ones.
+
+        Raises:
+            SparkReputError: a log is not there, and an unknown one is: it was moved, perhaps.
+        """
+        places = find_stream_logs(self.options.read.paths)
+        gone = [key for key, place in begin.items() if place and key not in places]
+        unknown = [key for key in places if key not in begin]
+        if gone and unknown and self.options.fail_on_data_loss:
+            raise SparkReputError(
+                "DATA_LOSS",
+                f"the checkpoint knows {', '.join(gone)}, not there any more, and not "
+                f"{', '.join(unknown)}, which would be read from its first byte. Where that is the "
+                "same log, moved: move it back, or begin a new query with a checkpoint of its own; "
+                "where it is another one: fail_on_data_loss=false, until it was read once",
+            )
+        return places
+
+    def _end(self, key: str, log: OpenLog, first: int) -> int:
+        """How far a log goes; what was looked at for an earlier batch is not looked at again."""
+        found = self._seen[key] = end_behind(log, max(first, self._seen.get(key, 0)))
+        return found
+
+    def _tasks(self, place: LogPlace, start: int | None, stop: int) -> list[Task]:
+        options = self.options.read
+        with _opened(place, stop) as log:
+            first = log.min_physical_offset
+            if start is not None and start < first:
+                lost(self.options, place.directory, start, first)
+            begin = max(start or 0, first)
+            if options.split_size is None or options.corrupt != "fail":
+                # Who passes over damage cannot tell a wrong cut: only files begin for certain.
+                borders = [base for base in log.files.bases if begin < base < stop]
+                pairs = itertools.pairwise([begin, *borders, stop]) if begin < stop else ()
+                splits = [Split(number, *pair) for number, pair in enumerate(pairs)]
+            else:
+                splits = plan_splits(log, options.split_size, begin, stop)
+        return [Task(place, split, stop) for split in splits]
+
+
+def read_stream_task(
+    task: Task, options: StreamOptions, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one task of a batch.
+
+    Raises:
+        SparkReputError: damage, or files that were removed since the batch was planned, and that
+            is to be an error.
+    """
+    with _opened(task.place, task.log_end) as log:
+        yield from rows_of(_kept(log, task, options), task, options.read, schema)
+
+
+def _kept(log: OpenLog, task: Task, options: StreamOptions) -> Iterator[DispatchBatch]:
+    """The batches of a split, of which somebody may remove files at any moment."""
+    number, position, stop = task.split.number, task.split.start_offset, task.split.end_offset
+    while position < stop:
+        first = log.files.min_offset
+        if not log.files.bases or position < first:
+            lost(options, task.place.directory, position, first if log.files.bases else None)
+            if not log.files.bases or first >= stop:
+                return
+            position = first
+        try:
+            for batch in batches_of(log, Split(number, position, stop), options.read):
+                if batch.finding is not None and _is_gone(log, batch.finding.physical_offset):
+                    break
+                yield batch
+                position = batch.end_offset
+            else:
+                return
+        except SparkReputError:
+            if not _is_gone(log, position):
+                raise
+
+
+def _is_gone(log: OpenLog, position: int) -> bool:
+    """Whether the file that held ``position`` was removed, seen anew."""
+    log.files.refresh()
+    return position < log.files.min_offset or not log.files.bases
+
+
+def lost(options: StreamOptions, name: str, start: int, first: int | None) -> None:
+    """Raise, where that is wanted, for what a log no longer has.
+
+    Raises:
+        SparkReputError: always, but with ``fail_on_data_loss=false``.
+    """
+    if not options.fail_on_data_loss:
+        return
+    now = "is not there any more" if first is None else f"begins at {first} now"
+    raise SparkReputError(
+        "DATA_LOSS",
+        f"{name} {now}, and the stream comes from {start}: files were removed before they were "
+        "read. fail_on_data_loss=false goes on at the first byte there is; keep files longer, or "
+        "run the query more often, so that it does not happen again",
+    )
+
+
+def places_of(offset: Mapping[str, Any]) -> Places:
+    """Physical offsets by log, out of an offset that Spark kept.
+
+    Raises:
+        SparkReputError: it is none of ours.
+    """
+    found = offset.get(_KEY)
+    if not isinstance(found, Mapping) or not all(
+        isinstance(key, str) and isinstance(place, int) and place >= 0
+        for key, place in found.items()
+    ):
+        raise SparkReputError(
+            "OPTION",
+            f"the checkpoint holds the offset {dict(offset)!r}, which no stream of a log has "
+            "written; a query has one source for all of its life, and another needs a checkpoint "
+            "of its own",
+        )
+    places: Places = {}
+    for key, place in sorted(found.items()):
+        settled = settled_key(key)
+        places[settled] = max(place, places.get(settled, 0))
+    return places
+
+
+def _offset(places: Places) -> dict[str, Any]:
+    # Spark compares offsets by their text.
+    return {_KEY: dict(sorted(places.items()))}
+
+
+def _limited(
+    found: Mapping[str, tuple[LogPlace, int, int]], max_bytes: int | None, max_records: int | None
+) -> Places:
+    """Ends of one batch; what a short log leaves of its share is for the longer ones."""
+    ends, left, records = {}, max_bytes, max_records
+    ordered = sorted(found.items(), key=lambda each: each[1][2] - each[1][1])
+    for done, (key, (place, first, end)) in enumerate(ordered):
+        sharing = len(ordered) - done
+        share = None if left is None else max(left // sharing, 1)
+        count = None if records is None else max(records // sharing, 1)
+        with _opened(place, end) as log:
+            ends[key] = limited_end(log, first, end, share, count)
+        left = None if left is None else max(left - (ends[key] - first), 0)
+        records = None if records is None or count is None else max(records - count, 0)
+    return ends
+
+
+def _opened(place: LogPlace, end: int = 0) -> OpenLog:
+    try:
+        log = OpenLog(place)
+    except CorruptFileError as error:
+        raise SparkReputError("DAMAGED", str(error)) from error
+    log.set_end(end)
+    return log

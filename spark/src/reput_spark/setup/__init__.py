@@ -1,1 +1,0 @@
-"""A Spark session on this machine: its Java, its classes, its Python."""

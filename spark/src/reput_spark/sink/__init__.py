@@ -1,1 +1,0 @@
-"""Streams into a store, each row once."""

@@ -1,0 +1,107 @@
+"""Logs as DataFrames: what people call to read and to stream."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from reput_spark.options import texts_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+__all__ = ["absolute_paths", "read", "read_stream", "register"]
+
+
+def register(spark: Any) -> None:
+    """Make ``format("reput")`` known to a session, where Spark does not find it by itself."""
+    from reput_spark.source.datasource import ReputDataSource
+
+    spark.dataSource.register(ReputDataSource)
+
+
+def read(
+    spark: Any,
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    columns: Iterable[str] | None = None,
+    **options: Any,
+) -> DataFrame:
+    """Return a DataFrame over the logs at one path or several.
+
+    Args:
+        spark: the session, also one of Spark Connect.
+        path: where: see `reput_spark.logs.finding`.
+        columns: those wanted; all but the body when left out, which is most of the bytes.
+        options: of the data source: ``topic=["orders", "payments"]``, ``start="2026-01-31"``,
+            ``check_crc=True``, …
+
+    Raises:
+        SparkReputError: an option that is none, or no such column.
+    """
+    from reput_spark.reading.options import ReadOptions
+
+    register(spark)
+    given = texts_of(options)
+    checked = ReadOptions.parse(given)
+    schema = _schema_of(columns, collects=checked.corrupt == "collect")
+    if checked.pushdown:
+        # Without this setting, a reader that wants the query's conditions cannot be used at all.
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    reader = spark.read.format("reput").schema(schema).options(**given)
+    found: DataFrame = reader.load(absolute_paths(path))
+    return found
+
+
+def read_stream(
+    spark: Any,
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    columns: Iterable[str] | None = None,
+    **options: Any,
+) -> DataFrame:
+    """Return a streaming DataFrame over the logs at one path or several.
+
+    Args:
+        spark: the session, also one of Spark Connect.
+        path: where: see `reput_spark.logs.finding`.
+        columns: those wanted; all but the body when left out, which is most of the bytes.
+        options: of the data source: ``starting="latest"``, ``max_bytes_per_batch=64 << 20``,
+            ``topic=["orders", "payments"]``, …
+
+    Raises:
+        SparkReputError: an option that is none, or no such column.
+    """
+    from reput_spark.reading.stream.options import StreamOptions
+
+    register(spark)
+    given = texts_of(options)
+    checked = StreamOptions.parse(given)
+    schema = _schema_of(columns, collects=checked.read.corrupt == "collect")
+    # A stream's reader takes one path only, where that of a read takes a list.
+    given["paths"] = json.dumps(absolute_paths(path))
+    found: DataFrame = spark.readStream.format("reput").schema(schema).options(**given).load()
+    return found
+
+
+def absolute_paths(
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+) -> list[str]:
+    """Return local paths as the caller means them: Spark's processes may work in other directories.
+
+    URIs stay as they are.
+    """
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    texts = [os.fspath(each) for each in paths]
+    return [each if ":/" in each else os.path.abspath(each) for each in texts]
+
+
+def _schema_of(columns: Iterable[str] | None, *, collects: bool) -> StructType:
+    from reput_arrow import COLUMNS
+    from reput_spark.source.schema import spark_schema
+
+    names = [each.name for each in COLUMNS if each.name != "body"] if columns is None else columns
+    return spark_schema(names, collects=collects)

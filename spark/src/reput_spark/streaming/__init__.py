@@ -1,1 +1,0 @@
-"""Logs that grow as streaming DataFrames."""

@@ -1,0 +1,148 @@
+"""Makes staged files the next ones of a store's log.
+
+The order, with the store's lock held all the time, and why:
+
+1. a write before this one that was cut short is finished, or taken back (below);
+2. the files are numbered where they are, and flushed: no reader looks there;
+3. the intent says which files are to go: from here on the write is finished by whoever comes next;
+4. to 6. the files become the next ones of the log (`reput.offline.ClosedStore.append_files`, which
+   says in which order, and why): a crash leaves a log that is shorter, and valid;
+7. the close record, which says where the log ends now (`close_log`);
+8. the list of writes, then the intent and the staging directory go.
+
+An intent none of whose files is in the log is taken back, so that a write that failed has written
+nothing. Where the first ones are there, and somebody may have read them, the others follow:
+numbered anew from where the log ends by then. Where another one is gone, nobody goes on before
+somebody has looked at it.
+
+Behind step 6 all is in the log, and nothing that fails there makes a write fail: whoever does not
+know that would write it once more. The intent stays, and the next write does the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.errors import ReputError
+from reput.files import Disk, system_clock
+from reput_spark.writing.directories import forget, sweep
+from reput_spark.writing.publish.intents import Intent, PublishedWrite, load_writes
+from reput_spark.writing.publish.placing import Placing
+from reput_spark.writing.publish.refusing import refuse_overwriting
+from reput_spark.writing.publish.settling import settle
+from reput_spark.writing.publish.standing import standing
+
+if TYPE_CHECKING:
+    from reput_rebuild.engine import Engine
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Published", "publish"]
+
+
+@attrs.frozen
+class Published:
+    """What became of a write."""
+
+    record_count: int
+    file_count: int
+    start_offset: int
+    """Where its first file begins."""
+    end_offset: int
+    """Behind its last record."""
+    was_there: bool = False
+    """Whether a write of its name was published before, so that nothing was done."""
+    finished: tuple[str, ...] = ()
+    """Names of writes before this one that were cut short, and are published now."""
+    taken_back: tuple[str, ...] = ()
+    """Names of those of which nothing was published, nor will be."""
+
+
+def publish(
+    root: str,
+    intent: Intent,
+    engine: Engine,
+    *,
+    overwrite: bool = False,
+    disk: Disk | None = None,
+    follow_links: bool = False,
+    clock: Callable[[], int] = system_clock,
+    told: Callable[[int], None] = lambda size: None,
+) -> Published:
+    """Publish a write all of whose files are staged.
+
+    Args:
+        root: the store's directory.
+        intent: of the write.
+        engine: numbers the files, which all of its tasks must see under the same paths.
+        overwrite: whether there must be no store yet.
+        disk: file operations; the system's when left out.
+        follow_links: as for `reput.open`.
+        clock: now, in ms.
+        told: called with the bytes of the files that are numbered.
+
+    Raises:
+        SparkReputError: the store is open or damaged, somebody has made it meanwhile, a write
+            before this one cannot be finished, or a task failed. Unless files have their names
+            already, nothing of the write is in the log.
+        UnsafePathError: a link below the store's directory, where none is followed.
+    """
+    outer = disk or Disk()
+    disk = outer.at(root, follow_links=follow_links)
+    finished: list[str] = []
+    taken_back: list[str] = []
+    while True:
+        if overwrite:
+            refuse_overwriting(root, intent.name, disk)
+        with standing(root, intent.file_size, disk, outer) as place:
+            placing = Placing(root, place, engine, disk, clock)
+            earlier = Intent.load(root, disk)
+            if earlier is not None:
+                (finished if settle(earlier, placing) else taken_back).append(earlier.name)
+                continue
+            sweep(root, disk, keep={intent.staging})
+            known = load_writes(root, disk).get(intent.name)
+            if known is not None:
+                forget(root, intent.staging, disk)
+            elif overwrite and not place.is_new:
+                # It was vacant a moment ago; with the lock, nobody else can make a store.
+                refuse_overwriting(root, intent.name, disk)
+            write = known or _publish(intent, placing, told)
+        return _published(write, intent, known, finished, taken_back)
+
+
+def _publish(intent: Intent, placing: Placing, told: Callable[[int], None]) -> PublishedWrite:
+    intent = placing.put(intent, intent, told)
+    write = placing.receipt(intent)
+    try:
+        placing.conclude(intent, write)
+    except (OSError, ReputError) as error:
+        logger.warning(
+            "published, not cleared up: the next write does it name=%s root=%s error=%s",
+            intent.name,
+            placing.root,
+            error,
+        )
+    return write
+
+
+def _published(
+    write: PublishedWrite,
+    intent: Intent,
+    known: PublishedWrite | None,
+    finished: list[str],
+    taken_back: list[str],
+) -> Published:
+    return Published(
+        record_count=write.record_count,
+        file_count=0 if known is not None else len(intent.segments),
+        start_offset=write.start_offset,
+        end_offset=write.end_offset,
+        was_there=known is not None,
+        finished=tuple(finished),
+        taken_back=tuple(taken_back),
+    )

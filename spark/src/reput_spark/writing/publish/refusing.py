@@ -1,0 +1,56 @@
+"""Refuse stores that a write cannot go into, before it begins and before it is published."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from reput.offline import look
+from reput_spark.errors import SparkReputError
+from reput_spark.writing.directories import is_vacant
+from reput_spark.writing.publish.intents import load_writes
+
+if TYPE_CHECKING:
+    import reput
+    from reput.files import Disk
+
+__all__ = ["refuse_damaged", "refuse_foreign", "refuse_open", "refuse_overwriting"]
+
+
+def refuse_overwriting(root: str, name: str | None, disk: Disk) -> None:
+    """Refuse a place where something is, unless it is there by a write of that very name."""
+    if not is_vacant(root, disk) and name not in load_writes(root, disk):
+        raise SparkReputError(
+            "OPTION",
+            f"{root}: something is there, and a store is never overwritten; remove it first, name "
+            'another place, or add to the store with mode("append")',
+        )
+
+
+def refuse_foreign(root: str, disk: Disk) -> None:
+    """Refuse a directory of something else."""
+    if not disk.exists(os.path.join(root, "commitlog")):
+        raise SparkReputError(
+            "NO_LOG", f"{root}: no store: a directory that holds commitlog is expected, or none"
+        )
+
+
+def refuse_open(root: str, disk: Disk) -> None:
+    """Refuse a store that somebody writes now."""
+    if look(root, disk=disk).is_open:
+        raise SparkReputError(
+            "LOCKED", f"{root}: the store is open for writing; close it, then write again"
+        )
+
+
+def refuse_damaged(store: reput.Store) -> None:
+    """Refuse a store that an opening would have to mend, for that loses what is damaged."""
+    found = store.recovery.finding
+    if store.recovery.holes:
+        found = store.recovery.holes[0].finding
+    if found is not None:
+        raise SparkReputError(
+            "DAMAGED",
+            f"{store.root}: damaged at {found}; open the store once with reput.open, which mends "
+            "it and notes what is lost, then write again",
+        )
