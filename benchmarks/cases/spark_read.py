@@ -13,7 +13,7 @@ from benchmarks.tables import SPARK_READ
 from benchmarks.trial import Trial
 
 if TYPE_CHECKING:
-    from reput_spark.jobs.splits import SplitTask
+    from reput_spark.reading.tasks import Task
 
 __all__ = ["cases"]
 
@@ -69,7 +69,7 @@ def in_processes(trial: Trial) -> None:
                 measured.size = sum(task.size for task in tasks)
 
 
-def _make_and_drop(columns: Sequence[str], task: SplitTask, report: Callable[[int], None]) -> int:
+def _make_and_drop(columns: Sequence[str], task: Task, report: Callable[[int], None]) -> int:
     from reput_arrow import schema_of, to_arrow
     from reput_spark.jobs.splits import batches_of
 

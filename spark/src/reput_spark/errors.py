@@ -1,7 +1,7 @@
-"""What goes wrong here, with a code in front of each text.
+"""Errors of reput-spark; each text begins with a code.
 
-Spark keeps only the text of an exception that is raised in one of its Python workers. The code is
-how whoever catches Spark's own error can tell ours.
+Spark keeps only the text of an exception that is raised in one of its Python workers. By the code
+a caller who catches Spark's own error tells ours.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SparkReputError(ReputError):
 
 @contextlib.contextmanager
 def with_code() -> Iterator[None]:
-    """Give errors of the core a code, where Spark, or whoever called it, gets them.
+    """Give errors of the core a code where they leave for Spark, or for the caller.
 
     Raises:
         SparkReputError: in the place of an `UnsafePathError`.
@@ -44,7 +44,7 @@ def with_code() -> Iterator[None]:
 
 
 def code_of(error: BaseException) -> str | None:
-    """The code in an exception's text, ours or Spark's around ours; None without one."""
+    """Return the code in an exception's text, ours or Spark's around ours; None without one."""
     text = str(error)
     place = text.find("[REPUT_")
     if place < 0:

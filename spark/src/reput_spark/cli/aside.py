@@ -1,4 +1,4 @@
-"""Keeps off the terminal what a JVM says when it starts, and no setting can stop."""
+"""Keep off the terminal what a JVM says when it starts, and no setting can stop."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["stderr_aside"]
 
 @contextlib.contextmanager
 def stderr_aside() -> Iterator[None]:
-    """Let processes that are started meanwhile write their errors to a file; print it on failure.
+    """Have processes that the block starts write errors to a file, printed if the block fails.
 
-    They keep that file to their end. What goes wrong in them comes as an exception.
+    They keep that file to their end. What goes wrong in them later comes as an exception.
     """
     sys.stderr.flush()
     terminal = os.dup(2)

@@ -66,7 +66,7 @@ def demo(master: str, as_json: bool) -> None:
 
 
 def _run(spark: SparkSession, root: str, progress: ProgressBar) -> dict[str, Any]:
-    """Do everything on Spark; what was found, and how many seconds each step took."""
+    """Do everything on Spark; return what was found, and how many seconds each step took."""
     from reput_spark.jobs.engine import SparkEngine
     from reput_spark.jobs.rebuild import rebuild
     from reput_spark.jobs.stats import stats
@@ -89,7 +89,7 @@ def _run(spark: SparkSession, root: str, progress: ProgressBar) -> dict[str, Any
 
 
 def _make_store(root: str) -> int:
-    """Unpack the store and have an index derived; how many messages it holds."""
+    """Unpack the store and have an index derived; return how many messages the store holds."""
     import shutil
 
     import reput
@@ -105,7 +105,7 @@ def _make_store(root: str) -> int:
 
 
 def _read(spark: SparkSession, root: str) -> int:
-    """Messages as a DataFrame has them, each of which says its place in its queue."""
+    """Count the messages of a DataFrame, each of which says its place in its queue."""
     from reput_spark.source.frames import read
 
     frame = read(spark, root, columns=["topic", "queue_id", "queue_offset"])

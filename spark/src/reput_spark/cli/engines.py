@@ -21,7 +21,7 @@ __all__ = ["engine_of", "progress_of", "session_of"]
 
 
 def progress_of(label: str) -> ProgressBar:
-    """A bar that counts bytes; quiet where nobody watches."""
+    """Return a bar that counts bytes; it is quiet where stderr is no terminal."""
     from reput_cli.kit import ProgressBar
 
     return ProgressBar(label, None, "bytes")
@@ -29,7 +29,7 @@ def progress_of(label: str) -> ProgressBar:
 
 @contextlib.contextmanager
 def engine_of(master: str, jobs: int | None) -> Iterator[Engine]:
-    """Processes of this machine where their number is given, else Spark.
+    """Open an engine: processes of this machine where their number is given, else Spark.
 
     Raises:
         Failure: PySpark is not installed.
@@ -64,7 +64,7 @@ def engine_of(master: str, jobs: int | None) -> Iterator[Engine]:
 
 
 def session_of(master: str, *, quick: bool = False) -> SparkSession:
-    """A session at ``master``; ``sc://`` means Spark Connect.
+    """Start a session at ``master``; ``sc://`` means Spark Connect.
 
     Args:
         master: where Spark runs.

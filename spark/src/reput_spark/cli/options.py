@@ -1,4 +1,4 @@
-"""What the commands take in the same way."""
+"""Options and arguments that several commands take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compacts topics of a store on Spark; all of the work is that of the plugin ``compaction``.
+"""Compact topics of a store on Spark; all of the work is that of the plugin ``compaction``.
 
 The store's directory must have the same path for the driver and for all executors, and be on one
 file system: what they write there is renamed into its place.
@@ -37,13 +37,13 @@ def compact(
 ) -> list[Compacted]:
     """Drop what later messages with the same key have superseded in compacted topics.
 
-    What comes of it is what ``CompactionPlugin.compact`` makes, to the byte. Spark runs four rounds
+    The files are those that ``CompactionPlugin.compact`` makes, to the byte. Spark runs four rounds
     of tasks, which hand on hashes and numbers in files below the store; bodies are only copied from
     old files to new ones. Executors need reput-compaction installed.
 
     Args:
         spark: the session, also one of Spark Connect.
-        path: the store's directory, for all who take part. Nobody else has it open for writing.
+        path: the store's directory, the same for driver and executors; not open for writing.
         topics: those to compact; all compacted topics when left out.
         split_size: bytes of records that a task reads, about; less where there would be fewer tasks
             than Spark runs at once.
@@ -52,11 +52,11 @@ def compact(
         follow_links: as for `reput.open`.
 
     Returns:
-        What became of each queue in which there was something to do.
+        What became of each queue that was compacted.
 
     Raises:
         StoreNotFoundError: no store there.
-        StoreLockedError: somebody has it open for writing.
+        StoreLockedError: it is open for writing.
         PluginError: the store does not use the plugin ``compaction``.
         ValueError: a topic is not compacted.
         SparkReputError: a task failed; the text says which, and why. Readers find what they found
@@ -79,7 +79,7 @@ def compact_with(
     progress: Callable[[int, int], None] | None = None,
     follow_links: bool = False,
 ) -> list[Compacted]:
-    """The same with any engine; see `compact`."""
+    """Do the same with any engine; see `compact`."""
     root = os.fspath(path)
     if "://" in root:
         raise SparkReputError(

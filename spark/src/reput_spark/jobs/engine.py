@@ -55,7 +55,7 @@ class SparkEngine:
 
 
 def _parallelism_of(spark: SparkSession) -> int:
-    """Tasks that the session runs at once; a guess where it does not say."""
+    """Return how many tasks the session runs at once; a guess where it does not say."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context
@@ -63,7 +63,7 @@ def _parallelism_of(spark: SparkSession) -> int:
 
 
 def failure_of(error: Exception) -> SparkReputError:
-    """Ours out of Spark's text; Spark's own, shortened, where it is none of ours."""
+    """Return our error from the text of Spark's; Spark's own text, shortened, without one."""
     code = code_of(error)
     text = str(error)
     if code is None:

@@ -1,10 +1,10 @@
-"""Exports logs to Parquet: files by topic and day, written by those who read the splits.
+"""Export logs to Parquet: files by topic and day, written by the tasks that read the splits.
 
     target/topic=orders/day=2026-01-31/00000000000000000000-5f0c….parquet
 
 Everything is written in a directory beside the target. In the end the files of attempts that do
-not count are removed, and the directory gets the target's name: whoever looks sees nothing, or all
-of it.
+not count are removed, and the directory gets the target's name: a reader of the target sees nothing
+of an export, or all of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from pyarrow import fs
 from reput.log import SPLIT_SIZE
 from reput_arrow import COLUMNS, schema_of, to_arrow
 from reput_spark.errors import SparkReputError
-from reput_spark.jobs.splits import SplitTask, batches_of, plan
+from reput_spark.jobs.splits import batches_of, plan
+from reput_spark.reading.tasks import Task
 
 if TYPE_CHECKING:
     from reput.record import Corruption, DispatchBatch
@@ -59,7 +60,7 @@ class Exported:
 
 @attrs.frozen
 class _Written:
-    """What one attempt has written."""
+    """What one attempt of a task has written."""
 
     message_count: int
     files: tuple[str, ...]
@@ -83,7 +84,7 @@ def export(
     Args:
         paths: as for reading.
         target: a directory that is not there yet, or a URI that `pyarrow.fs` knows; the same place
-            for all who run tasks.
+            for all processes that run tasks.
         engine: `reput_spark.jobs.engine.SparkEngine`, or `reput_rebuild.engine.LocalEngine`.
         columns: of `reput_arrow.COLUMNS`; all when left out. The topic is in names of directories.
         split_size: bytes of the log in a task, about.
@@ -139,7 +140,7 @@ def export(
 
 
 def _place(target: str) -> tuple[Any, str]:
-    """The target's file system, and its path there."""
+    """Return the target's file system, and its path there."""
     if "://" in target:
         system, path = fs.FileSystem.from_uri(target)
         return system, path
@@ -147,12 +148,15 @@ def _place(target: str) -> tuple[Any, str]:
 
 
 def _beside(directory: str, name: str) -> str:
-    """The path of something that stands beside a directory."""
+    """Return the path of ``name`` beside a directory."""
     return f"{directory.rstrip('/').rpartition('/')[0]}/{name}"
 
 
 def _drop_others(system: Any, aside: str, files: set[str]) -> int:
-    """Remove what attempts have left that do not count; bytes of those that do.
+    """Remove files that are not among ``files``: of attempts that do not count.
+
+    Returns:
+        Bytes of ``files``.
 
     Raises:
         SparkReputError: a file that was written is not there.
@@ -176,7 +180,7 @@ def _drop_others(system: Any, aside: str, files: set[str]) -> int:
 
 @attrs.frozen
 class _Order:
-    """What tasks must know; plain values."""
+    """What every task of an export must know; plain values."""
 
     target: str
     staging: str
@@ -196,7 +200,7 @@ class _File:
 
 
 class _Files:
-    """The files of one attempt."""
+    """The files of one attempt of a task."""
 
     def __init__(self, order: _Order, split: str) -> None:
         self._system, directory = _place(order.target)
@@ -231,7 +235,7 @@ class _Files:
             return
         if file.writer is None:
             if self._system.get_file_info(self._root).type == fs.FileType.NotFound:
-                # An attempt that outlives its job must not leave a new one behind.
+                # An attempt that outlives its job must not make that directory again.
                 raise SparkReputError("JOB", f"{self._root}: the export is over")
             path = f"{self._root}/{file.path}"
             self._system.create_dir(path.rpartition("/")[0], recursive=True)
@@ -247,14 +251,14 @@ class _Files:
         file.rows, file.size = [], 0
 
     def close(self) -> tuple[str, ...]:
-        """Write what is left; the names of the files."""
+        """Write what is left, and return the names of the files."""
         for file in self._files.values():
             self._put_out(file)
             file.writer.close()
         return tuple(file.path for file in self._files.values())
 
 
-def _write(order: _Order, task: SplitTask, report: Callable[[int], None]) -> _Written:
+def _write(order: _Order, task: Task, report: Callable[[int], None]) -> _Written:
     store = uuid.uuid5(uuid.NAMESPACE_URL, task.place.directory).hex[:8]
     files = _Files(order, f"{task.split.start_offset:020d}-{store}")
     count = 0

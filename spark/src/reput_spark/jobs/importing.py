@@ -1,4 +1,4 @@
-"""Imports Parquet into a new store: the way back from `reput_spark.jobs.export`."""
+"""Import Parquet into a new store: the way back from `reput_spark.jobs.export`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["import_parquet"]
 
 _FILE_SIZE: Final = 1 << 30
 _FILLED: Final = 0.9
-"""How full the file of a task is to be; ranges come out of a sample, and are not all alike."""
+"""How full the file of a task is to be; Spark samples ranges, which are not all alike."""
 _PARTITION_COLUMNS: Final = ("topic", "day")
 _ORDERS: Final = (
     ("store", "physical_offset"),
     ("physical_offset",),
     ("topic", "queue_id", "queue_offset"),
 )
-"""Columns that say the order of messages; the first whose columns are all there."""
+"""Columns that say the order of messages; the first tuple that the Parquet has counts."""
 
 
 def import_parquet(
@@ -38,9 +38,9 @@ def import_parquet(
 ) -> Published:
     """Make a store of an export: the same messages, each queue in the order that it had.
 
-    The messages stand in the order of the log: that of the column ``physical_offset``, with those
-    of one store behind those of another where there is a column ``store``. Without it, each queue
-    is in the order of ``queue_offset``; without that, in the order in which Spark reads.
+    The messages stand in the order of the log: that of the column ``physical_offset``, one store
+    after another where there is a column ``store``. Without ``physical_offset``, each queue is in
+    the order of ``queue_offset``; without either, messages are in the order in which Spark reads.
 
     Hosts and times are kept. Queue offsets begin at 0, physical offsets are those of the new log;
     ``prepared_transaction_offset`` still names a place in the old one.
@@ -75,7 +75,7 @@ def import_parquet(
 
 
 def _read(spark: Any, source: str) -> DataFrame:
-    """The rows, without the days that only directories are named by."""
+    """Read the rows, without the column ``day``, which only directories are named by."""
     from pyspark.errors import PySparkException
 
     from reput_spark.errors import SparkReputError
@@ -105,7 +105,7 @@ def _with_text(schema: StructType) -> StructType:
 
 
 def _ordered(frame: DataFrame, file_size: int) -> DataFrame:
-    """The rows in the order of the log, a file's worth of them in each partition."""
+    """Return the rows in the order of the log, in partitions of a file each."""
     given = set(frame.columns)
     order = next((names for names in _ORDERS if given >= set(names)), None)
     if order is None:

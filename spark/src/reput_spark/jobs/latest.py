@@ -1,8 +1,8 @@
 """The latest message of every key of a log, whether or not a topic is compacted.
 
-Spark groups references, the places of messages in the log, and never bodies: a message's place
-grows with its queue offset, so that the greatest one is the latest. What is left is sorted by
-place, and read from the log by tasks, each of which reads a range of it.
+Spark groups references, the physical offsets of messages, and never bodies: a message's physical
+offset grows with its queue offset, so that the greatest is the latest. The references that are left
+are sorted, and tasks read their messages from the log, each in a range of it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Fetch", "latest"]
 
 _STRETCH_SIZE = 64 << 20  # bytes of the log that are read for one group of messages
-_GAP_MAX = 1 << 20  # reading so much for nothing is quicker than beginning anew
+_GAP_MAX = 1 << 20  # reading so much for nothing is quicker than another read
 _REFERENCE_COLUMNS = (STORE_COLUMN, "topic", "queue_id", "keys", "physical_offset", "sys_flag")
 _ROLLED_BACK_OR_PREPARED = "(sys_flag & 12) IN (4, 12)"
 
@@ -54,14 +54,14 @@ def latest(
     tombstones: bool = False,
     partitions: int | None = None,
 ) -> DataFrame:
-    """The latest message of every key in each queue, as far as the log has it.
+    """Return the latest message of every key in each queue, as far as the log has it.
 
     A key is all words of ``keys`` in their order. Messages without one, and those of transactions
     that were not committed, are passed over. Needs no plugin, and changes nothing.
 
     Args:
         spark: the session, also one of Spark Connect.
-        path: where: see `reput_spark.logs.openlog`; no DLedger.
+        path: where: see `reput_spark.logs.finding`; no DLedger.
         topic: of this topic only, or of these.
         columns: those wanted; all of a log, and the store, when left out.
         tombstones: also keys whose latest message has no body, which deletes them.
@@ -100,9 +100,9 @@ def latest(
 
 
 def _column(fetch: Fetch, schema: StructType) -> Any:
-    """The function as one over columns, that Spark calls with Arrow's arrays.
+    """Return ``fetch`` as a function over columns, which Spark calls with Arrow's arrays.
 
-    `mapInArrow` would do, but wants pandas to be installed.
+    `mapInArrow` would do, but needs pandas.
     """
     import pyarrow as pa
     from pyspark.sql.pandas.functions import arrow_udf
@@ -116,26 +116,26 @@ def _column(fetch: Fetch, schema: StructType) -> Any:
         "columns": Iterator[tuple[pa.Array, pa.Array]],
         "return": Iterator[pa.Array],
     }
-    # As if it were not: Spark would call it a second time, before the places are sorted, for
-    # whatever condition on its columns comes behind.
+    # Though it is deterministic: Spark would call it a second time, before the places are sorted,
+    # for a condition on its columns that follows.
     make: Any = arrow_udf  # its stub knows functions over iterators for plain types only
     return make(rows_at, schema).asNondeterministic()
 
 
 def _with_body(columns: Sequence[str]) -> list[str]:
-    """The body says what is a tombstone."""
+    """Return ``columns`` and the body, which tells tombstones."""
     return [*columns, *({"body"} - set(columns))]
 
 
 @attrs.frozen
 class Fetch:
-    """Reads messages whose places are known; sent to executors."""
+    """Reads messages whose physical offsets are known; sent to executors."""
 
     places: tuple[LogPlace, ...]
     schema: pa.Schema
 
     def __call__(self, columns: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.StructArray]:
-        """Messages by store and place, of each store ascending; as many as asked for."""
+        """Read a message for each store and offset; the offsets of each store ascend."""
         for stores, offsets in columns:
             names = np.array(stores.to_pylist(), object)
             numbers = offsets.to_numpy()
@@ -164,7 +164,7 @@ class Fetch:
 
 
 def _size_at(log: OpenLog, offset: int) -> int:
-    """Bytes of the record that was found there a moment ago."""
+    """Return the bytes of the record at ``offset``, which was found there a moment ago."""
     data = log.read(offset, 4)
     size = struct.unpack(">i", data)[0] if len(data) == 4 else 0
     if size < RECORD_MIN_SIZE:
@@ -174,7 +174,7 @@ def _size_at(log: OpenLog, offset: int) -> int:
 
 
 def _stretches(offsets: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-    """Places near each other, which are read at once."""
+    """Cut offsets into groups that are near each other, each of which is read at once."""
     groups = (offsets - offsets[0]) // _STRETCH_SIZE
     far = (np.diff(offsets) > _GAP_MAX) | (np.diff(groups) > 0)
     yield from np.split(offsets, np.flatnonzero(far) + 1)

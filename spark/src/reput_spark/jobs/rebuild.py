@@ -1,4 +1,4 @@
-"""Rebuilds a store's derived files on Spark; all of the work is the core's and the plugins'.
+"""Rebuild a store's derived files on Spark; all of the work is the core's and the plugins'.
 
 The store's directory must have the same path for the driver and for all executors, and be on one
 file system: what they write there is renamed into its place.
@@ -32,14 +32,14 @@ def rebuild(
     check: bool = False,
     follow_links: bool = False,
 ) -> list[Rebuilt]:
-    """Build the files of plugins anew on Spark; see `reput_rebuild.local.rebuild`.
+    """Build the files of plugins again on Spark; see `reput_rebuild.local.rebuild`.
 
-    Plugins that offer ``reput_shards`` are built from splits of the log, side by side; any other
-    one is built by one task, in order, beside them. Executors need the plugins installed.
+    Plugins that offer ``reput_shards`` are built from splits of the log, in parallel; any other
+    plugin is built by one task, in order, beside these. Executors need the plugins installed.
 
     Args:
         spark: the session, also one of Spark Connect.
-        path: the store's directory, for all who take part.
+        path: the store's directory, the same for driver and executors.
         plugins: names of those to rebuild; all that derive files and keep nothing else when empty.
         split_size: bytes of the log in a task, about; less where there would be fewer tasks than
             Spark runs at once.
@@ -50,7 +50,7 @@ def rebuild(
 
     Raises:
         StoreNotFoundError: no store there.
-        StoreLockedError: somebody has it open for writing.
+        StoreLockedError: it is open for writing.
         PluginError: the store does not use a plugin, or nothing can be rebuilt of it.
         SparkReputError: a task failed; the text says which, and why. The store is as it was.
     """

@@ -1,46 +1,24 @@
-"""Splits of logs as tasks: what jobs that read a log and write none have in common."""
+"""Splits of logs as tasks, for jobs that read logs and write none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import attrs
-
 from reput.errors import CorruptFileError
-from reput.log import SPLIT_SIZE, Split, read_split
+from reput.log import SPLIT_SIZE, read_split
 from reput_spark.errors import SparkReputError
 from reput_spark.logs.opening import open_log
-from reput_spark.logs.place import LogPlace
 from reput_spark.reading.options import ReadOptions
-from reput_spark.reading.tasks import plan_tasks
+from reput_spark.reading.tasks import Task, plan_tasks
 
 if TYPE_CHECKING:
     from reput.record import Corruption, DispatchBatch
 
-__all__ = ["SplitTask", "batches_of", "plan"]
+__all__ = ["batches_of", "plan"]
 
 _TASKS_PER_PROCESS = 3  # so that a slow one at the end keeps one core waiting, not all
 _SPLIT_MIN = 1 << 20
-
-
-@attrs.frozen
-class SplitTask:
-    """One split of one log; plain values."""
-
-    place: LogPlace
-    split: Split
-    log_end: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of the log in it."""
-        return self.split.size
-
-    def __str__(self) -> str:
-        split = self.split
-        where = f"[{split.start_offset}, {split.end_offset}) of {self.place.directory}"
-        return f"split {split.number} {where}"
 
 
 def plan(
@@ -49,15 +27,15 @@ def plan(
     split_size: int = SPLIT_SIZE,
     *,
     corrupt: str = "fail",
-) -> list[SplitTask]:
-    """The splits of the logs that paths lead to; smaller ones where there would be too few.
+) -> list[Task]:
+    """Plan the splits of the logs that paths lead to, smaller ones where there would be too few.
 
     Args:
         paths: as for reading.
         parallelism: tasks that run at once.
         split_size: bytes of a split, about.
         corrupt: ``"skip"``: split between files only. A split that does not end where the next one
-            begins is damage, or shows a border that is none; who passes over damage cannot tell.
+            begins is damage, or shows a false border; a read past damage cannot tell which.
 
     Raises:
         SparkReputError: no log at a path, or one that cannot be read.
@@ -70,18 +48,17 @@ def plan(
     return tasks
 
 
-def _plan(paths: tuple[str, ...], split_size: int, corrupt: str) -> list[SplitTask]:
-    found = plan_tasks(ReadOptions(paths=paths, split_size=split_size, corrupt=corrupt))
-    return [SplitTask(each.place, each.split, each.log_end) for each in found]
+def _plan(paths: tuple[str, ...], split_size: int, corrupt: str) -> list[Task]:
+    return plan_tasks(ReadOptions(paths=paths, split_size=split_size, corrupt=corrupt))
 
 
 def batches_of(
-    task: SplitTask,
+    task: Task,
     report: Callable[[int], None],
     corrupt: str = "fail",
     tell: Callable[[Corruption], None] = lambda finding: None,
 ) -> Iterator[DispatchBatch]:
-    """The batches of one split, with rows; each is valid until the next one is taken.
+    """Read the batches of one split that have rows; each is valid until the next one is taken.
 
     Args:
         task: what to read.

@@ -1,4 +1,4 @@
-"""Counts what is in logs: messages and bytes per topic, queue, tag and hour, keys, delays.
+"""Count what is in logs: messages and bytes per topic, queue, tag and hour, keys, delays.
 
 Every split is counted by itself, and only the counts are brought together.
 """
@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from reput.log import SPLIT_SIZE
 from reput_arrow import to_arrow
-from reput_spark.jobs.splits import SplitTask, batches_of, plan
+from reput_spark.jobs.splits import batches_of, plan
+from reput_spark.reading.tasks import Task
 
 if TYPE_CHECKING:
     from reput.record import Corruption, DispatchBatch
@@ -53,7 +54,7 @@ class Stats:
     """Places of the logs that were left out, as they are damaged."""
 
     def frames(self, spark: Any) -> dict[str, Any]:
-        """A DataFrame for each question."""
+        """Return a DataFrame for each question."""
         return {name: spark.createDataFrame(table) for name, table in self.tables.items()}
 
 
@@ -117,14 +118,14 @@ def stats(
 # ---------------------------------------------------------------------- one split
 
 
-def _count(corrupt: str, task: SplitTask, report: Callable[[int], None]) -> _Counts:
+def _count(corrupt: str, task: Task, report: Callable[[int], None]) -> _Counts:
     damages: list[Corruption] = []
     windows = [_window(batch) for batch in batches_of(task, report, corrupt, damages.append)]
     return attrs.evolve(_counts_of(windows), damage_count=len(damages))
 
 
 def _window(batch: DispatchBatch) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """Counts of one window: cube, keys, delays."""
+    """Return the counts of one window: cube, keys, delays."""
     made = to_arrow(batch, _COLUMNS)
     delay = batch.store_timestamp - batch.born_timestamp
     ones = pa.array(np.ones(len(batch), np.int64))
@@ -160,9 +161,9 @@ def _window(batch: DispatchBatch) -> tuple[pa.Table, pa.Table, pa.Table]:
 
 
 def _buckets(delay: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
-    """Bits of each delay in ms; -1 for what was stored before it was born."""
-    # The exponent of a double: exact, as delays are far below 2**53, and a clock that is not is
-    # in the highest bucket either way.
+    """Return the bits of each delay in ms; -1 for what was stored before it was born."""
+    # The exponent of a double: exact, as delays are far below 2**53; any above is in the highest
+    # bucket either way.
     _, bits = np.frexp(np.maximum(delay, 0).astype(np.float64))
     return pa.array(np.where(delay < 0, -1, bits).astype(np.int64))
 
@@ -198,7 +199,7 @@ def _counts_of(windows: Sequence[tuple[pa.Table, pa.Table, pa.Table]]) -> _Count
 
 
 def _summed(tables: Sequence[pa.Table], by: Sequence[str], sums: Sequence[str]) -> pa.Table:
-    """Rows that agree in ``by``, as one, with the sums of ``sums``; columns in that order."""
+    """Return one row for all that agree in ``by``, with the sums of ``sums``; in this order."""
     whole = pa.concat_tables(tables)
     grouped = whole.group_by(list(by), use_threads=False)
     found = grouped.aggregate([(name, "sum") for name in sums])
@@ -245,7 +246,7 @@ def _delays(found: pa.Table) -> pa.Table:
 
 
 def _least(bits: int) -> int | None:
-    """The least delay of a bucket; None for those in front of 0."""
+    """Return the least delay of a bucket in ms; None for the bucket below 0."""
     if bits < 0:
         return None
     return 0 if bits == 0 else 1 << min(bits - 1, 62)

@@ -29,12 +29,12 @@ svg text { font: 12px system-ui, sans-serif; fill: #222; } svg rect { fill: #3b6
 
 
 def page(stats: Stats, title: str) -> str:
-    """The page, as text.
+    """Return the page as text.
 
     Args:
         stats: what was counted.
-        title: of the page: the paths, say. Whatever stands in it, in topics or in keys is shown as
-            it is, and never taken for HTML.
+        title: of the page: the paths, say. It is escaped, as topics and keys are: none of them is
+            taken for HTML.
     """
     parts = [
         "<!DOCTYPE html>",
@@ -103,7 +103,7 @@ _NAMES: Final = ("topic", "queue_id", "tags", "key")
 
 
 def _delays(table: Any) -> tuple[list[str], list[int]]:
-    """Messages of all topics together, by delay."""
+    """Return labels and counts of the messages of all topics together, by delay."""
     counts: dict[tuple[int, str], int] = {}
     for row in table.to_pylist():
         least, below = row["from_ms"], row["below_ms"]
@@ -115,7 +115,7 @@ def _delays(table: Any) -> tuple[list[str], list[int]]:
 
 
 def _bars(labels: Sequence[str], counts: Sequence[int]) -> str:
-    """Bars from left to right, one below the other."""
+    """Draw bars from left to right, one below the other."""
     most = max(counts)
     parts = [f'<svg width="{_WIDTH}" height="{_BAR * len(labels) + 4}" role="img">']
     for row, (label, count) in enumerate(zip(labels, counts, strict=True)):
@@ -131,7 +131,7 @@ def _bars(labels: Sequence[str], counts: Sequence[int]) -> str:
 
 
 def _columns(table: Any) -> str:
-    """Columns side by side, one for each hour, or for as many hours as share one."""
+    """Draw columns side by side, one for each hour, or for as many hours as share one."""
     rows = table.select(["hour", "messages"]).to_pylist()
     share = -(-len(rows) // (_WIDTH // 3))  # three pixels each, at least
     counts = [

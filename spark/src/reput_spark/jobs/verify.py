@@ -1,8 +1,8 @@
-"""Verifies logs: every record's structure, own offset and checksum, by as many tasks as there are.
+"""Verify logs: every record's structure, own offset and checksum, in tasks.
 
-First every split is read by itself. Where one is not sound, or does not end where the next one
+First every split is read by itself. Where a split is not sound, or does not end where the next one
 begins, what follows is read once more in one piece, from the last border that is certain to the
-next: that finds each damage, and where the log goes on behind it.
+next: that finds each damage, and where the log goes on after it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import pyarrow as pa
 from reput.errors import CorruptFileError
 from reput.log import SPLIT_SIZE, Split, read_split
 from reput.record import CorruptionKind
-from reput_spark.jobs.splits import SplitTask, plan
+from reput_spark.jobs.splits import plan
 from reput_spark.logs.opening import open_log
 from reput_spark.logs.place import COMMIT_LOG
+from reput_spark.reading.tasks import Task
 
 if TYPE_CHECKING:
     from reput.log import LogReader
@@ -53,7 +54,7 @@ class Damage:
     end_offset: int
     """Where the log goes on."""
     reason: str
-    """Name of a `reput.record.CorruptionKind`; ``TAIL`` for bytes behind the last record."""
+    """Name of a `reput.record.CorruptionKind`; ``TAIL`` for bytes after the last record."""
     detail: str
 
     @property
@@ -73,7 +74,7 @@ class Verified:
     damages: tuple[Damage, ...]
 
     def table(self) -> pa.Table:
-        """The report; of `DAMAGE_SCHEMA`, oldest damage first."""
+        """Return the report as a table of `DAMAGE_SCHEMA`, oldest damage first."""
         columns = {
             field.name: pa.array([getattr(each, field.name) for each in self.damages], field.type)
             for field in DAMAGE_SCHEMA
@@ -101,15 +102,18 @@ def verify(
     split_size: int = SPLIT_SIZE,
     progress: Callable[[int, int], None] | None = None,
 ) -> Verified:
-    """Read every record of the logs that paths lead to; `Verified`, with what is damaged.
+    """Read every record of the logs that paths lead to.
 
-    What a store's writer has found and mended is no damage any more; ``reput losses`` shows it.
+    What a store's writer has found and repaired is no damage any more; ``reput losses`` shows it.
 
     Args:
         paths: as for reading.
         engine: `reput_spark.jobs.engine.SparkEngine`, or `reput_rebuild.engine.LocalEngine`.
         split_size: bytes of the log in a task, about.
         progress: called with bytes done and bytes in all; what is read twice counts twice.
+
+    Returns:
+        How much was read, and each damage.
 
     Raises:
         SparkReputError: no log at a path, or a task that failed.
@@ -136,7 +140,7 @@ def verify(
     )
 
 
-def _check(task: SplitTask, report: Callable[[int], None]) -> _Checked:
+def _check(task: Task, report: Callable[[int], None]) -> _Checked:
     """Read one split, which most often is sound."""
     count = 0
     with open_log(task.place, task.log_end) as log:
@@ -149,16 +153,14 @@ def _check(task: SplitTask, report: Callable[[int], None]) -> _Checked:
     return _Checked(count)
 
 
-def _sort_out(
-    tasks: Sequence[SplitTask], sound: Sequence[bool]
-) -> tuple[list[int], list[SplitTask]]:
-    """Numbers of the tasks whose results count, and what is to be read in one piece instead.
+def _sort_out(tasks: Sequence[Task], sound: Sequence[bool]) -> tuple[list[int], list[Task]]:
+    """Return the numbers of tasks whose results count, and what to read in one piece instead.
 
-    The beginning of a log is a border, and the end of a split that is sound and began at a border;
-    behind one that is not, only where the next file begins a border is certain.
+    The beginning of a log is a border, and so is the end of a sound split that began at a border;
+    after an unsound split, only the beginning of the next file is a border for certain.
     """
     kept: list[int] = []
-    again: list[SplitTask] = []
+    again: list[Task] = []
     is_open = False
     for number, task in enumerate(tasks):
         place, split = task.place, task.split
@@ -177,11 +179,11 @@ def _sort_out(
     return kept, again
 
 
-def _to_the_end(task: SplitTask) -> SplitTask:
-    """A stretch that ends where the log does, with the end that all of the last file shows.
+def _to_the_end(task: Task) -> Task:
+    """Return a stretch at the log's end with the end that all of the last file shows.
 
-    The quick look begins at a border near the end; where splits are not sound, that one may have
-    been the work of a body, too.
+    The quick look begins at a border near the end; where splits are not sound, that border may have
+    been the work of a body, too. A stretch before the end stays as it is.
     """
     if task.split.end_offset < task.log_end:
         return task
@@ -190,7 +192,7 @@ def _to_the_end(task: SplitTask) -> SplitTask:
     return attrs.evolve(task, split=attrs.evolve(task.split, end_offset=end), log_end=end)
 
 
-def _search(task: SplitTask, report: Callable[[int], None]) -> _Checked:
+def _search(task: Task, report: Callable[[int], None]) -> _Checked:
     """Read a stretch that is not sound, in one piece, and name each damage."""
     split, count = task.split, 0
     damages: list[Damage] = []
@@ -212,17 +214,15 @@ def _search(task: SplitTask, report: Callable[[int], None]) -> _Checked:
     return _Checked(count, tuple(damages))
 
 
-def _damage(
-    task: SplitTask, log: LogReader, offset: int, reason: CorruptionKind, detail: str
-) -> Damage:
+def _damage(task: Task, log: LogReader, offset: int, reason: CorruptionKind, detail: str) -> Damage:
     path, position = log.path_of(offset)
     return Damage(
         task.place.store, path, position, offset, -1, reason.name, f"{reason.value} ({detail})"
     )
 
 
-def _tails(tasks: Sequence[SplitTask]) -> Iterator[Damage]:
-    """Bytes behind the last record of a log: torn by a crash, or being written just now."""
+def _tails(tasks: Sequence[Task]) -> Iterator[Damage]:
+    """Find bytes after the last record of a log: torn by a crash, or being written just now."""
     ends = {task.place: task.log_end for task in tasks}  # of two looks, the later one counts
     for place, end in ends.items():
         if place.kind != COMMIT_LOG or place.only_base is not None:

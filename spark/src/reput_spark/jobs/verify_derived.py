@@ -1,4 +1,4 @@
-"""Verifies what was derived from a log: builds it anew, aside, and compares every byte."""
+"""Verify what was derived from a log: build it again, aside, and compare every byte."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DIFFERENCE_SCHEMA: Final = pa.schema(
 
 @attrs.frozen
 class VerifiedDerived:
-    """What came of it for one store."""
+    """What came of the comparison for one store."""
 
     store: str
     plugins: tuple[Rebuilt, ...]
@@ -43,7 +43,7 @@ class VerifiedDerived:
         return not any(each.differences for each in self.plugins)
 
     def table(self) -> pa.Table:
-        """The report: one row for each file that is another; of `DIFFERENCE_SCHEMA`."""
+        """Return the report: one row for each file that differs; of `DIFFERENCE_SCHEMA`."""
         rows = [
             {
                 "store": self.store,
@@ -73,7 +73,7 @@ def verify_derived(
     """Compare queues, index, and whatever else plugins derive, with the log; change nothing.
 
     Args:
-        path: a store that nobody has open for writing, mounted where the tasks run.
+        path: a store that is not open for writing, mounted where the tasks run.
         engine: `reput_spark.jobs.engine.SparkEngine`, or `reput_rebuild.engine.LocalEngine`.
         plugins: names; all that derive files and keep nothing else when left out.
         split_size: bytes of the log in a task, about.
@@ -81,7 +81,7 @@ def verify_derived(
 
     Raises:
         StoreNotFoundError: no store there.
-        StoreLockedError: somebody has it open for writing.
+        StoreLockedError: it is open for writing.
         PluginError: the store does not use a plugin, or nothing can be rebuilt of it.
         SparkReputError: a task failed.
     """

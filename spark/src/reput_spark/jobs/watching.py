@@ -1,4 +1,4 @@
-"""Watches a job of Spark's from beside it: how many of its tasks are done."""
+"""Watch a Spark job from another thread: how many of its tasks are done."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _GROUP = "spark.jobGroup.id"
 
 @contextlib.contextmanager
 def watched(spark: SparkSession, count: int, told: Callable[[float], None]) -> Iterator[None]:
-    """Tell, while the block runs, what share of ``count`` tasks is done; 0 to 1, never falling.
+    """Call ``told``, while the block runs, with the share of ``count`` tasks that is done.
 
-    When the block fails, what it has started is stopped before the error goes on.
+    The share goes from 0 to 1 and never falls. When the block fails, the tasks that it has started
+    are stopped before the error goes on.
     """
     context = _context_of(spark)
     if context is None:
@@ -42,8 +43,8 @@ def watched(spark: SparkSession, count: int, told: Callable[[float], None]) -> I
         context.cancelJobGroup(group)
         raise
     finally:
-        # Attempts of a job that failed, and those that another one was quicker than, run on for a
-        # moment, and would write where somebody is about to clear up.
+        # Attempts of a job that failed, and those that another attempt was quicker than, run on for
+        # a moment, and would write where the caller is about to clear up.
         _wait_until_idle(context, group)
         ended.set()
         thread.join()
@@ -51,7 +52,7 @@ def watched(spark: SparkSession, count: int, told: Callable[[float], None]) -> I
 
 
 def _context_of(spark: SparkSession) -> Any:
-    """The context, from which a session in this process knows its tasks; None with Connect."""
+    """Return the context, by which a session in this process knows its tasks; None with Connect."""
     try:
         return spark.sparkContext
     except Exception:
@@ -69,7 +70,7 @@ def _look(
     while not ended.wait(_LOOK_SECONDS):
         try:
             done = sum(stage.numCompletedTasks for stage in _stages(context, group))
-        except Exception:  # the session is being stopped: there is nobody left to ask
+        except Exception:  # the session is being stopped: it does not answer any more
             return
         share = min(done / count, 1.0)
         if share > most:
@@ -93,12 +94,12 @@ def _wait_until_idle(context: Any, group: str) -> None:
         while time.monotonic() < until:
             if not any(stage.numActiveTasks for stage in _stages(context, group)):
                 return
-            time.sleep(0.05)  # Spark tells nobody when a task ends; bounded by the time above
+            time.sleep(0.05)  # Spark has no event for the end of a task; bounded by the time above
 
 
 @contextlib.contextmanager
 def _by_handler(spark: Any, count: int, told: Callable[[float], None]) -> Iterator[None]:
-    """The same through Spark Connect, which calls us."""
+    """Do the same through Spark Connect, which calls a handler."""
     most = 0.0
 
     def handle(stages: Any, inflight_tasks: int, operation_id: Any, done: bool) -> None:

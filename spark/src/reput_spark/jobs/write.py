@@ -1,4 +1,4 @@
-"""DataFrames into stores: what people call."""
+"""Write DataFrames into stores: what people call."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def write(
 
 
 def _stage(df: DataFrame, root: str, mode: str, options: dict[str, str]) -> str:
-    """Have tasks write the files, and nobody publish them; the staging directory's name."""
+    """Have tasks write the files, unpublished; return the name of the staging directory."""
     from reput_spark.jobs.engine import failure_of
     from reput_spark.source.frames import register
     from reput_spark.writing.directories import new_name

@@ -1,4 +1,4 @@
-"""Log files on any file system that Arrow knows, behind the one door that the core reads through.
+"""Log files on any file system that Arrow knows, as a `Disk`, through which the core reads.
 
 A path with a scheme (``hdfs://…``, ``s3://…``) is opened by `pyarrow.fs`; one without is a local
 file, which the system reads quicker. Only what reading takes is there: nothing is ever written.
@@ -94,7 +94,7 @@ class ArrowDisk(Disk):
         file.close()
 
     def is_removed(self, descriptor: int) -> bool:
-        """Nobody knows; what is open stays readable."""
+        """False: such file systems do not tell, and what is open stays readable."""
         return False
 
     def size(self, descriptor: int) -> int:
@@ -164,7 +164,7 @@ def _refuse(path: str | None = None) -> NoReturn:
 
 
 def disk_of(path: str, only: str | None = None) -> tuple[Disk, str]:
-    """The disk that a path is on, and the path there.
+    """Return the disk that a path is on, and the path there.
 
     Args:
         path: a URI, or a local path.
@@ -172,7 +172,7 @@ def disk_of(path: str, only: str | None = None) -> tuple[Disk, str]:
 
     Raises:
         ValueError: a scheme that Arrow does not know, or a URI that is none; the text is Arrow's.
-        OSError: what the scheme needs is not installed, or nobody answers.
+        OSError: what the scheme needs is not installed, or its server does not answer.
     """
     if path.startswith("file:/") and not path.startswith("file://"):
         path = path.removeprefix("file:")  # as Hadoop writes it
@@ -194,13 +194,13 @@ def _system_of(uri: str) -> tuple[FileSystem, str]:
 
 
 def below(path: str, name: str) -> str:
-    """``name`` in the directory ``path``, which may be a URI with its settings behind a ``?``."""
+    """Return the path of ``name`` in the directory ``path``; settings of a URI stay at its end."""
     head, mark, settings = _cut(path)
     return f"{head.rstrip('/')}/{name}{mark}{settings}"
 
 
 def above(path: str) -> str:
-    """The directory that holds ``path``."""
+    """Return the path of the directory that holds ``path``."""
     head, mark, settings = _cut(path)
     return f"{head.rstrip('/').rpartition('/')[0] or '/'}{mark}{settings}"
 

@@ -30,7 +30,7 @@ _ENTRY_MAGICS = (b"\0\0\0\1", b"\0\0\0\2", b"\0\0\0\3")  # no record is so small
 
 
 def find_logs(paths: Iterable[str]) -> list[LogPlace]:
-    """The logs that paths lead to, in their order.
+    """Return the logs that paths lead to, in the order of the paths.
 
     Raises:
         SparkReputError: nothing there, or no log; the text says what was expected.
@@ -57,7 +57,7 @@ def find_logs(paths: Iterable[str]) -> list[LogPlace]:
 
 
 def _logs_at(store: str, shown: str, disk: Disk, path: str) -> list[LogPlace]:
-    """The logs at ``path`` of a disk, which the user knows as ``shown``."""
+    """Return the logs at ``path`` of a disk, which the user knows as ``shown``."""
     name = os.path.basename(path)
     if is_file_name(name):
         parent = os.path.dirname(path)
@@ -75,7 +75,7 @@ def _logs_at(store: str, shown: str, disk: Disk, path: str) -> list[LogPlace]:
 
 
 def _logs_of_store(store: str, shown: str, disk: Disk, path: str) -> list[LogPlace]:
-    """The log whose files are in ``path``, or those of the store that ``path`` is."""
+    """Return the log whose files are in ``path``, or the logs of the store that ``path`` is."""
     place = _place(store, shown, disk, path)
     if place is not None:
         return [place]
@@ -96,7 +96,7 @@ def _logs_of_store(store: str, shown: str, disk: Disk, path: str) -> list[LogPla
 def _place(
     store: str, shown: str, disk: Disk, directory: str, name: str | None = None
 ) -> LogPlace | None:
-    """The log whose files, or whose one file ``name``, are in a directory; None without any."""
+    """Return the log whose files, or whose one file ``name``, are in a directory; None without."""
     if not disk.exists(directory):
         return None
     files = [
@@ -114,11 +114,11 @@ def _place(
 
 
 def _kind_of(head: bytes) -> str | None:
-    """What a file is that begins with these bytes; None where they do not tell."""
+    """Return the kind of log whose file begins with ``head``; None where ``head`` does not tell."""
     magics = (MAGIC_V1, MAGIC_V2, BLANK_MAGIC)
     if int.from_bytes(head[4:8], "big") in magics:
         return COMMIT_LOG
-    # An entry has a small number in front, or the record in it has its magic behind the head.
+    # An entry begins with a small number, or the record in it has its magic after the head.
     record = head[_ENTRY_HEAD_SIZE + 4 : _ENTRY_HEAD_SIZE + 8]
     is_entry = head[:4] in _ENTRY_MAGICS or int.from_bytes(record, "big") in magics
     return LEDGER if is_entry else None

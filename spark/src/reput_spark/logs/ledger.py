@@ -1,6 +1,6 @@
 """Logs that DLedger writes: entries, each of which has one record for its body.
 
-The bodies of a window's entries are brought together, and decoded like any other records.
+The bodies of all entries of a window are copied together, and decoded like any other records.
 
 Source: RocketMQ ``DLedgerCommitLog``, DLedger ``DLedgerMmapFileStore``.
 """
@@ -44,8 +44,8 @@ _CHECKPOINT_MAX: Final = 65_536
 class EntryBatch:
     """A batch whose records have other bytes between them: all of `DispatchBatch` but for offsets.
 
-    The records were brought together in a window of their own, so that their places there say
-    nothing about where they stand in the log; that is a column here.
+    The records were copied together into a window of their own, so that their places there say
+    nothing about their physical offsets, which are a column here.
     """
 
     def __init__(self, batch: DispatchBatch, offsets: npt.NDArray[np.int64]) -> None:
@@ -89,10 +89,11 @@ class LedgerLog(OpenLog):
     # ------------------------------------------------------------------ extent
 
     def find_end(self, *, quickly: bool = False) -> None:
-        """Look where the log ends: behind the last entry that is known to be committed.
+        """Look where the log ends: after the last entry that is known to be committed.
 
-        Without a checkpoint, which newer releases do not write, behind the last whole entry. Only
-        the numbers of all entries of the last file tell which one that is: there is no quick look.
+        Without a checkpoint, which newer releases do not write, it ends after the last whole entry.
+        Only the numbers of all entries of the last file tell which entry is the last: ``quickly``
+        changes nothing.
         """
         for base in reversed(self.files.bases):
             if not self.files.read(base, HEAD_SIZE).strip(b"\0"):
@@ -119,27 +120,27 @@ class LedgerLog(OpenLog):
                 start = position + int(found.starts[row])
                 if good[row] or self._committed is None:
                     return start
-                # Out of order below what is committed: damage, which whoever reads will meet.
+                # Out of order below what is committed: damage, which a reader will meet.
                 position, last = start + int(heads["size"][row]), None
                 continue
             last = last_of(heads) or last
             position += found.end
             if found.problem is None and found.end:
                 continue
-            # What was torn off here, or left behind when the log was cut, was never committed.
+            # What was torn off here, or stayed when the log was cut, was never committed.
             if self._committed is None or (last is not None and last.number >= committed):
                 return position
             used = self.files.last_used(position, stop)
-            behind = self.next_record(position + 1, used)
-            if behind >= used:
+            after = self.next_record(position + 1, used)
+            if after >= used:
                 return position
-            position, last = behind, None
+            position, last = after, None
         return position
 
     # ------------------------------------------------------------------ reading
 
     def next_record(self, start: int, end: int) -> int:
-        """Offset of the first entry at ``start`` or behind it; ``end`` when there is none."""
+        """Return the offset of the first entry at ``start`` or after it; ``end`` without any."""
         while start < end:
             window = self._bytes(start, min(_SEARCH_SIZE + HEAD_SIZE, end - start))
             found = first_entry(window, start, end)
@@ -169,7 +170,7 @@ class LedgerLog(OpenLog):
     def _batch(
         self, decoder: Decoder, position: int, limit: int, last: Last | None
     ) -> tuple[EntryBatch, Last | None]:
-        """What stands at ``position`` and behind it, up to a window's end or to damage."""
+        """Decode what stands from ``position`` on, up to a window's end or to damage."""
         window, found = self._window(position, limit)
         heads, starts = found.heads, found.starts
         good = in_order(heads, last)
@@ -201,11 +202,11 @@ class LedgerLog(OpenLog):
         starts: npt.NDArray[np.int64],
         sizes: npt.NDArray[np.int64],
     ) -> EntryBatch:
-        """The records of entries; with a finding where one of them is no record."""
+        """Decode the records of entries; the batch has a finding where one of them is no record."""
         bodies = pieces(window, starts + HEAD_SIZE, starts + sizes)
         data = bodies.buffers()[2]
         together = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-        # A record of its own length fills its entry; decoding ends in front of one that does not.
+        # A record of its own length fills its entry; decoding ends before one that does not.
         lengths = sizes - HEAD_SIZE
         borders = np.concatenate([[0], np.cumsum(lengths)])
         result = decoder.decode(together[: int(borders[-1])], 0)
@@ -230,7 +231,7 @@ class LedgerLog(OpenLog):
         return found
 
     def _window(self, position: int, limit: int) -> tuple[npt.NDArray[np.uint8], Walk]:
-        """Bytes from ``position`` on, as many as hold one entry at least, and what is in them."""
+        """Read bytes from ``position`` on, one entry at least, and walk through its entries."""
         size = _WINDOW_SIZE
         while True:
             window = self._bytes(position, min(size, limit - position))
@@ -244,10 +245,13 @@ class LedgerLog(OpenLog):
 
 
 def _committed_index(directory: str) -> int | None:
-    """What the checkpoint beside the data directory says; None without one.
+    """Return the committed index that the checkpoint beside ``directory`` states.
+
+    Returns:
+        None without a checkpoint.
 
     Raises:
-        CorruptFileError: there is one that says something else.
+        CorruptFileError: the checkpoint states something that is no number.
     """
     disk, path = disk_of(below(above(directory), "checkpoint"))
     if not disk.exists(path):

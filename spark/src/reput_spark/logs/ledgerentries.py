@@ -48,7 +48,7 @@ ENTRY_DTYPE: Final = np.dtype(
         ("position", ">i8"),  # byte of the log at which the entry begins
         ("channel", ">i4"),
         ("chain_crc", ">i4"),
-        ("body_crc", ">i4"),  # not verified: nobody is known to write it
+        ("body_crc", ">i4"),  # not verified: no release is known to write it
         ("body_size", ">i4"),
     ]
 )
@@ -79,7 +79,7 @@ class Walk:
     heads: npt.NDArray[np.void]
     """``(n,)`` their heads, `ENTRY_DTYPE`."""
     end: int
-    """Position behind the last whole entry or padding."""
+    """Position after the last whole entry or padding."""
     problem: tuple[CorruptionKind, str] | None = None
     """What is wrong at ``end``; None at the window's end."""
     needed: int = 0
@@ -87,7 +87,7 @@ class Walk:
 
 
 def walk(window: npt.NDArray[np.uint8], offset: int, limit: int) -> Walk:
-    """Go from entry to entry.
+    """Go through ``window`` from entry to entry.
 
     Args:
         window: ``(w,)`` bytes; an entry begins at the first one.
@@ -128,7 +128,7 @@ def walk(window: npt.NDArray[np.uint8], offset: int, limit: int) -> Walk:
 
 
 def _problem(magic: int, size: int, left: int) -> tuple[CorruptionKind, str] | None:
-    """Why no entry of that magic and size can stand where ``left`` bytes are left."""
+    """Return why no entry of ``magic`` and ``size`` can stand where ``left`` bytes are left."""
     if magic not in MAGICS and magic != _PADDING:
         return CorruptionKind.BAD_MAGIC, f"magic {magic}, an entry has 1, 2, 3 or -1"
     if size < _PADDING_MIN or (magic != _PADDING and not HEAD_SIZE <= size <= ENTRY_SIZE_MAX):
@@ -139,10 +139,10 @@ def _problem(magic: int, size: int, left: int) -> tuple[CorruptionKind, str] | N
 
 
 def first_entry(window: npt.NDArray[np.uint8], offset: int, limit: int) -> int | None:
-    """Position of the first entry in a window of which nobody knows where one begins.
+    """Return the position of the first entry in a window that may begin inside of one.
 
-    What counts as one has a magic, states its own place, and its sizes agree. A body may hold the
-    bytes of such an entry.
+    What counts as an entry has a magic, states its own place, and its sizes agree. A body may hold
+    the bytes of such an entry. None where there is no entry.
     """
     places = np.arange(max(len(window) - HEAD_SIZE + 1, 0))
     stated = words_at(window, places + _POSITION, np.dtype(">i8"))
@@ -157,7 +157,7 @@ def first_entry(window: npt.NDArray[np.uint8], offset: int, limit: int) -> int |
 
 
 def in_order(heads: npt.NDArray[np.void], last: Last | None) -> npt.NDArray[np.bool_]:
-    """``(n,)``: whether each entry's index and term follow from those of the one before it."""
+    """``(n,)``: whether each entry's index and term follow from those of the entry before it."""
     good = np.ones(len(heads), np.bool_)
     good[1:] = (np.diff(heads["index"]) == 1) & (np.diff(heads["term"]) >= 0)
     if last is not None and len(heads):
@@ -167,5 +167,5 @@ def in_order(heads: npt.NDArray[np.void], last: Last | None) -> npt.NDArray[np.b
 
 
 def last_of(heads: npt.NDArray[np.void]) -> Last | None:
-    """The last one of them; None without any."""
+    """Return index and term of the last head; None without any."""
     return Last(int(heads[-1]["index"]), int(heads[-1]["term"])) if len(heads) else None

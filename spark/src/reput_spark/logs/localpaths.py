@@ -17,7 +17,7 @@ _URI: Final = re.compile(r"file:|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 
 def local_path(path: str) -> str:
-    """The absolute path that ``path`` means: one of the file system, or a ``file:`` URI.
+    """Return the absolute path of ``path``, which is one of the file system, or a ``file:`` URI.
 
     As for reads, ``%20`` in ``file:///my%20store`` is a space, and in ``file:/my%20store``, which
     is how Hadoop writes paths, it stands for itself.

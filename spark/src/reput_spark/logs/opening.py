@@ -1,4 +1,4 @@
-"""Open the log at a place, whichever kind it is; the kinds do not know each other's."""
+"""Opens the log at a place, whichever kind it is: the one module that knows both kinds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["open_log"]
 
 
 def open_log(place: LogPlace, end_offset: int | None = None, *, quickly: bool = False) -> OpenLog:
-    """The log at a place, to be read; close it, or use it in a ``with`` statement.
+    """Open the log at ``place`` to be read; close it, or use it in a ``with`` statement.
 
     Args:
         place: where it is.

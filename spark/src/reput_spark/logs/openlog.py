@@ -34,7 +34,7 @@ _PROBE_SIZE = 4 << 10
 
 
 class OpenLog(LogReader):
-    """A log that is open to be read; a context manager that closes its files.
+    """A log that is open to be read, and a context manager that closes its files.
 
     Executors run task after task in one process: files that stay open would add up.
     """
@@ -59,18 +59,18 @@ class OpenLog(LogReader):
         self._open_files.close()
 
     def next_record(self, start: int, end: int) -> int:
-        """See `LogReader.next_record`; a log of terabytes has many cuts to look at."""
+        """See `LogReader.next_record`; looks near ``start`` first, as large logs have many cuts."""
         near = min(start + _NEAR_SIZE, end)
         found = super().next_record(start, near)
         return found if found < near or near == end else super().next_record(start, end)
 
     def find_end(self, *, quickly: bool = False) -> None:
-        """Look where the log ends, and keep that: what is written later is not read.
+        """Look where the log ends, and keep that end: what is written later is not read.
 
         Args:
-            quickly: begin to look shortly in front of the end, and not where the last file begins.
-                A border there can be the work of a body, so that the end is for those only who
-                read with `read_split`: they must land on it, and fail where they do not.
+            quickly: begin to look shortly before the end, and not where the last file begins.
+                A border there can be the work of a body, so that the end is for readers by
+                `read_split` only: they must land on it, and fail where they do not.
         """
         last = self.last_written()
         start = self.files.min_offset if last is None else last
@@ -79,33 +79,31 @@ class OpenLog(LogReader):
         self.set_end(start)
         self.follows = last is not None
         end = self.max_physical_offset
-        while last is not None and (behind := self._behind_zeros(end)) is not None:
-            self.set_end(behind)
+        while last is not None and (after := self._after_zeros(end)) is not None:
+            self.set_end(after)
             end = self.max_physical_offset
         self.follows = False
         self.set_end(end)
 
-    def _behind_zeros(self, end: int) -> int | None:
-        """Where the log goes on behind zeros, which are its end as a rule; None where it is.
+    def _after_zeros(self, end: int) -> int | None:
+        """Return where the log goes on after zeros at ``end``; None where it does end there.
 
-        A writer puts a record's size last, of many records the first one's. So what is new behind
-        zeros is being written, and what is older than the log was left there when it was cut.
+        A writer puts a record's size last, of many records the first one's. So what is new after
+        zeros is being written, and what is older than the log was left there when the log was cut.
         """
         since = self.last_store_timestamp
         if not since or self.size_at(end):
             return None
-        behind = self.hole_finder().next_record(
-            end, self.files.capacity_end, since - _CLOCK_STEP_MS
-        )
-        if behind is None:
+        after = self.hole_finder().next_record(end, self.files.capacity_end, since - _CLOCK_STEP_MS)
+        if after is None:
             return None
         if self._is_closed:
-            return behind
-        is_new = self.store_timestamp_in_files(behind) > system_clock() - _IN_WORK_MS
-        return None if is_new else behind
+            return after
+        is_new = self.store_timestamp_in_files(after) > system_clock() - _IN_WORK_MS
+        return None if is_new else after
 
     def timestamp_before(self, border: int) -> int:
-        """Store time of the last record in front of a border, ms; 0 where none is near."""
+        """Return the store time of the last record before ``border``, ms; 0 where none is near."""
         base = self.files.base_of(border)
         if base is None or base == border:
             return 0
@@ -118,10 +116,13 @@ class OpenLog(LogReader):
         return last
 
     def _border_before_end(self, base: int) -> int:
-        """A border not far before the end of what is written in a file; its beginning if none is.
+        """Return a border shortly before the end of what is written in the file at ``base``.
 
         Where zeros begin is guessed by halving. Zeros in a body make the guess too low, at worst,
-        and then more is looked at behind it.
+        and then more is looked at after it.
+
+        Returns:
+            The border; ``base`` where none is found.
         """
         low, high = base, base + self.file_size
         while high - low > _WINDOW_SIZE:
@@ -136,10 +137,10 @@ class OpenLog(LogReader):
         return found if found < low else base
 
     def last_written(self) -> int | None:
-        """Base of the last file in which something was written; None where nothing was.
+        """Return the base of the last file in which something was written; None where nothing was.
 
-        Only that one can end early; those before it are closed by a blank, or are damaged there.
-        Files behind it are such as a broker makes ahead of need.
+        Only that file can end early; a file before it ends with a blank, or is damaged there. Files
+        after it are such as a broker makes ahead of need.
         """
         bases = reversed(self.files.bases)
         return next((base for base in bases if self.files.read(base, 8).strip(b"\0")), None)

@@ -75,7 +75,7 @@ class ReadOptions:
 
         Args:
             options: texts by name.
-            others: names of options that are somebody else's, and passed over.
+            others: names of options that are not of a read, and passed over.
 
         Raises:
             SparkReputError: an unknown option (with the one that was meant, perhaps), or a value
@@ -119,7 +119,7 @@ def _words(name: str, given: Mapping[str, str]) -> frozenset[str] | None:
     if text is None:
         return None
     words = frozenset(word.strip() for word in text.split(",") if word.strip())
-    if not words:  # nothing would be found, which nobody asks for
+    if not words:  # nothing would be found, which is never what was meant
         raise refusal(name, text, "one or more, commas between them,")
     return words
 

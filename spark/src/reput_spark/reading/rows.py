@@ -85,7 +85,7 @@ def wanted_rows(
             parts.append(batch.column(column) < high)
     parts += [condition.rows(batch) for condition in conditions]
     if options.filter is not None and (not parts or np.logical_and.reduce(parts).any()):
-        # Last: it looks at properties, which a batch that nobody wants is never asked for.
+        # Last: it looks at properties, which a batch without a wanted row is never asked for.
         parts.append(options.filter.matches_batch(batch))
     if not parts:
         return None

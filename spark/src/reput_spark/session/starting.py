@@ -1,4 +1,4 @@
-"""Starts a quiet Spark, with the settings that were measured to matter."""
+"""Start a quiet Spark, with the settings that were measured to matter."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def local_session(
     quiet: bool = True,
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A Spark session in which ``format("reput")`` is known.
+    """Start a Spark session in which ``format("reput")`` is known.
 
     Args:
         master: where to run: ``local[2]``, ``spark://host:7077``, …
         name: of the application.
         quick: start sooner and run slower later; for tests and short jobs. From the third such
-            session on, the JVM maps its classes from an archive in the user's cache, which that of
-            the second one wrote when it ended; see `reput_spark.session.appcds`.
+            session on, the JVM maps its classes from an archive in the user's cache, which the JVM
+            of the second wrote when it ended; see `reput_spark.session.appcds`.
         quiet: nothing of Spark's own log; an error still comes as an exception.
         config: further settings; they win over those made here.
 
@@ -89,7 +89,7 @@ def _settings(*, is_local: bool, quick: bool, quiet: bool) -> dict[str, str]:
 
 
 def _map_classes(settings: dict[str, str], config: Mapping[str, str]) -> None:
-    """Add the options for an archive of classes, where the class path is the one of every day."""
+    """Add the options for an archive of classes, unless the user adds to the class path."""
     if "spark.driver.extraClassPath" not in config:
         archive = archive_options(os.environ["JAVA_HOME"], config.get(_JAVA_OPTIONS, ""))
         options = [settings[_JAVA_OPTIONS], *map(shlex.quote, archive)]
@@ -97,7 +97,7 @@ def _map_classes(settings: dict[str, str], config: Mapping[str, str]) -> None:
 
 
 def prepare_environment(*, is_local: bool = True) -> None:
-    """Tell Spark which Java, and which Python its workers are to run.
+    """Tell Spark by environment variables which Java and which Python to run.
 
     Args:
         is_local: whether everything runs on this machine; else workers elsewhere start the Python

@@ -2,8 +2,8 @@
 
 Spark puts a copy of PySpark in a zip, and a jar, before everything that is installed. A worker
 imports from the zip without bytecode, and looks through both again for every task and every plan:
-0.1 s of a core each time, three times a query. A script that leaves these two out starts workers
-in a third of the time, and halves what a small query takes.
+0.1 s of a core each time, three times a query. A script that leaves out these two starts workers
+in a third of the time, and halves the time of a small query.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ exec {python} "$@"
 
 
 def worker_python(variables: Mapping[str, str]) -> str:
-    """The command for ``PYSPARK_PYTHON``: of a script, or this Python where none can be kept.
+    """Return the command for ``PYSPARK_PYTHON``: a script, or this Python where none can be kept.
 
     Args:
         variables: the environment's.

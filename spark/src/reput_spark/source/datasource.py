@@ -1,4 +1,4 @@
-"""The data source ``reput``: options and schemas in, a reader or a writer out."""
+"""The data source ``reput``: takes options and a schema, and gives a reader or a writer."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ __all__ = ["ReputDataSource"]
 
 
 class ReputDataSource(DataSource):
-    """``spark.read.format("reput").load(path)``."""
+    """What ``format("reput")`` names: reads, writes and streams of logs."""
 
     @classmethod
     def name(cls) -> str:
-        """Its name for ``format``."""
+        """Return the name for ``format``."""
         return "reput"
 
     def _read_options(self) -> ReadOptions:
         return ReadOptions.parse(dict(self.options))
 
     def schema(self) -> StructType:
-        """All columns; ``.schema("topic string, …")`` is how to ask for fewer."""
-        # Spark does not say whether it asks for a read or for a stream; that comes behind it.
+        """Return all columns; a user asks for fewer by ``.schema("topic string, …")``."""
+        # Spark does not say here whether it asks for a read or for a stream.
         options = ReadOptions.parse(dict(self.options), StreamOptions.names())
         return spark_schema(collects=options.corrupt == "collect")
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the columns in ``schema``."""
+        """Return a reader of the columns in ``schema``."""
         from reput_spark.source.reader import LogView, PushingLogReader
 
         options = self._read_options()
@@ -49,13 +49,13 @@ class ReputDataSource(DataSource):
         return kind(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """A stream of the columns in ``schema``."""
+        """Return a stream of the columns in ``schema``."""
         from reput_spark.source.streamreader import LogStreamReader
 
         return LogStreamReader(StreamOptions.parse(dict(self.options)), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """A stream of messages into a store."""
+        """Return what puts a stream of messages into a store."""
         from reput_spark.source.streamwriter import LogStreamWriter
         from reput_spark.writing.stream.options import SinkOptions
 
@@ -66,7 +66,7 @@ class ReputDataSource(DataSource):
         return LogStreamWriter(SinkOptions.parse(dict(self.options)), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of messages into a store."""
+        """Return a writer of messages into a store."""
         from reput_spark.source.writer import writer_of
         from reput_spark.writing.options import WriteOptions
 

@@ -1,4 +1,4 @@
-"""Which conditions of a query are applied while reading: Spark's filters as `Condition` objects."""
+"""Conditions of a query that are applied while reading: Spark's filters as `Condition` objects."""
 
 from __future__ import annotations
 
@@ -43,12 +43,11 @@ class Pushed(NamedTuple):
 
     conditions: tuple[Condition, ...]
     is_all: bool
-    """Whether the conditions let through nothing that the filter would not; else Spark looks, too.
-    """
+    """Whether the conditions let through only what the filter does; else Spark checks, too."""
 
 
 def conditions_of(pushed: Filter) -> Pushed:
-    """The conditions that follow from a filter; none where reading cannot decide it."""
+    """Return the conditions that follow from a filter; none where reading cannot decide it."""
     for kind, operator in _OPERATORS:
         if isinstance(pushed, kind):
             value: Any = getattr(pushed, "value", None)
@@ -69,7 +68,7 @@ def _conditions(column: str, operator: str, value: Any) -> Pushed:
 
 
 def _times(column: str, operator: str, value: Any) -> Pushed:
-    """Bounds in whole ms around a time; Spark compares microseconds, and knows what is null."""
+    """Return bounds in whole ms around a time; Spark compares microseconds, and knows nulls."""
     if operator == "in" or not isinstance(value, dt.datetime) or value.tzinfo is None:
         return _NONE
     low = (value - _EPOCH) // _MS

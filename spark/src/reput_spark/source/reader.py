@@ -22,7 +22,7 @@ __all__ = ["LogPartition", "LogView", "PushingLogReader"]
 
 
 class LogPartition(InputPartition):
-    """One task of a read."""
+    """One task of a read, or of a batch of a stream."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -30,7 +30,7 @@ class LogPartition(InputPartition):
 
 
 class LogView(DataSourceReader):
-    """Reads logs; everything that it holds is a plain value, for it is sent to executors."""
+    """Reads logs; it holds plain values only, as Spark sends it to executors."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
@@ -39,11 +39,11 @@ class LogView(DataSourceReader):
         self._arrow_schema()  # refused here, where the user sees it, and not in a task
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each split."""
+        """Plan one partition for each split."""
         return [LogPartition(task) for task in plan_tasks(self.options, self.conditions)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of one split; of none where there is no split, which Spark asks for, too."""
+        """Read the rows of one split; none for None, which Spark passes where there is no split."""
         if partition is not None:
             assert isinstance(partition, LogPartition)
             schema = self._arrow_schema()
@@ -54,16 +54,19 @@ class LogView(DataSourceReader):
 
 
 class PushingLogReader(LogView):
-    """Takes conditions of the query.
+    """A `LogView` that takes conditions of the query.
 
-    A class of its own, for Spark refuses to read at all with a reader that has this method while
-    ``spark.sql.python.filterPushdown.enabled`` is off, which it is by default.
+    It is a class of its own, as Spark refuses to read at all with a reader that has `pushFilters`
+    while ``spark.sql.python.filterPushdown.enabled`` is off, which it is by default.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
-        """Keep those conditions that columns of numbers can decide; the others are Spark's.
+        """Keep the conditions that columns of numbers can decide, and leave the others to Spark.
 
-        Rows for what is damaged have no numbers: with them, Spark looks at everything again.
+        Rows for what is damaged have no numbers: with such rows, Spark checks all conditions again.
+
+        Returns:
+            What Spark is to check.
         """
         for each in filters:
             found = conditions_of(each)

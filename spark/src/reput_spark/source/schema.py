@@ -22,7 +22,7 @@ _EXTRA = {STORE_COLUMN: pa.string(), DAMAGE_COLUMN: pa.string()}
 
 
 def spark_schema(columns: Iterable[str] | None = None, *, collects: bool = False) -> StructType:
-    """Spark's schema of some columns, or of all of the log's.
+    """Return Spark's schema of ``columns``, or of all columns of a log.
 
     Args:
         columns: names; all columns of a log, and the store, when left out.
@@ -42,7 +42,7 @@ def spark_schema(columns: Iterable[str] | None = None, *, collects: bool = False
 
 
 def arrow_schema(schema: StructType, *, collects: bool = False) -> pa.Schema:
-    """The Arrow schema that batches must have for Spark's ``schema``, which the user may have cut.
+    """Return the Arrow schema that batches must have for ``schema``, which the user may have cut.
 
     Args:
         schema: columns of a log, with their types.
@@ -68,7 +68,7 @@ def arrow_schema(schema: StructType, *, collects: bool = False) -> pa.Schema:
 
 
 def plain_arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of Spark's ``schema``, whatever its columns are."""
+    """Return the Arrow schema of ``schema``, whatever its columns are."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     # Newer releases want to be told the time zone; older ones know only this one.

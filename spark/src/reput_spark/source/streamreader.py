@@ -1,7 +1,7 @@
-"""The stream out of logs: what Spark calls.
+"""The stream out of logs.
 
-Spark 4.2 says where a batch begins and how much it may hold; 4.1 says neither, so that what was
-planned before is kept in mind, and the options are the only limits.
+Spark 4.2 says where a batch begins and how much it may hold. Spark 4.1 says neither, so that the
+last planned end is kept in mind, and the options are the only limits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from reput_spark.reading.stream.options import StreamOptions
 from reput_spark.reading.stream.planning import LogStream, read_stream_task
-from reput_spark.reading.tasks import Task
+from reput_spark.source.reader import LogPartition
 from reput_spark.source.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -31,25 +31,17 @@ try:
 except ImportError:  # they are new in Spark 4.2
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands for Spark's own."""
+        """Stands in for Spark's own."""
 
     HAS_LIMITS = False
 else:
     HAS_LIMITS = True
 
-__all__ = ["LogStreamReader", "StreamPartition", "limits_of"]
-
-
-class StreamPartition(InputPartition):
-    """One task of a batch."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        self.task = task
+__all__ = ["LogStreamReader", "limits_of"]
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Streams logs; everything that is sent to executors is a plain value."""
+    """Streams logs; what Spark sends to executors of it is plain values."""
 
     def __init__(self, options: StreamOptions, schema: StructType) -> None:
         self.options = options
@@ -59,31 +51,31 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._arrow_schema()  # refused here, where the user sees it, and not in a task
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new query begins."""
+        """Return where a new query begins."""
         return self.stream.initial()
 
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
-        """How far the next batch goes; Spark 4.1 passes neither argument."""
+        """Return how far the next batch goes; Spark 4.1 passes neither argument."""
         max_bytes, max_records = limits_of(limit, self.options)
         return self.stream.latest(
             start, max_bytes=max_bytes, max_records=max_records, target=self.target
         )
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One for each split of the batch."""
-        return [StreamPartition(task) for task in self.stream.plan(start, end)]
+        """Plan one partition for each split of the batch."""
+        return [LogPartition(task) for task in self.stream.plan(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one split."""
-        assert isinstance(partition, StreamPartition)
+        """Read the rows of one split."""
+        assert isinstance(partition, LogPartition)
         yield from read_stream_task(partition.task, self.options, self._arrow_schema())
 
     # ------------------------------------------------------------------ of Spark 4.2 and later
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """What a batch may hold where the trigger leaves it to the source."""
+        """Return what a batch may hold where the trigger leaves it to the source."""
         if self.options.max_bytes is not None:
             return ReadMaxBytes(self.options.max_bytes)
         if self.options.max_records is not None:
@@ -95,7 +87,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.target = self.stream.now()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """How far the logs go, for the query's progress."""
+        """Return how far the logs go, for the query's progress."""
         return self.stream.now()
 
     def _arrow_schema(self) -> pa.Schema:
@@ -103,7 +95,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def limits_of(limit: Any, options: StreamOptions) -> tuple[int | None, int | None]:
-    """Most bytes and most records of a batch, None for any number.
+    """Return most bytes and most records of a batch, None for any number.
 
     Args:
         limit: Spark's; None where it has none, and the options decide.

@@ -1,4 +1,4 @@
-"""The stream into a store: what Spark calls."""
+"""The stream into a store: tasks keep rows in segments, the driver puts them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class SegmentMessage(WriterCommitMessage):
 
 
 class LogStreamWriter(DataSourceStreamArrowWriter):
-    """Streams into a store; everything that is sent to executors is a plain value."""
+    """Streams into a store; what Spark sends to executors of it is plain values."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self.options = options
         check_columns(plain_arrow_schema(schema))  # here, where the user sees it, not in a task
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SegmentMessage:
-        """Keep the rows of one task."""
+        """Keep the rows of one task in a segment."""
         with with_code():
             return SegmentMessage(write_segment(iterator, self.options, _task_facts(), Disk()))
 

@@ -36,18 +36,18 @@ class TaskPartition(InputPartition):
 
 
 class TaskReader(DataSourceReader):
-    """Does tasks; the row of each is its number and its pickled result."""
+    """Does tasks; the row of each task is its number and its pickled result."""
 
     def __init__(self, work: Work, tasks: Sequence[Task]) -> None:
         self.work = work
         self.tasks: Sequence[Task] = tasks
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the tasks: each executor is given those that it does."""
+        """Leave out the tasks: Spark gives each executor those that it does."""
         return {"work": self.work, "tasks": ()}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each task."""
+        """Return one partition for each task."""
         return [TaskPartition(number, task) for number, task in enumerate(self.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -71,9 +71,9 @@ class TaskReader(DataSourceReader):
 
 
 class _TaskSource(DataSource):
-    """A job. Each is a class of its own, which goes to Spark by value, with its tasks.
+    """A job. Each job is a class of its own, which goes to Spark by value, with its tasks.
 
-    Not by options, which are texts that anybody who can write SQL may set.
+    Tasks do not travel as options, which are texts that anybody who can write SQL may set.
     """
 
     job = ""
@@ -96,7 +96,7 @@ class _TaskSource(DataSource):
 
 
 def task_source(work: Work, tasks: Sequence[Task]) -> type[DataSource]:
-    """The data source that does tasks."""
+    """Return a data source that does ``tasks``."""
     members = {
         "job": f"reput-job-{uuid.uuid4().hex}",
         "work": (work,),  # in a tuple, for a function that a class holds becomes its method

@@ -1,4 +1,4 @@
-"""The data source's writer: what Spark calls, on the driver and in tasks."""
+"""The writer of a store: tasks write log files aside, the driver publishes them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class TaskMessage(WriterCommitMessage):
 
 
 class LogWriter(DataSourceArrowWriter):
-    """Writes a store; everything that it holds is a plain value, for it is sent to executors."""
+    """Writes a store; it holds plain values only, as Spark sends it to executors."""
 
     def __init__(self, plan: WritePlan) -> None:
         super().__init__()
         self.plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """The rows of one partition."""
+        """Write the rows of one partition."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -54,7 +54,7 @@ class LogWriter(DataSourceArrowWriter):
             commit_write(self.plan, map(_task_of, messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave nothing; also called behind a `commit` that failed."""
+        """Leave nothing; Spark calls this also after a `commit` that failed."""
         with with_code():
             abort_write(self.plan)
 
@@ -66,7 +66,7 @@ def _task_of(message: WriterCommitMessage | None) -> TaskWritten:
 
 
 def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> LogWriter:
-    """A writer of a DataFrame with that schema; makes its staging directory.
+    """Return a writer of a DataFrame with ``schema``, and make its staging directory.
 
     Raises:
         SparkReputError: a column that no message has, or a store that cannot be written.

@@ -1,6 +1,6 @@
-"""Where a write keeps its files until they are published: ``<store>/reput/spark/write-…``.
+"""Directories in which writes keep files until they are published: ``<store>/reput/spark/write-…``.
 
-Nobody but writes looks there. Each has a directory of its own, made by its driver before the first
+Only writes look there. Each write has a directory of its own, made by its driver before the first
 task begins: a task that does not find it is on a machine that sees another file system, or belongs
 to a write that is over.
 """
@@ -40,25 +40,25 @@ _NAME: Final = re.compile(r"write-[0-9a-f]{32}")
 
 
 def spark_directory(root: str) -> str:
-    """Where a store keeps what is Spark's."""
+    """Return the directory in which a store keeps what is Spark's."""
     return os.path.join(root, OWN_DIRECTORY, "spark")
 
 
 def new_name() -> str:
-    """A name that no other write has."""
+    """Return a name for a staging directory that no other write has."""
     return f"write-{uuid.uuid4().hex}"
 
 
 def is_name(name: str) -> bool:
-    """Whether it is one that `new_name` gives."""
+    """Return whether ``name`` is one that `new_name` gives."""
     return _NAME.fullmatch(name) is not None
 
 
 def path_of(root: str, name: str) -> str:
-    """The staging directory of that name.
+    """Return the path of the staging directory ``name``.
 
     Raises:
-        ValueError: no name that `new_name` gives; it must not lead elsewhere.
+        ValueError: `new_name` gives no such name, which might lead elsewhere.
     """
     if not is_name(name):
         raise ValueError(f"{name!r} is no name of a staging directory")
@@ -66,14 +66,14 @@ def path_of(root: str, name: str) -> str:
 
 
 def make(root: str, name: str, disk: Disk) -> str:
-    """Make a staging directory in a store's directory that is there; its path."""
+    """Make a staging directory in a store's directory, which is there, and return its path."""
     path = path_of(root, name)
     disk.make_directory(path, durable=True)
     return path
 
 
 def is_vacant(root: str, disk: Disk) -> bool:
-    """Whether nothing is at ``root``, or nothing but what writes that died have left there."""
+    """Return whether nothing is at ``root`` but what writes that died have left there."""
     within = [(root, {OWN_DIRECTORY}), (os.path.join(root, OWN_DIRECTORY), {"spark"})]
     for directory, allowed in within:
         if not {entry.name for entry in disk.list(directory)} <= allowed:
@@ -96,16 +96,16 @@ def forget(root: str, name: str, disk: Disk, *, with_root: bool = False) -> None
     for directory in above:
         if disk.list(directory):
             return
-        with contextlib.suppress(OSError):  # not there, or somebody began something in it
+        with contextlib.suppress(OSError):  # not there, or another write began something in it
             disk.remove_directory(directory)
 
 
 def _remove_all(directory: str, disk: Disk) -> None:
     """Remove a directory of files as far as that goes; what is left is swept some day.
 
-    Somebody else may clear up, too; an attempt that nobody waits for may make a file meanwhile, and
-    a file that one still has open keeps a name on NFS. Nobody fails for that. A link in its place
-    is removed, and nothing of what it leads to.
+    Another write may clear up, too; an attempt that Spark no longer waits for may make a file
+    meanwhile, and a file that an attempt still has open keeps a name on NFS. None of that is an
+    error. A link in the directory's place is removed, and nothing of what it leads to.
     """
     if disk.follows_links and _is_link(directory, disk):
         with contextlib.suppress(OSError):
@@ -124,9 +124,12 @@ def sweep(
     keep: set[str],
     clock: Callable[[], float] = time.time,
 ) -> list[str]:
-    """Remove what writes that died have left, but for those in ``keep``; their names.
+    """Remove the staging directories of writes that died, but for those in ``keep``.
 
-    Nobody can tell a write that died from one that is slow but by the clock.
+    Only the clock tells a write that died from one that is slow.
+
+    Returns:
+        Names of the directories.
     """
     oldest = clock() * 1_000 - STALE_MS
     swept = []

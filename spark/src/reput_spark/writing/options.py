@@ -1,4 +1,4 @@
-"""Options of a write: read, checked, and kept as plain values that go to executors."""
+"""Options of a write: parsed, checked, and kept as plain values that go to executors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WRITE_OPTIONS: Final = {
 }
 """Every option of a write, and what it means."""
 STAGED: Final = "staged"
-"""An option that only `reput_spark.write` gives: who gives it must publish what is staged."""
+"""An option that only `reput_spark.write` gives, which then publishes what is staged."""
 _ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 
 
@@ -51,7 +51,7 @@ class WriteOptions:
     follow_links: bool = False
     """As for `reput.open`."""
     staged: str | None = None
-    """Name of the staging directory, where somebody else is to publish what is in it."""
+    """Name of the staging directory whose files `reput_spark.write` publishes; else None."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -80,12 +80,12 @@ class WriteOptions:
 
 
 def staged_text(name: str) -> str:
-    """The value of the option `STAGED` for a staging directory of that name."""
+    """Return the value of the option `STAGED` for the staging directory ``name``."""
     return f"{name}/{hashlib.sha256(f'reput_spark.write {name}'.encode()).hexdigest()}"
 
 
 def _is_ours(text: str) -> bool:
-    """Whether `staged_text` made it; somebody else would leave rows there that nobody publishes."""
+    """Whether `staged_text` made ``text``; rows of any other write would never be published."""
     name = text.partition("/")[0]
     return is_name(name) and text == staged_text(name)
 

@@ -1,4 +1,4 @@
-"""What a write must know of its store before the first task begins."""
+"""Plan a write: look at its store before the first task begins."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _of_store(root: str, options: WriteOptions, disk: Disk) -> dict[str, Any]:
 
 
 def _interests(plugins: PluginSet) -> dict[str, PutInterest | None]:
-    """Which messages the plugins of a store would act on, were they put."""
+    """Return which messages the plugins of a store would act on, were they put."""
     hooked = [name for name, _ in plugins.having(lambda hooks: hooks.put)]
     return {name: plugins.plugins[name].put_interest for name in hooked}
 

@@ -1,8 +1,8 @@
-"""Looks at a log that grows: where it begins for a stream, how far it goes, and where to stop.
+"""Look at a log that grows: where it begins for a stream, how far it goes, and where to stop.
 
-An end is only ever behind a sound record: of the right size, with the magic, its own offset, whole
-in its file to the last byte, with a body that matches its checksum. Each look begins where the last
-one ended.
+An end is always after a sound record: of the right size, with the magic, its own offset, whole in
+its file to the last byte, with a body that matches its checksum. Each look begins where the last
+look ended.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ __all__ = [
 ]
 
 _TAIL_SIZE = 8
-"""No record ends in so many zeros: its topic has a byte at least, two bytes in front of the end."""
+"""No record ends in so many zeros: its topic has a byte at least, two bytes before the end."""
 
 
 def key_of(place: LogPlace) -> str:
-    """What a log is called in an offset: the path of its files, or of the one file."""
+    """Return the name of a log in an offset: the path of its files, or of the one file."""
     if place.only_base is None:
         return settled_key(place.directory)
     return settled_key(below(place.directory, file_name(place.only_base)))
 
 
 def settled_key(key: str) -> str:
-    """The one name of a log, however its path was spelled: links are followed, ``file:`` goes.
+    """Return the one name of a log however its path is spelled, without links and ``file:``.
 
     Offsets of earlier releases have paths as they were spelled.
     """
@@ -62,9 +62,9 @@ def settled_key(key: str) -> str:
 
 
 def find_stream_logs(paths: Iterable[str]) -> dict[str, LogPlace]:
-    """The logs that paths lead to now, by their keys in order.
+    """Return the logs that paths lead to now, by their keys in order.
 
-    A store in which nobody has put anything yet has none, and is no error.
+    A store into which nothing was put yet has none, and is no error.
 
     Raises:
         SparkReputError: nothing there, no log, or one of DLedger.
@@ -97,15 +97,15 @@ def _is_empty_store(path: str) -> bool:
 
 
 def end_behind(log: OpenLog, position: int) -> int:
-    """How far the log goes; looked for at ``position``, an end that was found before, and behind.
+    """Return how far the log goes: from ``position`` on, an end that was found before.
 
     Raises:
-        SparkReputError: what stood in front of ``position`` is gone.
+        SparkReputError: what stood before ``position`` is gone.
     """
     last = log.last_written()
     start = position if last is None else max(position, last)
     _refuse_cut(log, position)
-    # What is older than the record in front was left there when the log was cut.
+    # What is older than the record before it was left there when the log was cut.
     before = log.timestamp_before(start) if log.size_at(start) else 0
     log.set_end(start, last_store_timestamp=before)
     log.follows = True
@@ -118,7 +118,7 @@ def end_behind(log: OpenLog, position: int) -> int:
 
 
 def _refuse_cut(log: OpenLog, position: int) -> None:
-    """Raise where what stood in front of ``position`` is gone, as far as that can be told."""
+    """Raise where what stood before ``position`` is gone, as far as that can be told."""
     base = log.files.base_of(position)
     if base is None:
         # At the end of the last file, the next one is made when there is something to put there.
@@ -129,18 +129,18 @@ def _refuse_cut(log: OpenLog, position: int) -> None:
     if is_cut:
         raise SparkReputError(
             "DATA_LOSS",
-            f"{log.files.directory} was cut, or made anew: the stream has read up to {position}, "
-            "and nothing stands in front of that place any more. What was streamed from there is "
+            f"{log.files.directory} was cut, or made again: the stream has read up to {position}, "
+            "and nothing stands before that place any more. What was streamed from there is "
             "not in the log, for its machine lost power, most likely. Begin a new query, with a "
             "checkpoint of its own, at the end that the store has now (option starting)",
         )
 
 
 def _before_unfinished(log: OpenLog, start: int, end: int) -> int:
-    """The end without a last record whose properties are still zeros.
+    """Return ``end``, or the place of the last record before it whose properties are still zeros.
 
-    A broker copies a record from its first byte to its last one, with the sizes in front, and the
-    checksum says nothing of what stands behind the body. No properties end in a zero of their own.
+    A broker copies a record from its first byte, the sizes, to its last one, and the checksum says
+    nothing of what stands after the body. No properties end in a zero of their own.
     """
     for batch in log.scan(start, end):
         if batch.end_offset == end and len(batch):
@@ -154,7 +154,7 @@ def _before_unfinished(log: OpenLog, start: int, end: int) -> int:
 def limited_end(
     log: OpenLog, start: int, end: int, max_bytes: int | None, max_records: int | None
 ) -> int:
-    """The end of as many records from ``start`` on as one batch may have; one at least.
+    """Return the end of as many records from ``start`` on as one batch may have; one at least.
 
     Reads what the batch will read, and never more than one file where bytes are the only limit:
     files begin with a record for certain.
@@ -187,7 +187,7 @@ def limited_end(
 
 
 def beginning_of(log: OpenLog, options: StreamOptions) -> int:
-    """Where a new query begins to read a log.
+    """Return where a new query begins to read a log.
 
     Raises:
         SparkReputError: an offset that the log does not have.
@@ -211,7 +211,7 @@ def beginning_of(log: OpenLog, options: StreamOptions) -> int:
 
 
 def _at_offset(log: OpenLog, offset: int, end: int) -> int:
-    """The first border at ``offset`` or behind it; found from where its file begins."""
+    """Return the first border at ``offset`` or after it, looked for from where its file begins."""
     base = log.files.base_of(offset)
     if offset >= end or base is None:
         return end
@@ -223,8 +223,8 @@ def _at_offset(log: OpenLog, offset: int, end: int) -> int:
 
 
 def _at_time(log: OpenLog, timestamp: int, end: int) -> int:
-    """The first record that was stored at a time or later; the end where there is none."""
-    # Store times grow with the offsets, as far as the clock of who stored them did.
+    """Return where the first record stored at ``timestamp`` or later begins; else ``end``."""
+    # Store times grow with the offsets, as far as the clocks of the writers did.
     bases = [base for base in log.files.bases if base < end]
     number = bisect.bisect_left(bases, timestamp, key=log.store_timestamp_in_files)
     for batch in log.scan(bases[max(number - 1, 0)] if bases else end, end):

@@ -1,6 +1,6 @@
-"""Plans the batches of a stream, and reads them; knows no Spark.
+"""Plan the batches of a stream, and read them.
 
-An offset is a plain dictionary: ``{"phy": {path of a log: offset behind its last record}}``. A log
+An offset is a plain dictionary: ``{"phy": {path of a log: offset after its last record}}``. A log
 never changes, so that the same two offsets give the same rows whenever they are asked for.
 """
 
@@ -49,7 +49,7 @@ class LogStream:
     """How far each log went when it was looked at."""
 
     def initial(self) -> dict[str, Any]:
-        """Where a new query begins; the same each time it is asked for."""
+        """Return where a new query begins; the same each time."""
         return _offset(self._initial())
 
     def latest(
@@ -60,7 +60,7 @@ class LogStream:
         max_records: int | None = None,
         target: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """How far the next batch goes.
+        """Return how far the next batch goes.
 
         Args:
             start: where it begins; where the last planned one ended, when left out.
@@ -79,7 +79,7 @@ class LogStream:
         found = {}
         for key, place in self._places(begin).items():
             if most is not None and most.get(key, 0) <= begin.get(key, 0):
-                continue  # also a log that came to be behind the target
+                continue  # also a log that came to be after the target was found
             with _opened(place) as log:
                 first = max(begin.get(key, 0), log.min_physical_offset)
                 ends[key] = self._end(key, log, first) if most is None else max(most[key], first)
@@ -90,11 +90,11 @@ class LogStream:
         return _offset(ends)
 
     def now(self) -> dict[str, Any]:
-        """How far the logs go, whatever of them was streamed."""
+        """Return how far the logs go, whatever of them was streamed."""
         return self.latest(_offset({}))
 
     def plan(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task]:
-        """The tasks of a batch, in the order of the logs and of their bytes.
+        """Plan the tasks of a batch, in the order of the logs and of their bytes.
 
         Raises:
             SparkReputError: the logs no longer have what comes next, and that is to be an error.
@@ -130,10 +130,10 @@ class LogStream:
         return dict(self._beginning)
 
     def _places(self, begin: Places) -> dict[str, LogPlace]:
-        """The logs that there are; those that are known, if any, must be the same ones.
+        """Return the logs that there are; those of ``begin`` must be among them.
 
         Raises:
-            SparkReputError: a log is not there, and an unknown one is: it was moved, perhaps.
+            SparkReputError: a log of ``begin`` is gone, and an unknown one is there.
         """
         places = find_stream_logs(self.options.read.paths)
         gone = [key for key, place in begin.items() if place and key not in places]
@@ -149,7 +149,7 @@ class LogStream:
         return places
 
     def _end(self, key: str, log: OpenLog, first: int) -> int:
-        """How far a log goes; what was looked at for an earlier batch is not looked at again."""
+        """Return how far a log goes; what an earlier batch looked at is not looked at again."""
         found = self._seen[key] = end_behind(log, max(first, self._seen.get(key, 0)))
         return found
 
@@ -161,7 +161,7 @@ class LogStream:
                 lost(self.options, place.directory, start, first)
             begin = max(start or 0, first)
             if options.split_size is None or options.corrupt != "fail":
-                # Who passes over damage cannot tell a wrong cut: only files begin for certain.
+                # A read past damage cannot tell a wrong cut: only files begin for certain.
                 borders = [base for base in log.files.bases if begin < base < stop]
                 pairs = itertools.pairwise([begin, *borders, stop]) if begin < stop else ()
                 splits = [Split(number, *pair) for number, pair in enumerate(pairs)]
@@ -173,7 +173,7 @@ class LogStream:
 def read_stream_task(
     task: Task, options: StreamOptions, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one task of a batch.
+    """Read the rows of one task of a batch.
 
     Raises:
         SparkReputError: damage, or files that were removed since the batch was planned, and that
@@ -184,7 +184,7 @@ def read_stream_task(
 
 
 def _kept(log: OpenLog, task: Task, options: StreamOptions) -> Iterator[DispatchBatch]:
-    """The batches of a split, of which somebody may remove files at any moment."""
+    """Read the batches of a split whose files may be removed at any moment."""
     number, position, stop = task.split.number, task.split.start_offset, task.split.end_offset
     while position < stop:
         first = log.files.min_offset
@@ -207,13 +207,13 @@ def _kept(log: OpenLog, task: Task, options: StreamOptions) -> Iterator[Dispatch
 
 
 def _is_gone(log: OpenLog, position: int) -> bool:
-    """Whether the file that held ``position`` was removed, seen anew."""
+    """List the files again, and return whether the one that held ``position`` was removed."""
     log.files.refresh()
     return position < log.files.min_offset or not log.files.bases
 
 
 def lost(options: StreamOptions, name: str, start: int, first: int | None) -> None:
-    """Raise, where that is wanted, for what a log no longer has.
+    """Raise for what a log no longer has, unless the options say to go on.
 
     Raises:
         SparkReputError: always, but with ``fail_on_data_loss=false``.
@@ -230,10 +230,10 @@ def lost(options: StreamOptions, name: str, start: int, first: int | None) -> No
 
 
 def places_of(offset: Mapping[str, Any]) -> Places:
-    """Physical offsets by log, out of an offset that Spark kept.
+    """Return the physical offsets by log that an offset kept by Spark states.
 
     Raises:
-        SparkReputError: it is none of ours.
+        SparkReputError: the offset is none of a log's stream.
     """
     found = offset.get(_KEY)
     if not isinstance(found, Mapping) or not all(
@@ -261,7 +261,7 @@ def _offset(places: Places) -> dict[str, Any]:
 def _limited(
     found: Mapping[str, tuple[LogPlace, int, int]], max_bytes: int | None, max_records: int | None
 ) -> Places:
-    """Ends of one batch; what a short log leaves of its share is for the longer ones."""
+    """Return the ends of one batch; what a short log leaves of its share goes to longer ones."""
     ends, left, records = {}, max_bytes, max_records
     ordered = sorted(found.items(), key=lambda each: each[1][2] - each[1][1])
     for done, (key, (place, first, end)) in enumerate(ordered):

@@ -1,4 +1,4 @@
-"""Writes stores: what the driver does when the tasks are done, or have failed."""
+"""Publish a write, or undo it: what the driver does when tasks are done, or have failed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def abort_write(plan: WritePlan) -> None:
 
 
 def intent_of(plan: WritePlan, written: Sequence[TaskWritten]) -> Intent:
-    """What is to be published of a write."""
+    """Return the intent to publish what tasks have written."""
     name = plan.options.write_id or plan.staging
     return Intent(name, plan.staging, plan.file_size, plan.record_crc, tuple(written))
 
@@ -101,8 +101,8 @@ def publish_write(
             with reput.open(root, "w", follow_links=follow_links) as store:
                 store.wait_dispatched()
         except (ReputError, OSError) as error:
-            # All is in the log, and whoever opens the store next goes on. To fail here would make
-            # somebody write it once more.
+            # All is in the log, and the next one to open the store dispatches it. To fail here
+            # would have the caller write it once more.
             logger.warning("published, not dispatched root=%s error=%s", root, error)
     return done
 
@@ -117,15 +117,15 @@ def _disk_of(plan: WritePlan) -> Disk:
 
 
 def staged_intent(root: str, staging: str, disk: Disk) -> Intent:
-    """What a write has staged for somebody else to publish."""
+    """Return the intent of a write that was staged for `reput_spark.write` to publish."""
     return Intent.load_from(os.path.join(path_of(root, staging), _PLAN), disk)
 
 
 def size_of(intent: Intent) -> int:
-    """Bytes of the records of a write."""
+    """Return the bytes of all records of a write."""
     return sum(segment.used_size for task in intent.tasks for segment in task.segments)
 
 
 def engine_for(size: int, other: Engine) -> Engine:
-    """What numbers files of that many bytes: this process, where others are not worth while."""
+    """Return what numbers files of ``size`` bytes: this process, where others do not pay."""
     return LocalEngine(1) if size < _WORTH_A_PROCESS else other

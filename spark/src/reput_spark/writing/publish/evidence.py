@@ -1,8 +1,8 @@
-"""What became of the files of a write that was cut short: staged still, in the log, or gone.
+"""Tell what became of the files of a write that was cut short: still staged, in the log, or gone.
 
-A name that is missing says nothing: a file may have been published, and a cleaner or a restore may
-have taken it away. So the intent says where each file was to begin in the log, and how its last
-record reads there.
+A missing name says nothing: the file may have been published, and retention or a restore may have
+removed it since. So the intent says where each file was to begin in the log, and the checksum of
+its last record there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Evidence:
 
     @classmethod
     def of(cls, root: str, intent: Intent, disk: Disk) -> Evidence:
-        """Look for the files of a write; nobody else may write the store."""
+        """Look for the files of a write; the caller holds the store's lock."""
         there = {entry.name for entry in disk.list(path_of(root, intent.staging))}
         staged = frozenset(each.name for each in intent.segments if each.name in there)
         others = [each for each in intent.segments if each.name not in staged]
@@ -53,7 +53,7 @@ class Evidence:
 
 
 def mark_of(path: str, segment: Segment, disk: Disk) -> int:
-    """CRC-32 of the last record of a file; of a very large one, of how it begins."""
+    """Return the CRC-32 of the last record of a file; of a large record, of its first 64 KiB."""
     descriptor = disk.open(path)
     try:
         size = min(segment.used_size - segment.last_position, _MARK_SIZE)

@@ -1,7 +1,7 @@
 """Two small files of a store that writes keep: what is being published, and what was.
 
 ``reput/spark/publish.json`` is there from the moment at which a write is to be published until all
-of it is. Who finds it, with the store's lock in hand, finds a write that was cut short.
+of it is. A process that holds the store's lock and finds it has found a write that was cut short.
 ``reput/spark/writes.json`` lists the writes that are published, by their names.
 """
 
@@ -49,12 +49,12 @@ class Intent:
 
     @staticmethod
     def path(root: str) -> str:
-        """Where a store's intent is."""
+        """Return the path of a store's intent."""
         return os.path.join(spark_directory(root), "publish.json")
 
     @classmethod
     def load(cls, root: str, disk: Disk) -> Self | None:
-        """Read it; None where nothing is under way.
+        """Read a store's intent; None where no write is under way.
 
         Raises:
             CorruptFileError: the file is not what a write leaves there.
@@ -64,7 +64,7 @@ class Intent:
 
     @classmethod
     def load_from(cls, path: str, disk: Disk) -> Self:
-        """Read one that is in a file.
+        """Read an intent from a file.
 
         Raises:
             CorruptFileError: the file is not what `save_to` leaves there.
@@ -76,20 +76,20 @@ class Intent:
             raise CorruptFileError(path, 0, f"no intent: {error}") from None
 
     def save(self, root: str, disk: Disk) -> None:
-        """Write it, at once and durably.
+        """Replace the store's intent, at once and durably.
 
         Raises:
-            SparkReputError: there is too much to say, so that nobody could read it again.
+            SparkReputError: the file would be larger than what can be read again.
         """
         self.save_to(self.path(root), disk)
 
     def save_to(self, path: str, disk: Disk) -> None:
-        """Write it into a file; see `save`."""
+        """Replace the file at ``path``; see `save`."""
         _replace(path, attrs.asdict(self), disk)
 
     @classmethod
     def remove(cls, root: str, disk: Disk) -> None:
-        """Say that nothing is under way any more."""
+        """Remove the store's intent, durably: no write is under way any more."""
         if disk.exists(cls.path(root)):
             disk.remove(cls.path(root))
             disk.flush_directory(spark_directory(root))
@@ -104,13 +104,13 @@ class PublishedWrite:
     start_offset: int
     """Where its first file begins."""
     end_offset: int
-    """Behind its last record."""
+    """After its last record."""
     timestamp: int
     """When it was published, ms."""
 
 
 def load_writes(root: str, disk: Disk) -> dict[str, PublishedWrite]:
-    """Published writes by name, oldest first.
+    """Return published writes by name, oldest first.
 
     Raises:
         CorruptFileError: the file is not what writes leave there.
@@ -136,7 +136,7 @@ def note_write(root: str, write: PublishedWrite, disk: Disk) -> None:
 
 
 def _tasks_of(facts: Iterable[Mapping[str, Any]]) -> tuple[TaskWritten, ...]:
-    """What tasks have written, out of JSON.
+    """Return what tasks have written, from JSON.
 
     Raises:
         ValueError: a name that leads out of the staging directory. KeyError: something is missing.

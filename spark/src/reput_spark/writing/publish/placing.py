@@ -1,4 +1,4 @@
-"""Gives staged files their places in a log whose lock is held: steps 2 to 8 of a publication."""
+"""Give staged files their places in a log whose lock is held: steps 2 to 8 of a publication."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Placing"]
 
 @attrs.frozen(eq=False)
 class Placing:
-    """One look at a store whose lock is held, and what is done with it."""
+    """Puts writes into one store whose lock is held."""
 
     root: str
     place: Standing
@@ -37,12 +37,15 @@ class Placing:
     def put(
         self, intent: Intent, rest: Intent, told: Callable[[int], None] = lambda size: None
     ) -> Intent:
-        """Bring files into the log; the intent, which says where each file of the write is.
+        """Bring the staged files of a write into the log.
 
         Args:
             intent: of the write.
             rest: the same with those files alone that are staged.
             told: called with the bytes of the files that are numbered.
+
+        Returns:
+            The intent with the place of each file of the write.
         """
         directory, disk = path_of(self.root, intent.staging), self.disk
         tasks = number(
@@ -65,7 +68,7 @@ class Placing:
         return intent
 
     def receipt(self, intent: Intent) -> PublishedWrite:
-        """What is noted of a write all of whose files are in the log."""
+        """Return what is noted of a write all of whose files are in the log."""
         segments = intent.segments
         start = min((each.base_offset for each in segments), default=self.place.end_offset)
         ends = (each.base_offset + each.used_size for each in segments)
@@ -76,7 +79,7 @@ class Placing:
     def conclude(self, intent: Intent, write: PublishedWrite) -> None:
         """Close the store, note the write, and clear up.
 
-        All that it does again where it ended before, so whoever finds the intent may do it.
+        Each step may be done twice, so that the next write that finds the intent may do it again.
         """
         last = max(intent.segments, key=lambda each: each.base_offset, default=None)
         if last is not None and write.end_offset > self.place.end_offset:
@@ -93,7 +96,7 @@ class Placing:
 
 
 def _placed(intent: Intent, tasks: Sequence[NumberTask], disk: Disk) -> Intent:
-    """The intent with the places of files that were numbered."""
+    """Return the intent with the places of the files that were numbered."""
     placed = {
         task.segment.name: attrs.evolve(
             task.segment, base_offset=task.base_offset, mark=mark_of(task.path, task.segment, disk)

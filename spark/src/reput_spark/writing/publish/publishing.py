@@ -4,19 +4,19 @@ The order, with the store's lock held all the time, and why:
 
 1. a write before this one that was cut short is finished, or taken back (below);
 2. the files are numbered where they are, and flushed: no reader looks there;
-3. the intent says which files are to go: from here on the write is finished by whoever comes next;
+3. the intent says which files are to go: from here on the next write finishes this one;
 4. to 6. the files become the next ones of the log (`reput.offline.ClosedStore.append_files`, which
    says in which order, and why): a crash leaves a log that is shorter, and valid;
 7. the close record, which says where the log ends now (`close_log`);
 8. the list of writes, then the intent and the staging directory go.
 
 An intent none of whose files is in the log is taken back, so that a write that failed has written
-nothing. Where the first ones are there, and somebody may have read them, the others follow:
-numbered anew from where the log ends by then. Where another one is gone, nobody goes on before
-somebody has looked at it.
+nothing. Where its first files are there, and may have been read, its others follow, numbered again
+from where the log ends by then. Where one of the others is gone, every write fails until a person
+has looked at it.
 
-Behind step 6 all is in the log, and nothing that fails there makes a write fail: whoever does not
-know that would write it once more. The intent stays, and the next write does the rest.
+After step 6 all is in the log, and nothing that fails there makes a write fail: its caller would
+write it once more. The intent stays, and the next write does the rest.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Published:
     start_offset: int
     """Where its first file begins."""
     end_offset: int
-    """Behind its last record."""
+    """After its last record."""
     was_there: bool = False
     """Whether a write of its name was published before, so that nothing was done."""
     finished: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ def publish(
         told: called with the bytes of the files that are numbered.
 
     Raises:
-        SparkReputError: the store is open or damaged, somebody has made it meanwhile, a write
+        SparkReputError: the store is open or damaged, it was made meanwhile, a write
             before this one cannot be finished, or a task failed. Unless files have their names
             already, nothing of the write is in the log.
         UnsafePathError: a link below the store's directory, where none is followed.
@@ -109,7 +109,7 @@ def publish(
             if known is not None:
                 forget(root, intent.staging, disk)
             elif overwrite and not place.is_new:
-                # It was vacant a moment ago; with the lock, nobody else can make a store.
+                # It was vacant a moment ago; with the lock held, no other process can make a store.
                 refuse_overwriting(root, intent.name, disk)
             write = known or _publish(intent, placing, told)
         return _published(write, intent, known, finished, taken_back)

@@ -18,7 +18,7 @@ __all__ = ["refuse_damaged", "refuse_foreign", "refuse_open", "refuse_overwritin
 
 
 def refuse_overwriting(root: str, name: str | None, disk: Disk) -> None:
-    """Refuse a place where something is, unless it is there by a write of that very name."""
+    """Refuse a place where something is, unless a write called ``name`` has made it."""
     if not is_vacant(root, disk) and name not in load_writes(root, disk):
         raise SparkReputError(
             "OPTION",
@@ -28,7 +28,7 @@ def refuse_overwriting(root: str, name: str | None, disk: Disk) -> None:
 
 
 def refuse_foreign(root: str, disk: Disk) -> None:
-    """Refuse a directory of something else."""
+    """Refuse a directory that is no store."""
     if not disk.exists(os.path.join(root, "commitlog")):
         raise SparkReputError(
             "NO_LOG", f"{root}: no store: a directory that holds commitlog is expected, or none"
@@ -36,7 +36,7 @@ def refuse_foreign(root: str, disk: Disk) -> None:
 
 
 def refuse_open(root: str, disk: Disk) -> None:
-    """Refuse a store that somebody writes now."""
+    """Refuse a store that is open for writing."""
     if look(root, disk=disk).is_open:
         raise SparkReputError(
             "LOCKED", f"{root}: the store is open for writing; close it, then write again"
@@ -44,7 +44,7 @@ def refuse_open(root: str, disk: Disk) -> None:
 
 
 def refuse_damaged(store: reput.Store) -> None:
-    """Refuse a store that an opening would have to mend, for that loses what is damaged."""
+    """Refuse a store that an opening would have to repair, which loses what is damaged."""
     found = store.recovery.finding
     if store.recovery.holes:
         found = store.recovery.holes[0].finding

@@ -1,4 +1,4 @@
-"""Writes that were cut short: finished, or taken back."""
+"""Finish writes that were cut short, or take them back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ __all__ = ["settle", "take_back"]
 
 
 def settle(intent: Intent, placing: Placing) -> bool:
-    """Finish a write that was cut short, and say True; or take it back.
+    """Finish a write that was cut short, or take it back where nothing of it is in the log.
+
+    Returns:
+        Whether it was finished.
 
     Raises:
         SparkReputError: part of it is in the log, and another part is nowhere.
@@ -59,15 +62,18 @@ def settle(intent: Intent, placing: Placing) -> bool:
 def take_back(
     root: str, staging: str, disk: Disk | None = None, *, follow_links: bool = False
 ) -> bool:
-    """Undo a write of which nothing is in the log; whether nothing of it is left.
+    """Undo a write of which nothing is in the log.
 
-    What was published stays, and so does what is to follow it: the next write sees to that.
+    What was published stays, and so do the files that are to follow: the next write finishes it.
 
     Args:
         root: the store's directory.
         staging: name of the write's staging directory.
         disk: file operations; the system's when left out.
         follow_links: as for `reput.open`.
+
+    Returns:
+        Whether nothing of the write is left.
     """
     disk = (disk or Disk()).at(root, follow_links=follow_links)
     if _is_under_way(root, staging, disk):
@@ -92,7 +98,7 @@ def _is_under_way(root: str, staging: str, disk: Disk) -> bool:
 
 
 def _rest(intent: Intent, found: Evidence) -> Intent:
-    """The write with those of its files alone that are staged."""
+    """Return the intent with those of its files alone that are staged."""
     tasks = []
     for task in intent.tasks:
         segments = tuple(each for each in task.segments if each.name in found.staged)

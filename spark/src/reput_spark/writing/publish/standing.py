@@ -1,8 +1,8 @@
-"""A closed store of which nobody but us has the lock: where its log ends, and what comes next.
+"""Hold a closed store, and know where its log ends and the next offset of every queue.
 
-Where the log ends, and the next offset of every queue, the store itself finds: it is opened as any
-writer opens it, with its plugins, and closed again. Between that and our lock somebody else may
-have opened it; then it is looked at anew.
+The store itself finds both: it is opened as any writer opens it, with its plugins, and closed
+again. Between that and the lock taken here another process may have opened it; then all is done
+again.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _TRIES: Final = 5
 
 @attrs.frozen(eq=False)
 class Standing:
-    """A log that nobody writes, and whose lock is held."""
+    """A log whose store is closed, and whose lock is held."""
 
     closed: ClosedStore
     end_offset: int
-    """Behind its last record."""
+    """After its last record."""
     next_offsets: Mapping[tuple[str, int], int]
     """Next queue offset of every (topic, queue id)."""
     is_new: bool = False
@@ -47,7 +47,7 @@ class Standing:
 
 
 def log_directory(root: str) -> str:
-    """Where a store's log files are."""
+    """Return the directory of a store's log files."""
     return os.path.join(root, "commitlog")
 
 
@@ -62,7 +62,7 @@ def standing(root: str, file_size: int, disk: Disk, outer: Disk) -> Iterator[Sta
         outer: the same, bound to nothing: a new store changes the directory above it, too.
 
     Raises:
-        SparkReputError: somebody writes it, it is damaged, or its files have another size.
+        SparkReputError: it is open for writing or damaged, or its files have another size.
         UnsafePathError: a link below the store's directory, where none is followed.
     """
     for _ in range(_TRIES):
@@ -73,8 +73,8 @@ def standing(root: str, file_size: int, disk: Disk, outer: Disk) -> Iterator[Sta
             except StoreLockedError as error:
                 raise SparkReputError("LOCKED", str(error)) from error
             except StoreNotFoundError:
-                continue  # somebody has removed it
-            if closed.closed_at == end:  # else somebody was quicker
+                continue  # it was removed meanwhile
+            if closed.closed_at == end:  # else another writer was quicker
                 if is_new:
                     held.enter_context(_removed_if_it_fails(root, disk))
                 yield Standing(closed, end, offsets, is_new)
@@ -87,9 +87,11 @@ def standing(root: str, file_size: int, disk: Disk, outer: Disk) -> Iterator[Sta
 def _brought_to_end(
     root: str, file_size: int, disk: Disk, outer: Disk
 ) -> tuple[int, dict[tuple[str, int], int], bool]:
-    """Bring a store to its end, and close it, or make an empty one where nothing is.
+    """Open a store as a writer does, and close it again; make an empty one where nothing is.
 
-    Also says whether it made one: what somebody else has made is not ours to remove.
+    Returns:
+        Where the log ends, the next offset of every queue, and whether the store was made here: a
+        store that another process has made is not removed when the write fails.
     """
     is_new = is_vacant(root, disk)
     given = {LOG_SECTION: {"file_size": file_size}} if is_new else {}

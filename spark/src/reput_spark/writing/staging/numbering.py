@@ -1,8 +1,8 @@
-"""Numbers log files: what records say of their places, once these are known.
+"""Number log files: put physical offsets and queue offsets into records, once these are known.
 
 A record says where it begins in the log, and which message of its queue it is. Tasks count both
-from zero; here each file gets its place, each queue goes on where the store's ends, and the numbers
-are put into all records of a file at once. The order is that of the partitions, and in each
+from zero; here each file gets its place, each queue goes on where the store's queue ends, and the
+numbers are put into all records of a file at once. The order is that of the partitions, and in each
 partition that of its rows.
 """
 
@@ -58,7 +58,7 @@ class NumberTask:
     base_offset: int
     """Where it will begin in the log."""
     first: npt.NDArray[np.int64]
-    """``(groups,)`` by group, the queue offset of the message with ordinal 0."""
+    """``(groups,)``: by group, the queue offset of the message with ordinal 0."""
     segment: Segment
     file_size: int
     closes: bool
@@ -85,7 +85,7 @@ def number(
     record_crc: bool,
     disk: Disk,
 ) -> list[NumberTask]:
-    """Say for each file where it goes, in the order of the partitions.
+    """Assign each file its place in the log, in the order of the partitions.
 
     Args:
         written: what the tasks have written, or what is left of it to be published.
@@ -127,7 +127,7 @@ def number(
 
 
 def _passed(each: TaskWritten, paths: list[str], disk: Disk) -> npt.NDArray[np.int64]:
-    """By group, the messages of a task that are published already, in files before these."""
+    """Return by group how many messages of a task are published already, in files before these."""
     totals = np.array([total for _, _, total in each.queues], np.int64)
     if not each.begun:
         return np.zeros(len(totals), np.int64)
@@ -137,10 +137,10 @@ def _passed(each: TaskWritten, paths: list[str], disk: Disk) -> npt.NDArray[np.i
 
 
 def number_file(task: NumberTask, report: Callable[[int], None], disk: Disk | None = None) -> None:
-    """Put the numbers into one file, close it with a blank, and bring it to disk.
+    """Put the numbers into one file, close it with a blank, and flush it.
 
-    The same as often as it is done: a second try, or another place, finds all it needs beside the
-    file.
+    Done twice, or for another place, it makes the same of the file: all that it needs stands in
+    the sidecar.
 
     Raises:
         CorruptFileError: the file is not the one that a task has written.
@@ -174,7 +174,7 @@ def _number_part(
     begin: int,
     report: Callable[[int], None],
 ) -> int:
-    """Number the records that begin at file position ``begin``; the position behind them."""
+    """Number the records that begin at file position ``begin``, and return where they end."""
     sizes = items["size"].astype(np.int64)
     ends = begin + np.cumsum(sizes)
     if int(ends[-1]) > task.segment.used_size or int(sizes.min()) < RECORD_MIN_SIZE:
@@ -204,7 +204,7 @@ def _number_part(
 def _numbers_of(
     task: NumberTask, items: npt.NDArray[np.void], starts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.void]:
-    """``(n,)`` of `_PLACES_DTYPE`: what records say that begin at those file positions."""
+    """Return what the records at file positions ``starts`` say; ``(n,)`` of `_PLACES_DTYPE`."""
     ordinals = items["ordinal"].astype(np.int64)
     numbers = np.empty(len(items), _PLACES_DTYPE)
     queue_offsets = task.first[items["group"].astype(np.int64)] + ordinals
@@ -235,7 +235,7 @@ def _check_heads(
 
 
 def _sum_up(buffer: bytearray, starts: list[int], sizes: list[int]) -> None:
-    """Write anew the checksums with which records end; one C call for each, as in the encoder."""
+    """Write again the checksums with which records end; one C call for each, as in the encoder."""
     view = memoryview(buffer)
     for start, size in zip(starts, sizes, strict=True):
         end = start + size - CRC_PROPERTY_SIZE

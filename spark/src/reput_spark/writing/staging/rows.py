@@ -1,4 +1,4 @@
-"""Rows on their way from a batch of Arrow's to the bytes of a file."""
+"""Rows on their way from a batch of Arrow to the bytes of a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Part", "Rows", "gather", "part_of", "place_of", "scatter"]
 
 @attrs.frozen(eq=False)
 class Rows:
-    """Encoded records of one file, one behind another."""
+    """Encoded records of one file, one after another."""
 
     data: bytes
     sizes: npt.NDArray[np.int64]
@@ -56,7 +56,7 @@ class Part:
         return any(len(host) != HOST_SIZE for host in hosts)
 
     def with_times(self, data: bytes, starts: npt.NDArray[np.int64], rows: slice) -> bytes:
-        """Records with the store times of their rows, where those are kept."""
+        """Return records with the store times of their rows, where those times are kept."""
         if self.store_timestamps is None:
             return data
         window = np.frombuffer(bytearray(data), np.uint8)
@@ -66,7 +66,7 @@ class Part:
 
 
 def place_of(field: str) -> int:
-    """Where a field stands in a record; those behind the born host only where that is IPv4."""
+    """Return where ``field`` stands in a record; after the born host only where that is IPv4."""
     fields: Any = HEADER_DTYPE.fields
     return int(fields[field][1])
 
@@ -86,7 +86,7 @@ def scatter(
 def gather(
     window: npt.NDArray[np.uint8], places: npt.NDArray[np.int64], kind: np.dtype[Any]
 ) -> npt.NDArray[Any]:
-    """``(n,)`` items of ``kind`` that stand at ``places`` of a window.
+    """Return the ``(n,)`` items of ``kind`` that stand at ``places`` of a window.
 
     Raises:
         IndexError: a place so near to the end that an item does not fit.
@@ -95,12 +95,12 @@ def gather(
 
 
 def _at_every_byte(window: npt.NDArray[np.uint8], kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """An item at every byte, each over the next ones."""
+    """Return a view with an item at every byte, each of which overlaps the next ones."""
     return np.ndarray((max(len(window) - kind.itemsize + 1, 0),), kind, window, 0, (1,))
 
 
 def part_of(batch: pa.RecordBatch, plan: WritePlan) -> Part:
-    """The rows of a batch, with what the options say of them."""
+    """Return the rows of a batch, with what the options of the write say of them."""
     own, store_hosts = _store_hosts(batch, plan)
     columns = columns_of(batch, ADDED_COLUMNS)
     times = times_of(batch, "store_timestamp") if "store_timestamp" in plan.options.keep else None
@@ -115,7 +115,7 @@ def part_of(batch: pa.RecordBatch, plan: WritePlan) -> Part:
 
 
 def _store_hosts(batch: pa.RecordBatch, plan: WritePlan) -> tuple[bytes, list[bytes] | None]:
-    """The store host of all rows; or that of the first one, and those of all, where they differ."""
+    """Return the first row's store host, and those of all rows where they differ."""
     hosts = hosts_of(batch, "store_host") if "store_host" in plan.options.keep else None
     if hosts is None or batch.num_rows == 0:
         return plan.store_host, None

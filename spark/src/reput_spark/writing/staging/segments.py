@@ -1,4 +1,4 @@
-"""What one task writes: whole log files, numbered from zero, and what is needed to number them.
+"""What one task writes: whole log files, numbered from zero, and their sidecars.
 
 Records are those of the core's own encoder. What they cannot know yet is put in later, by
 `reput_spark.writing.staging.numbering`: a file's place in the log, and how many messages its queues
@@ -53,7 +53,7 @@ __all__ = ["SegmentWriter", "write_task"]
 def write_task(
     plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch], disk: Disk
 ) -> TaskWritten:
-    """Write the rows of one task; what was begun stays where somebody sweeps it.
+    """Write the rows of one task; after an error, files that were begun stay to be swept.
 
     Raises:
         SparkReputError: a row that cannot be stored, or no staging directory to write to.
@@ -99,7 +99,7 @@ class SegmentWriter:
     # ------------------------------------------------------------------ rows
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Write the rows of a batch behind those before.
+        """Write the rows of a batch after those of the batches before.
 
         Raises:
             SparkReputError: a row that cannot be stored; the text says which.
@@ -128,7 +128,7 @@ class SegmentWriter:
             self._write(rows)
 
     def _encoder_of(self, store_host: bytes) -> Encoder:
-        """What encodes records of a store host."""
+        """Return the encoder of records of a store host."""
         encoder = self._encoders.get(store_host)
         if encoder is None:
             encoder = self._encoders[store_host] = Encoder(
@@ -137,7 +137,7 @@ class SegmentWriter:
         return encoder
 
     def _check(self, columns: Columns) -> None:
-        """Refuse what would be stored and never come to stand in a file, with row and topic."""
+        """Refuse bodies that are too large, and messages that a plugin of the store acts on."""
         offsets = columns.body[0] if isinstance(columns.body, tuple) else np.zeros(1, np.int64)
         sizes = np.diff(offsets)
         limit = self.plan.max_message_size
@@ -156,7 +156,7 @@ class SegmentWriter:
                 )
 
     def _encoded(self, prepared: PreparedMany, part: Part) -> Iterator[Rows]:
-        """The records, in pieces that fit into the file at hand."""
+        """Encode rows that are columns, in pieces that fit into the file at hand."""
         ordinals = prepared.assign_queue_offsets(self.next)
         numbers = np.array([self._group_of(key) for key in prepared.group_keys], np.int64)
         ends = prepared.size.cumsum()
@@ -178,7 +178,7 @@ class SegmentWriter:
             done = rows.stop
 
     def _encoded_singly(self, part: Part) -> Iterator[Rows]:
-        """The records of rows that columns do not hold, one by one: many times slower, and rare.
+        """Encode rows that columns do not hold, one by one: many times slower, and rare.
 
         Such rows have IPv6 hosts, record checksums or property texts with inner names.
 
@@ -212,7 +212,7 @@ class SegmentWriter:
             )
 
     def _refuse_inner(self, prepared: Prepared, row: int) -> None:
-        """Refuse what says its queue offset in words, which nobody knows before all is written."""
+        """Refuse a message whose properties hold its queue offset, unknown until all is written."""
         if not prepared[10]:
             return
         message = prepared[4]
@@ -229,13 +229,13 @@ class SegmentWriter:
             )
 
     def _group_of(self, key: tuple[str, int]) -> int:
-        """Number of a queue among the task's."""
+        """Return the number of a queue among those of the task."""
         return self._numbers.setdefault(key, len(self._numbers))
 
     # ------------------------------------------------------------------ files
 
     def _make_room(self, size: int, row: int, topic: str) -> int:
-        """Begin another file where a record does not fit; the file position at which it goes.
+        """Begin another file where a record does not fit, and return its file position.
 
         Raises:
             ValueError: it fits into no file.
@@ -270,8 +270,8 @@ class SegmentWriter:
     def _end_file(self) -> None:
         assert self._open is not None
         for descriptor in self._open:
-            # The driver numbers a file without knowing what it must hold, and may do so long behind
-            # this machine's end.
+            # The driver numbers a file without knowing what it must hold, perhaps long after this
+            # machine has stopped.
             self._disk.flush(descriptor)
         name = self._next_name()
         self._segments.append(Segment(name, self._used, self._count, self._last))
@@ -279,7 +279,7 @@ class SegmentWriter:
         self._used = self._count = self._last = 0
 
     def finish(self) -> TaskWritten:
-        """End the last file; what was written."""
+        """End the last file, and return what the task has written."""
         if self._open is not None:
             self._end_file()
         if self._segments:

@@ -1,6 +1,6 @@
-"""Beside each log file that a task writes: where its records are, and whose turn each is.
+"""Sidecars: beside each log file of a task, the size, queue and ordinal of each of its records.
 
-One item for each record, in their order. With them, a file is numbered without being read.
+They have one item for each record, in order. With them a file is numbered without being decoded.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ NO_ORDINAL: Final = (1 << 32) - 1
 
 
 def sidecar_parts(path: str, disk: Disk, record_count: int) -> Iterator[npt.NDArray[np.void]]:
-    """Items of `SIDECAR_DTYPE`, of the log file at ``path``, so many at a time as are no burden.
+    """Read the items of the log file at ``path``, `SIDECAR_DTYPE`, in parts of 3 MiB.
 
-    They are on disk when all of them were taken.
+    The sidecar is on disk when all parts were taken.
 
     Raises:
         CorruptFileError: the file has not ``record_count`` items.
@@ -57,7 +57,7 @@ def sidecar_parts(path: str, disk: Disk, record_count: int) -> Iterator[npt.NDAr
 def first_ordinals(
     paths: list[tuple[str, int]], disk: Disk, group_count: int
 ) -> npt.NDArray[np.int64]:
-    """``(group_count,)``: by group, the lowest ordinal in some files of a task; -1 without any.
+    """Return by group the lowest ordinal in some files of a task; ``(group_count,)``, -1 for none.
 
     Args:
         paths: of the files, with the number of their records.

@@ -36,12 +36,13 @@ class WritePlan:
     record_crc: bool
     light_queues: bool
     store_timestamp: int
-    """ms, of every record that does not keep one of its own: that of the plan, and none that is
-    before the log's last one by then. What others put until it is published may be later."""
+    """ms, of every record that does not keep one of its own: the time of the plan, or that of the
+    log's last record where this is later. Messages put until the write is published may be later.
+    """
     is_done: bool
     """Whether a write of its name is published, so that no row is looked at."""
     interests: Mapping[str, PutInterest]
-    """By plugin, the messages that it acts on; none of those is taken."""
+    """By plugin, the messages that it acts on, which are refused."""
 
 
 @attrs.frozen
@@ -57,7 +58,7 @@ class Segment:
     base_offset: int = -1
     """Where it begins in the log, or is to begin there; -1 until it is numbered."""
     mark: int = 0
-    """What its last record is known by, once it is numbered."""
+    """CRC-32 of its last record, by which it is known, once it is numbered."""
 
 
 @attrs.frozen

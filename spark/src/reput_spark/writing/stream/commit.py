@@ -1,4 +1,4 @@
-"""Commits the batches of a stream into a store: each row once, whatever happens in between.
+"""Commit the batches of a stream into a store: each row once, whatever happens in between.
 
     <store>/reput/spark/query-<id>/
         <batch>-….arrow       segments: rows that wait to be put
@@ -12,7 +12,7 @@ The order, and what a crash leaves at each place:
 3. what is in the log already is brought to disk, so that the place in the intent stays one;
 4. the intent: from here on the batch is put from these segments, and from no others;
 5. the rows, by partition, then by row: a crash leaves some of them in the log. The next commit
-   looks behind the intent's place which ones, and puts the others;
+   looks after the intent's place which ones, and puts the others;
 6. a flush, and only then ``committed.json``: what it says is on disk;
 7. the intent and the segments go: a crash leaves some, which say nothing any more.
 """
@@ -55,7 +55,7 @@ class Intent:
 
     batch_id: int
     log_end: int
-    """Physical offset behind which its rows come."""
+    """Physical offset from which on its rows come."""
     born_timestamp: int
     """Of rows that do not say when they were born, ms."""
     segments: tuple[Segment, ...]
@@ -68,9 +68,9 @@ class Committed:
     batch_id: int
     row_count: int
     log_start: int
-    """Physical offset behind which its rows come."""
+    """Physical offset from which on its rows come."""
     log_end: int
-    """Physical offset in front of which all of them are."""
+    """Physical offset below which all its rows are."""
 
 
 @attrs.define(eq=False)
@@ -100,7 +100,7 @@ class StoreSink:
 
         Raises:
             SparkReputError: the store stays open elsewhere, or refuses the rows.
-        UnsafePathError: a link below the store's directory, where none is followed.
+            UnsafePathError: a link below the store's directory, where none is followed.
         """
         if not segments:
             return  # not even an empty task
@@ -119,7 +119,7 @@ class StoreSink:
             self._commit(store, directory, filled, batch_id)
 
     def abort(self, segments: Sequence[Segment], batch_id: int) -> None:
-        """Remove what the tasks of a batch have left, but for what a commit has taken on."""
+        """Remove the segments of a batch, but for those that an intent names."""
         for key in {each.key for each in segments}:
             directory = directory_of(self.options.path, key)
             intent = self._load_intent(directory)
@@ -128,14 +128,14 @@ class StoreSink:
                 if each.key == key and each.name and each.name not in taken:
                     self._remove(os.path.join(directory, each.name))
             above = os.path.dirname(directory)
-            with contextlib.suppress(OSError):  # somebody's work is in it
+            with contextlib.suppress(OSError):  # another batch's segments are in it
                 for empty in (directory, above, os.path.dirname(above)):
                     self._disk.remove_directory(empty)
 
     # ------------------------------------------------------------------ with the lock
 
     def _opened(self) -> reput.Store:
-        """The store, as soon as nobody else has it open."""
+        """Open the store, as soon as no other process has it open."""
         give_up = self.clock() + self.options.lock_timeout
         is_new = look(self.options.path, disk=self._disk).manifest is None
         config: dict[str, dict[str, Any]] = {}
@@ -249,7 +249,7 @@ class StoreSink:
     # ------------------------------------------------------------------ files
 
     def _sweep(self, directory: str, batch_id: int) -> None:
-        """Remove segments of batches up to that one; who still writes some does so in vain."""
+        """Remove segments of batches up to ``batch_id``, also those still being written."""
         for entry in self._disk.list(directory):
             found = batch_of_name(entry.name)
             if found is not None and found <= batch_id:

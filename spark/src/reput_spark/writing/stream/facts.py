@@ -196,7 +196,7 @@ def _come(entries: Mapping[str, str]) -> dict[str, str]:
 def _key(
     facts: Facts, place: tuple[str, int], entries: Mapping[str, str], *, is_plain: bool = True
 ) -> int:
-    # Whoever parks a message takes the bits of a transaction out of it.
+    # A plugin that parks a message takes the bits of a transaction out of it.
     bits = _HOST_BITS | TRANSACTION_MASK if is_plain else _HOST_BITS
     hashed = hashlib.blake2b(digest_size=8)
     hashed.update(_PACKED.pack(place[1], facts.sys_flag & ~bits, *facts.numbers))

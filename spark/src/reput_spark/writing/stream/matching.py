@@ -71,7 +71,7 @@ def _table(keys: list[Keys]) -> npt.NDArray[np.int64]:
 
 
 def messages_of(batch: pa.RecordBatch, born_timestamp: int) -> Columns:
-    """The messages of a batch; those that do not say when they were born were born then."""
+    """Return the messages of a batch; ``born_timestamp`` is for those that state none."""
     columns = columns_of(batch, ADDED_COLUMNS)
     born = columns.born_timestamp
     if born is None:
@@ -89,7 +89,7 @@ def found_rows(
     encoder: Encoder,
     start: int,
 ) -> npt.NDArray[np.bool_]:
-    """Which rows the log has at ``start`` or behind it.
+    """Find which rows the log has at ``start`` or after it.
 
     Args:
         batches: the rows, in their order.
@@ -115,14 +115,14 @@ def found_rows(
 
 
 def _look_of(facts: Facts) -> tuple[int, int]:
-    """What is compared first, for it costs least: checksum of the body, and birth."""
+    """Return what is compared first, as it costs least: checksum of the body, and birth."""
     return facts.numbers[0], facts.numbers[2]
 
 
 class _Wanted:
-    """Tells the few records that may be rows from all the others, which are not kept.
+    """Tells the few records that may be rows from all other records, which are not kept.
 
-    What was put behind a commit that did not end may be much more than the batch.
+    What was put after a commit that did not end may be much more than the batch.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class _Wanted:
 def _is_in(
     values: npt.NDArray[np.integer[Any]], known: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
-    """As `numpy.isin`, which would sort ``known`` again for each batch."""
+    """Do as `numpy.isin`, which would sort ``known`` again for each batch."""
     if len(known) == 0:
         return np.zeros(values.shape, bool)
     places = np.searchsorted(known, values).clip(max=len(known) - 1)
@@ -157,19 +157,19 @@ def _is_in(
 
 
 def _paired(rows: _KeyTable, records: _KeyTable) -> npt.NDArray[np.bool_]:
-    """Which rows have a record of their own."""
+    """Return which rows have a record of their own."""
     _pair(rows, records, "direct", ~rows.is_paired)
     is_direct = rows.is_paired.copy()
     _pair(rows, records, "parked", ~rows.is_paired)
     _pair(rows, records, "capped", ~rows.is_paired)
     waited = rows.is_paired & ~is_direct
-    _pair(rows, records, "delivered", waited)  # their deliveries are nobody else's
+    _pair(rows, records, "delivered", waited)  # their deliveries are no other row's
     _pair(rows, records, "delivered", ~rows.is_paired)
     return rows.is_paired
 
 
 def _pair(rows: _KeyTable, records: _KeyTable, way: str, among: npt.NDArray[np.bool_]) -> None:
-    """Pair some rows with records that are free: of those with one key the first ones."""
+    """Pair some rows with unpaired records: of those with one key the first ones."""
     ours, theirs = rows.where(way, among), records.where(way, ~records.is_paired)
     names, kind = np.unique(np.concatenate([ours, theirs]), return_inverse=True)
     mine, other = kind[: len(ours)], kind[len(ours) :]
@@ -179,7 +179,7 @@ def _pair(rows: _KeyTable, records: _KeyTable, way: str, among: npt.NDArray[np.b
 
 
 def _ranks(kinds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """How many of the same kind stand in front of each."""
+    """Return how many of the same kind stand before each."""
     order = np.argsort(kinds, kind="stable")
     ordered = kinds[order]
     ranks = np.empty(len(kinds), np.int64)

@@ -1,4 +1,4 @@
-"""Options of a stream into a store: read, checked, and kept as plain values."""
+"""Options of a stream into a store: parsed, checked, and kept as plain values."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def check_store(options: SinkOptions, file_size: int, plugins: Iterable[str]) ->
 
 
 def is_key(text: str) -> bool:
-    """Whether a directory can be named after it."""
+    """Return whether a directory can be named after ``text``."""
     return _KEY.fullmatch(text) is not None
 
 

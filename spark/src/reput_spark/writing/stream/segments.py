@@ -77,7 +77,7 @@ class Segment:
 
 
 def directory_of(root: str, key: str) -> str:
-    """Where one query keeps its segments, and what it knows of its batches.
+    """Return the directory of one query, with its segments, and what it knows of its batches.
 
     Raises:
         SparkReputError: the key must not lead elsewhere.
@@ -88,7 +88,7 @@ def directory_of(root: str, key: str) -> str:
 
 
 def batch_of_name(name: str) -> int | None:
-    """Batch that a file's name tells; None where it is no segment of a known batch."""
+    """Return the batch that a file's name tells; None where it is no segment of a known batch."""
     found = _NAME.fullmatch(name)
     batch = None if found is None else int(found[1])
     return None if batch == _UNKNOWN_BATCH else batch
@@ -212,7 +212,7 @@ class _DiskFile(io.RawIOBase):
 
 
 def read_segment(root: str, segment: Segment, disk: Disk) -> Iterator[pa.RecordBatch]:
-    """The rows of a segment.
+    """Read the rows of a segment.
 
     Raises:
         SparkReputError: it is not there, or not what was written.
