@@ -1,4 +1,7 @@
-"""``reput spark``: the jobs of reput-spark from the command line, a module for each command."""
+"""``reput spark``: the jobs of reput-spark from the command line, a module for each command.
+
+It parses, calls a job and prints; it must not know how a job does its work.
+"""
 
 from __future__ import annotations
 
