@@ -82,7 +82,7 @@ class Verified:
         return pa.table(columns, schema=DAMAGE_SCHEMA)
 
     def frame(self, spark: Any) -> Any:
-        """The report as a DataFrame."""
+        """Return the report as a DataFrame."""
         return spark.createDataFrame(self.table())
 
 

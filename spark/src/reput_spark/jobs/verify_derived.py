@@ -58,7 +58,7 @@ class VerifiedDerived:
         return pa.Table.from_pylist(rows, schema=DIFFERENCE_SCHEMA)
 
     def frame(self, spark: Any) -> Any:
-        """The report as a DataFrame."""
+        """Return the report as a DataFrame."""
         return spark.createDataFrame(self.table())
 
 

@@ -94,7 +94,7 @@ class ArrowDisk(Disk):
         file.close()
 
     def is_removed(self, descriptor: int) -> bool:
-        """False: such file systems do not tell, and what is open stays readable."""
+        """Return False: such file systems do not tell, and what is open stays readable."""
         return False
 
     def size(self, descriptor: int) -> int:
@@ -114,7 +114,7 @@ class ArrowDisk(Disk):
         return len(found)
 
     def data_ranges(self, descriptor: int, start: int, end: int) -> list[tuple[int, int]]:
-        """All of it: such file systems do not tell where their holes are."""
+        """Return all of it: such file systems do not tell where files are sparse."""
         return [(start, end)] if start < end else []
 
     def exists(self, path: str) -> bool:

@@ -157,7 +157,7 @@ def first_entry(window: npt.NDArray[np.uint8], offset: int, limit: int) -> int |
 
 
 def in_order(heads: npt.NDArray[np.void], last: Last | None) -> npt.NDArray[np.bool_]:
-    """``(n,)``: whether each entry's index and term follow from those of the entry before it."""
+    """Return ``(n,)``: whether each index and term follow from those of the entry before."""
     good = np.ones(len(heads), np.bool_)
     good[1:] = (np.diff(heads["index"]) == 1) & (np.diff(heads["term"]) >= 0)
     if last is not None and len(heads):

@@ -1,4 +1,4 @@
-"""Which rows of a batch a read wants: decided by the column, before anything goes to Arrow."""
+"""Which rows of a batch a read wants: decided on whole columns, before rows go to Arrow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Condition:
     """A number or a text; for ``in`` a tuple of them. Times are ms."""
 
     def rows(self, batch: DispatchBatch) -> npt.NDArray[np.bool_]:
-        """``(n,)``: whether each row meets it."""
+        """Return whether each row meets the condition, ``(n,)``."""
         if self.column == "topic":
             names = self.value if self.operator == "in" else (self.value,)
             return _of_topics(batch, frozenset(names))
@@ -53,7 +53,7 @@ _COMPARE: dict[str, Any] = {
 def offset_range(
     options: ReadOptions, conditions: tuple[Condition, ...] = ()
 ) -> tuple[int | None, int | None]:
-    """The physical offsets ``[low, high)`` that a read wants at most; None: no limit."""
+    """Return the physical offsets ``[low, high)`` that a read wants at most; None: no limit."""
     lows, highs = [options.min_offset], [options.max_offset]
     for each in conditions:
         if each.column == "physical_offset" and each.operator != "in":
@@ -68,7 +68,7 @@ def offset_range(
 def wanted_rows(
     batch: DispatchBatch, options: ReadOptions, conditions: tuple[Condition, ...] = ()
 ) -> npt.NDArray[np.bool_] | None:
-    """``(n,)``: the rows that a read wants; None for all of them."""
+    """Return the rows that a read wants, ``(n,)`` bool; None for all of them."""
     parts = []
     if options.topics is not None:
         parts.append(_of_topics(batch, options.topics))

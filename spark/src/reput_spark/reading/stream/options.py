@@ -68,7 +68,7 @@ class StreamOptions:
 
     @staticmethod
     def names() -> tuple[str, ...]:
-        """Names of the options that only a stream has, in lower case."""
+        """Return names of the options that only a stream has, in lower case."""
         return _OURS
 
 

@@ -97,7 +97,7 @@ class Keys(NamedTuple):
 
 
 def facts_of(columns: Columns, encoder: Encoder) -> Iterator[Facts]:
-    """Facts of rows."""
+    """Return the facts of rows."""
     prepared = prepare_columns(columns, encoder)
     if prepared is not None:
         yield from _facts_of_many(prepared)
@@ -124,7 +124,7 @@ def _facts_of_many(prepared: PreparedMany) -> Iterator[Facts]:
 
 
 def facts_in(batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> Iterator[Facts]:
-    """Facts of some records of a batch."""
+    """Return the facts of some records of a batch."""
     columns = [batch.column(name)[rows].tolist() for name in _NUMBERS if name != "body_size"]
     columns.insert(_NUMBERS.index("body_size"), batch.body.sizes[rows].tolist())
     texts = batch.properties_text
@@ -142,7 +142,7 @@ def facts_in(batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> Iterator[Fact
 
 
 def row_keys(facts: Facts) -> Keys:
-    """Keys of a row: all the ways in which it may stand in the log."""
+    """Return the keys of a row, for all the ways in which it may stand in the log."""
     entries = {name: text for name, text in facts.properties.items() if name not in _STORES}
     place = facts.topic, facts.queue_id
     direct = _key(facts, place, entries, is_plain=False)
@@ -157,7 +157,7 @@ def row_keys(facts: Facts) -> Keys:
 
 
 def record_keys(facts: Facts, names: frozenset[str]) -> Keys:
-    """Keys of a record: as which row it may have been put.
+    """Return the keys of a record, by which it is found among the rows.
 
     Args:
         facts: of the record.
@@ -176,7 +176,7 @@ def record_keys(facts: Facts, names: frozenset[str]) -> Keys:
 
 
 def _waiting(entries: Mapping[str, str]) -> dict[str, str]:
-    """What a parked message still has of its own; a level goes before a time."""
+    """Return what a parked message still has of its own; a level goes before a time."""
     gone = _PARKING | _TIMES if _LEVEL in entries else _PARKING
     return {name: text for name, text in entries.items() if name not in gone}
 
@@ -188,7 +188,7 @@ def _capped(facts: Facts, place: tuple[str, int], entries: Mapping[str, str]) ->
 
 
 def _come(entries: Mapping[str, str]) -> dict[str, str]:
-    """What a delivery has of the row, however long that has waited."""
+    """Return what a delivery has of its row, however long the row has waited."""
     gone = _ASKS | _PARKING | _AGAIN
     return {name: text for name, text in entries.items() if name not in gone}
 

@@ -62,7 +62,7 @@ class _KeyTable:
         return cls(keys, np.zeros(len(keys), bool))
 
     def where(self, way: str, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        """The keys of some rows; 0 for all others."""
+        """Return the keys of some rows; 0 for all other rows."""
         return np.where(rows, self.keys[:, Keys._fields.index(way)], 0)
 
 
@@ -137,7 +137,7 @@ class _Wanted:
         self._keys = known[known != 0]
 
     def among(self, batch: DispatchBatch) -> npt.NDArray[np.int64]:
-        """Keys of the records of a batch that may be rows."""
+        """Return the keys of the records of a batch that may be rows."""
         near = _is_in(batch.column("body_crc"), self._crcs)
         near &= _is_in(batch.born_timestamp, self._births)
         found = facts_in(batch, np.flatnonzero(near))
