@@ -247,7 +247,8 @@ def test_one_that_hangs_when_it_is_asked_holds_up_nobody_for_long(tmp_path):
     gate = threading.Event()
     plugin = Notes(needs=lambda: gate.wait(30) and None)
     try:
-        with open_with(tmp_path, plugin, Deriving(), threads=True, max_bytes=SIZE) as store:
+        options = {"threads": True, "rules": {"stall_ms": 100}, "max_bytes": SIZE}
+        with open_with(tmp_path, plugin, Deriving(), **options) as store:
             fill(store, 4)
             held = store.expire_log()
             state = state_of(store, "notes").state

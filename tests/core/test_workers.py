@@ -17,7 +17,7 @@ from reput_testing.crashes.insides import insides
 
 QUICK = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
-    "dispatch": {"retry_pause_ms": 1, "retry_count": 2, "stall_ms": 100},
+    "dispatch": {"retry_pause_ms": 1, "retry_count": 2},
 }
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -181,7 +181,7 @@ def test_a_full_disk_is_waited_out(tmp_path):
 def test_work_that_hangs_is_shown_and_left_when_the_store_closes(tmp_path):
     gate = threading.Event()
     hangs = plugin("hangs", reput_work=lambda self, now: gate.wait() and None)
-    store = open_with(tmp_path, hangs)
+    store = open_with(tmp_path, hangs, rules={"stall_ms": 100})
     until(lambda: state_of(store, "hangs").state == "stalled")
     receipt = store.put(reput.Message("T", b"a"))
 
@@ -198,7 +198,8 @@ def test_work_that_comes_back_late_runs_again(tmp_path):
     def work(self, now):
         gate.wait()
 
-    with open_with(tmp_path, plugin("late", reput_work=work)) as store:
+    late = plugin("late", reput_work=work)
+    with open_with(tmp_path, late, rules={"stall_ms": 100}) as store:
         until(lambda: state_of(store, "late").state == "stalled")
         gate.set()
         until(lambda: state_of(store, "late").state == "running")

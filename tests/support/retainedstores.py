@@ -10,7 +10,7 @@ from reput_testing import ManualClock, QuickDisk
 SIZE = 4_096
 HOUR = 3_600_000
 LOG = {"file_size": SIZE, "preallocate": False, "plugin_flush_interval_ms": 5}
-DISPATCH = {"retry_pause_ms": 1, "retry_count": 0, "stall_ms": 100}
+DISPATCH = {"retry_pause_ms": 1, "retry_count": 0}
 
 
 class Notes(reput.Plugin):
@@ -44,11 +44,17 @@ def notes(name="notes", **members):
     return type(f"{name.capitalize()}Notes", (Notes,), made)(name)
 
 
-def open_with(path, *plugins, clock=None, threads=False, disk=None, log=None, **retention):
+def open_with(
+    path, *plugins, clock=None, threads=False, disk=None, log=None, rules=None, **retention
+):
     return reput.open(
         path,
         plugins=plugins,
-        config={"commitlog": {**LOG, **(log or {})}, "dispatch": DISPATCH, "retention": retention},
+        config={
+            "commitlog": {**LOG, **(log or {})},
+            "dispatch": {**DISPATCH, **(rules or {})},
+            "retention": retention,
+        },
         clock=clock or ManualClock(),
         threads=threads,
         disk=disk or QuickDisk(),
