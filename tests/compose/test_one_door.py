@@ -29,6 +29,7 @@ HARMLESS = {
     # What has nothing to do with files.
     *(
         "os.PathLike",
+        "os.environ.get",
         "os.fspath",
         "os.cpu_count",
         "os.getpid",

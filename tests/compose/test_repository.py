@@ -21,6 +21,7 @@ DISTRIBUTIONS = [
     *(ROOT / "extras" / name for name in EXTRAS),
     *(ROOT / "plugins" / name for name in PLUGINS),
     ROOT / "spark",
+    ROOT / "native",
 ]
 
 
@@ -169,7 +170,9 @@ def test_all_distributions_share_one_version_and_ask_for_its_series() -> None:
         if name_of(requirement).startswith("reput")
     ]
 
-    assert {project["version"] for project in projects} == {projects[0]["version"]}
+    crate = tomllib.loads((ROOT / "native" / "Cargo.toml").read_text(encoding="utf-8"))["package"]
+
+    assert {project["version"] for project in [*projects, crate]} == {projects[0]["version"]}
     assert {versions_of(requirement) for requirement in requirements} == {series}
 
 
@@ -294,8 +297,9 @@ def test_the_core_imports_no_plugin() -> None:
         for name in imports_of(path)
     }
 
-    # `python -m reput` is the command line, where that is installed.
-    assert [name for name in sorted(names) if name.startswith("reput_")] == ["reput_cli"]
+    # `python -m reput` is the command line, where that is installed; kernels are compiled ones.
+    found = [name for name in sorted(names) if name.startswith("reput_")]
+    assert found == ["reput_cli", "reput_native"]
 
 
 def test_every_requirement_has_its_pin() -> None:
@@ -303,6 +307,7 @@ def test_every_requirement_has_its_pin() -> None:
     groups = pyproject(ROOT)["dependency-groups"]
     asked = [
         *core["build-system"]["requires"],
+        *pyproject(ROOT / "native")["build-system"]["requires"],
         *core["project"]["dependencies"],
         *(item for items in core["project"]["optional-dependencies"].values() for item in items),
         *(

@@ -24,6 +24,7 @@ __all__ = [
     "DiskShutError",
     "FlushDiskTimeoutError",
     "ForkedStoreError",
+    "KernelError",
     "LightQueueCountError",
     "MessageIllegalError",
     "MessageTooLargeError",
@@ -210,6 +211,20 @@ class NoReaderError(ReputError):
         return (
             f"no active plugin answers {self.operation}; install {self.distribution} "
             f"(pip install {self.distribution}) and open the store with that plugin"
+        )
+
+
+@attrs.define(eq=False, slots=False)
+class KernelError(ReputError):
+    """A compiled kernel has failed in itself: a mistake in it, and nothing that the caller did."""
+
+    kernel: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"kernel {self.kernel}: {self.reason}; this is a bug of reput-native, please report "
+            "it. REPUT_ENGINE=python does without"
         )
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 import numpy as np
 
+from reput.engine import kernel
 from reput.record.batch import Corruption, CorruptionKind, DispatchBatch
 from reput.record.checksum import crc32
 from reput.record.layout import (
@@ -43,7 +44,7 @@ from reput.record.layout import (
     STORE_HOST_V6,
 )
 from reput.record.text.gather import fixed_rows, words_at
-from reput.record.text.topics import TopicTable
+from reput.record.text.topics import TopicTable, topic_table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -103,7 +104,7 @@ class Decoder:
     """Verify that each record states the physical offset at which it stands."""
     check_record_crc: bool = False
     """Also verify the whole-record checksum of records that carry one."""
-    topics: TopicTable = attrs.field(factory=TopicTable)
+    topics: TopicTable = attrs.field(factory=topic_table)
     _walks: bool = False
     """Whether the last window's records were so large that walking from one to the next is cheaper
     than searching all bytes."""
@@ -122,31 +123,34 @@ class Decoder:
         Returns:
             The batch of all whole, sound records from the start of the window on.
         """
-        borders = _walk_bytes(window) if self._walks else _find_borders(window)
-        if len(borders.start):
-            self._walks = borders.end_position > _WALK_ABOVE * len(borders.start)
-        header = _cut_headers(window, borders.start)
-        parts, structural = _cut_parts(window, borders, header)
-        finding = self._first_finding(window, base_offset, borders, header, parts, structural)
-        if finding is not None:
-            count = int(np.searchsorted(borders.start, finding.physical_offset - base_offset))
-            borders = _Borders(
-                borders.start[:count], borders.size[:count], finding.physical_offset - base_offset
-            )
-            header = {name: column[:count] for name, column in header.items()}
-            parts = {name: column[:count] for name, column in parts.items()}
-            end, next_offset, needed = End.BAD, finding.physical_offset, 0
+        start, size, cut, *places, position, reason, stated = cut_window(
+            window,
+            base_offset,
+            self.check_offset,
+            self.check_crc,
+            self.check_record_crc,
+            self._walks,
+        )
+        if len(start):
+            self._walks = position > _WALK_ABOVE * len(start)
+        header = cut.view(HEADER_DTYPE)
+        parts = dict(zip(_PARTS, places, strict=True))
+        finding: Corruption | None
+        if reason:
+            kind, detail = _FINDINGS[reason]
+            end, next_offset, needed = End.BAD, base_offset + position, 0
+            finding = Corruption(next_offset, kind, detail.format(stated))
         else:
             end, next_offset, needed, finding = _what_follows(
-                window, base_offset, borders.end_position, file_end
+                window, base_offset, position, file_end
             )
         codes = self.topics.encode(window, parts["topic_start"], parts["topic_size"])
         batch = DispatchBatch(
             window=window,
             base_offset=base_offset,
-            start=borders.start,
-            size=borders.size,
-            header=header,
+            start=start,
+            size=size,
+            header={name: header[name] for name in HEADER_DTYPE.names or ()},
             parts=parts,
             topic_code=codes,
             topics=tuple(self.topics.names),
@@ -155,51 +159,91 @@ class Decoder:
         )
         return DecodeResult(batch, end, needed)
 
-    def _first_finding(
-        self,
-        window: npt.NDArray[np.uint8],
-        base_offset: int,
-        borders: _Borders,
-        header: dict[str, npt.NDArray[Any]],
-        parts: dict[str, npt.NDArray[np.int64]],
-        structural: npt.NDArray[np.bool_],
-    ) -> Corruption | None:
-        """Return the first corruption; each check covers only rows before the one found so far."""
-        found: Corruption | None = None
-        count = len(borders.start)
 
-        def lower(bad: npt.NDArray[np.bool_], reason: CorruptionKind, detail: str) -> None:
-            nonlocal found, count
-            rows = np.flatnonzero(bad[:count])
-            if len(rows):
-                count = int(rows[0])
-                found = Corruption(base_offset + int(borders.start[count]), reason, detail)
+_PARTS = (
+    "body_start",
+    "body_size",
+    "topic_start",
+    "topic_size",
+    "properties_start",
+    "properties_size",
+)
+_LENGTH_MISMATCH, _PHYSICAL_OFFSET, _BODY_CRC, _RECORD_CRC = range(1, 5)
+_FINDINGS = {
+    _LENGTH_MISMATCH: (
+        CorruptionKind.LENGTH_MISMATCH,
+        "lengths inside it contradict its size",
+    ),
+    _PHYSICAL_OFFSET: (CorruptionKind.PHYSICAL_OFFSET, "it says {}"),
+    _BODY_CRC: (CorruptionKind.BODY_CRC, "checksum and body differ"),
+    _RECORD_CRC: (CorruptionKind.RECORD_CRC, "checksum property and bytes differ"),
+}
+"""What may be wrong with a record, by number: kind, and detail, which may name its own offset."""
 
-        lower(~structural, CorruptionKind.LENGTH_MISMATCH, "lengths inside it contradict its size")
-        if self.check_offset:
-            own = borders.start + base_offset
-            stated = header["physical_offset"]
-            wrong = stated != own
-            if wrong.any():
-                row = int(np.flatnonzero(wrong)[0])
-                lower(wrong, CorruptionKind.PHYSICAL_OFFSET, f"it says {int(stated[row])}")
-        if self.check_crc:
-            bad = _wrong_crc(window, count, header, parts)
-            if bad >= 0:
-                wrong = np.arange(len(borders.start)) == bad
-                lower(wrong, CorruptionKind.BODY_CRC, "checksum and body differ")
-        if self.check_record_crc:
-            properties_size = parts["properties_size"].tolist()
-            for row in range(count):
-                if properties_size[row] < CRC_PROPERTY_SIZE:
-                    continue  # too short for a checksum property: the bytes belong to the body
-                start = int(borders.start[row])
-                record = window[start : start + int(borders.size[row])].tobytes()
-                if not record_crc_matches(record, properties_size[row]):
-                    wrong = np.arange(len(borders.start)) == row
-                    lower(wrong, CorruptionKind.RECORD_CRC, "checksum property and bytes differ")
-                    break
-        return found
+
+@kernel
+def cut_window(
+    window: npt.NDArray[np.uint8],
+    base_offset: int,
+    check_offset: bool,
+    check_crc: bool,
+    check_record_crc: bool,
+    walks: bool,
+) -> tuple[Any, ...]:
+    """Cut the sound records from the start of a window on into columns.
+
+    Args:
+        window: ``(w,)`` uint8, contiguous.
+        base_offset: physical offset of its first byte.
+        check_offset: see `Decoder`, as for the two that follow.
+        check_crc: likewise.
+        check_record_crc: likewise.
+        walks: how to look for borders, which changes no answer.
+
+    Returns:
+        Start and size, ``(n,)`` int64; the headers, ``(88 n,)`` uint8, as `HEADER_DTYPE` has them
+        for IPv4 hosts; the columns of `_PARTS`, ``(n,)`` int64 each; the position in the window
+        behind the last record; the number in `_FINDINGS` of what is wrong with the record there,
+        0 where none stands there or it is cut; and the physical offset that this record states.
+    """
+    borders = _walk_bytes(window) if walks else _find_borders(window)
+    header = _cut_headers(window, borders.start)
+    parts, structural = _cut_parts(window, borders, header)
+    count, reason = len(borders.start), 0
+
+    def lower(bad: npt.NDArray[np.bool_], number: int) -> None:
+        # The first record that fails a check; each check covers only rows before the one found.
+        nonlocal count, reason
+        rows = np.flatnonzero(bad[:count])
+        if len(rows):
+            count, reason = int(rows[0]), number
+
+    lower(~structural, _LENGTH_MISMATCH)
+    if check_offset:
+        lower(header["physical_offset"] != borders.start + base_offset, _PHYSICAL_OFFSET)
+    if check_crc:
+        bad = _wrong_crc(window, count, header, parts)
+        if bad >= 0:
+            count, reason = bad, _BODY_CRC
+    if check_record_crc:
+        properties_size = parts["properties_size"].tolist()
+        for row in range(count):
+            if properties_size[row] < CRC_PROPERTY_SIZE:
+                continue  # too short for a checksum property: the bytes belong to the body
+            start = int(borders.start[row])
+            record = window[start : start + int(borders.size[row])].tobytes()
+            if not record_crc_matches(record, properties_size[row]):
+                count, reason = row, _RECORD_CRC
+                break
+    return (
+        borders.start[:count],
+        borders.size[:count],
+        header[:count].view(np.uint8),
+        *(parts[name][:count] for name in _PARTS),
+        int(borders.start[count]) if reason else borders.end_position,
+        reason,
+        int(header["physical_offset"][count]) if reason else 0,
+    )
 
 
 # --------------------------------------------------------------------------- borders
@@ -326,10 +370,9 @@ def _what_follows(
 
 def _cut_headers(
     window: npt.NDArray[np.uint8], start: npt.NDArray[np.int64]
-) -> dict[str, npt.NDArray[Any]]:
-    """Return the header fields of every record, still big-endian."""
-    cut = fixed_rows(window, start, HEADER_DTYPE)
-    header = {str(name): cut[name] for name in cut.dtype.names or ()}
+) -> npt.NDArray[np.void]:
+    """Return ``(n,)`` of `HEADER_DTYPE`: every record's header, as if both hosts were IPv4."""
+    header = fixed_rows(window, start, HEADER_DTYPE)
     sys_flag = header["sys_flag"]
     long_hosts = (sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)) != 0
     if long_hosts.any():
@@ -342,7 +385,6 @@ def _cut_headers(
         time_at = np.minimum(start[rows] + _HOST_ARRIVAL + born_extra, len(window) - 8)
         rest_at = start[rows] + HEADER_SIZE - AFTER_STORE_HOST_DTYPE.itemsize
         rest_at = np.minimum(rest_at + born_extra + store_extra, len(window) - 16)
-        header = {name: column.copy() for name, column in header.items()}
         header["store_timestamp"][rows] = words_at(window, time_at, np.dtype(">i8"))
         rest = fixed_rows(window, rest_at, AFTER_STORE_HOST_DTYPE)
         for name in AFTER_STORE_HOST_DTYPE.names or ():
@@ -351,7 +393,7 @@ def _cut_headers(
 
 
 def _cut_parts(
-    window: npt.NDArray[np.uint8], borders: _Borders, header: dict[str, npt.NDArray[Any]]
+    window: npt.NDArray[np.uint8], borders: _Borders, header: npt.NDArray[np.void]
 ) -> tuple[dict[str, npt.NDArray[np.int64]], npt.NDArray[np.bool_]]:
     """Return where body, topic and properties of each record stand, and which rows are consistent.
 
@@ -399,7 +441,7 @@ def _cut_parts(
 def _wrong_crc(
     window: npt.NDArray[np.uint8],
     count: int,
-    header: dict[str, npt.NDArray[Any]],
+    header: npt.NDArray[np.void],
     parts: dict[str, npt.NDArray[np.int64]],
 ) -> int:
     """Return the first of ``count`` rows whose body does not match its checksum, -1 if all match.

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from reput.engine import kernel
 from reput.record.layout import (
     LIGHT_QUEUE_PREFIX,
     PROPERTY_LIGHT_QUEUE_OFFSETS,
     PROPERTY_LIGHT_QUEUES,
     RETRY_PREFIX,
     TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
 )
 from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
 
@@ -58,37 +60,78 @@ class Run(NamedTuple):
 
 def runs(batch: DispatchBatch) -> Iterator[Run]:
     """Yield the runs of a batch; prepared and rolled back messages are in none."""
-    rows = _visible(batch)
-    topic_code, queue_id = batch.topic_code, batch.queue_id
+    units, queue_offsets, ends, found = units_by_queue(
+        batch.sys_flag,
+        batch.topic_code,
+        batch.queue_id,
+        batch.queue_offset,
+        batch.physical_offset,
+        batch.size,
+        batch.tags_code,
+    )
+    topics, data = batch.topics, units.data
+    for code, queue_id, start, stop, consecutive in found:
+        yield Run(
+            topics[code],
+            queue_id,
+            data[start * UNIT_SIZE : stop * UNIT_SIZE],
+            queue_offsets[start:stop],
+            ends[start:stop],
+            consecutive,
+        )
+
+
+@kernel
+def units_by_queue(
+    sys_flag: npt.NDArray[np.int32],
+    topic_code: npt.NDArray[np.int32],
+    queue_id: npt.NDArray[np.int32],
+    queue_offset: npt.NDArray[np.int64],
+    physical_offset: npt.NDArray[np.int64],
+    size: npt.NDArray[np.int64],
+    tags_code: npt.NDArray[np.int64],
+) -> tuple[Any, ...]:
+    """Make the units of ``(n,)`` messages, those of each queue together.
+
+    Returns:
+        Bytes of the ``m`` units, ``(20 m,)`` uint8, by topic code, queue id (negative ones after
+        the others) and place in the batch; the queue offset that each one's record states and the
+        physical offset after it, ``(m,)`` int64; for each queue its topic code, its id, its first
+        unit and the one after its last, and whether each queue offset is the one before plus 1.
+    """
+    rows = _visible(sys_flag)
     if rows is not None:
         topic_code, queue_id = topic_code[rows], queue_id[rows]
     if len(topic_code) == 0:
-        return
-    order, keys, width = _grouped(topic_code, queue_id, len(batch.topics))
+        nothing = np.zeros(0, np.int64)
+        return np.zeros(0, np.uint8), nothing, nothing, []
+    order, keys, width = _grouped(topic_code, queue_id)
     if rows is not None:
         order = rows[order]
-    data, ends = _units(batch, order)
-    queue_offsets = batch.queue_offset[order]
+    units, ends = _units(physical_offset[order], size[order], tags_code[order])
+    queue_offsets = queue_offset[order]
     borders = np.flatnonzero(keys[1:] != keys[:-1]) + 1
     breaks = np.flatnonzero(queue_offsets[1:] != queue_offsets[:-1] + 1) + 1
     # A break between two queues does not count; the remaining breaks are inside of runs.
     inside = np.setdiff1d(breaks, borders, assume_unique=True)
     broken = set(np.searchsorted(borders, inside, "right").tolist())
     starts = [0, *borders.tolist()]
-    topics, start = batch.topics, 0
     stops = [*starts[1:], len(order)]
-    for number, (key, stop) in enumerate(zip(keys[starts].tolist(), stops, strict=True)):
+    found = []
+    for number, key in enumerate(keys[starts].tolist()):
         number_of_queue = key % width
-        yield Run(
-            topics[key // width],
-            # Undo the key: negative queue ids stand above all others in it.
-            number_of_queue - (_QUEUE_ID_SPAN if number_of_queue >= _QUEUE_ID_SPAN // 2 else 0),
-            data[start * UNIT_SIZE : stop * UNIT_SIZE],
-            queue_offsets[start:stop],
-            ends[start:stop],
-            number not in broken,
+        # Undo the key: negative queue ids stand above all others in it.
+        is_negative = number_of_queue >= _QUEUE_ID_SPAN // 2
+        found.append(
+            (
+                key // width,
+                number_of_queue - (_QUEUE_ID_SPAN if is_negative else 0),
+                starts[number],
+                stops[number],
+                number not in broken,
+            )
         )
-        start = stop
+    return units, queue_offsets, ends, found
 
 
 def light_runs(batch: DispatchBatch) -> Iterator[Run]:
@@ -98,7 +141,7 @@ def light_runs(batch: DispatchBatch) -> Iterator[Run]:
     present = listed.present & stated.present
     if not present.any():
         return
-    visible = _visible(batch)
+    visible = _visible(batch.sys_flag)
     rows = np.flatnonzero(present) if visible is None else visible[present[visible]]
     queues: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
     again: list[tuple[tuple[str, int], int, int]] = []
@@ -130,36 +173,39 @@ def light_runs(batch: DispatchBatch) -> Iterator[Run]:
 def _light_run(
     batch: DispatchBatch, queue: tuple[str, int], rows: list[int], offsets: list[int]
 ) -> Run:
-    data, ends = _units(batch, np.array(rows, np.int64))
+    order = np.array(rows, np.int64)
+    units, ends = _units(batch.physical_offset[order], batch.size[order], batch.tags_code[order])
     queue_offsets = np.array(offsets, np.int64)
     consecutive = bool((np.diff(queue_offsets) == 1).all())
-    return Run(*queue, data, queue_offsets, ends, consecutive)
+    return Run(*queue, units.data, queue_offsets, ends, consecutive)
 
 
-def _visible(batch: DispatchBatch) -> npt.NDArray[np.int64] | None:
+def _visible(sys_flag: npt.NDArray[np.int32]) -> npt.NDArray[np.int64] | None:
     """Return the rows that are messages of their queue; None when all are."""
-    transaction = batch.transaction
+    transaction = sys_flag & TRANSACTION_MASK
     if not transaction.any():
         return None
     return np.flatnonzero((transaction == 0) | (transaction == TRANSACTION_COMMIT))
 
 
 def _units(
-    batch: DispatchBatch, rows: npt.NDArray[np.int64]
-) -> tuple[memoryview, npt.NDArray[np.int64]]:
-    """Return the bytes of the units of ``rows``, and the physical offset after each record."""
-    offset, size = batch.physical_offset[rows], batch.size[rows]
-    units = np.empty(len(rows), UNIT_DTYPE)
-    units["physical_offset"] = offset
+    physical_offset: npt.NDArray[np.int64],
+    size: npt.NDArray[np.int64],
+    tags_code: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the bytes of the units of some rows, and the physical offset after each record."""
+    units = np.empty(len(size), UNIT_DTYPE)
+    units["physical_offset"] = physical_offset
     units["size"] = size
-    units["tags_code"] = batch.tags_code[rows]
-    return units.view(np.uint8).data, offset + size
+    units["tags_code"] = tags_code
+    return units.view(np.uint8), physical_offset + size
 
 
 def _grouped(
-    topic_code: npt.NDArray[np.int32], queue_id: npt.NDArray[np.int32], topic_count: int
+    topic_code: npt.NDArray[np.int32], queue_id: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
     """Return the order that groups rows by queue, the sorted keys, and queue ids per topic."""
+    topic_count = int(topic_code.max()) + 1
     width = int(queue_id.max()) + 1
     if 0 < width * topic_count <= _KEYS_IN_16_BITS and int(queue_id.min()) >= 0:
         # Two-byte keys are sorted by counting, in a tenth of the time.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from reput.engine import kernel
 from reput.record import java_string_hash, java_string_hash_column, rows_by_width
 from reput.record.layout import PROPERTY_KEYS, PROPERTY_UNIQ_KEY, TRANSACTION_ROLLBACK
 from reput_index.layout import KEY_SEPARATOR, TOPIC_END, key_hash
@@ -17,7 +18,7 @@ from reput_index.layout import KEY_SEPARATOR, TOPIC_END, key_hash
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.record import DispatchBatch, MessageView, TextColumn
+    from reput.record import DispatchBatch, MessageView
 
 __all__ = ["Keys", "KeysOfBatch", "hash_of", "keys_of_message"]
 
@@ -51,37 +52,23 @@ class KeysOfBatch:
     def __call__(self, batch: DispatchBatch) -> Keys:
         """Return the keys of a batch."""
         unique, words = batch.text(PROPERTY_UNIQ_KEY), batch.text(PROPERTY_KEYS)
+        unique_sizes, words_sizes = unique.sizes, words.sizes
         rolled_back = batch.transaction == TRANSACTION_ROLLBACK
-        has_unique = unique.sizes > 0
         if rolled_back.any():
-            has_unique &= ~rolled_back
-            sizes = np.where(rolled_back, 0, words.sizes)
-        else:
-            sizes = words.sizes
-        word_rows, word_starts, word_sizes = _words(words, sizes)
-        seeds = self._topic_seeds(batch)
-        unique_hashes = java_string_hash_column(
-            unique.window, unique.starts, np.where(has_unique, unique.sizes, 0), seeds
-        )
-        if word_rows is None:  # exactly one word in every message
-            word_hashes = java_string_hash_column(words.window, word_starts, word_sizes, seeds)
-            if has_unique.all():
-                both = np.empty((len(batch), 2), np.int32)
-                both[:, 0], both[:, 1] = unique_hashes, word_hashes
-                return _keys(both.reshape(-1), batch, 2)
-            word_rows = np.arange(len(batch))
-        else:
-            word_hashes = java_string_hash_column(
-                words.window, word_starts, word_sizes, seeds[word_rows]
+            unique_sizes = np.where(rolled_back, 0, unique_sizes)
+            words_sizes = np.where(rolled_back, 0, words_sizes)
+        return Keys(
+            *keys_of_texts(
+                batch.window,
+                unique.starts,
+                unique_sizes,
+                words.starts,
+                words_sizes,
+                self._topic_seeds(batch),
+                batch.physical_offset,
+                batch.store_timestamp,
             )
-        counts = np.bincount(word_rows, minlength=len(batch)) + has_unique
-        firsts = np.cumsum(counts) - counts
-        hashes = np.empty(int(counts.sum()), np.int32)
-        # The words of a message come after its unique key, in their order.
-        number_of_word = np.arange(len(word_rows)) - np.searchsorted(word_rows, word_rows)
-        hashes[firsts[word_rows] + has_unique[word_rows] + number_of_word] = word_hashes
-        hashes[firsts[has_unique]] = unique_hashes[has_unique]
-        return _keys(hashes, batch, counts)
+        )
 
     def _topic_seeds(self, batch: DispatchBatch) -> npt.NDArray[np.int32]:
         """Return the ``(n,)`` hash of the text before each message's keys."""
@@ -101,52 +88,94 @@ class KeysOfBatch:
         return table[codes]
 
 
-def _keys(
-    java_hashes: npt.NDArray[np.int32],
-    batch: DispatchBatch,
-    counts: int | npt.NDArray[np.int64],
-) -> Keys:
+@kernel
+def keys_of_texts(
+    window: npt.NDArray[np.uint8],
+    unique_starts: npt.NDArray[np.int64],
+    unique_sizes: npt.NDArray[np.int64],
+    words_starts: npt.NDArray[np.int64],
+    words_sizes: npt.NDArray[np.int64],
+    seeds: npt.NDArray[np.int32],
+    physical_offsets: npt.NDArray[np.int64],
+    timestamps: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Make the keys of ``(n,)`` messages, as `Keys` has them.
+
+    Args:
+        window: ``(w,)`` uint8, in which the texts stand.
+        unique_starts: position of each message's unique key.
+        unique_sizes: its bytes; 0 or less where there is none.
+        words_starts: position of the text of its other keys, words between separators.
+        words_sizes: the text's bytes; 0 or less where there is none.
+        seeds: Java hash of the text before each of its keys.
+        physical_offsets: where its record stands.
+        timestamps: its store time.
+    """
+    has_unique = unique_sizes > 0
+    word_rows, word_starts, word_sizes = _words(window, words_starts, words_sizes)
+    unique_hashes = java_string_hash_column(window, unique_starts, unique_sizes, seeds)
+    if word_rows is None:  # exactly one word in every message
+        word_hashes = java_string_hash_column(window, word_starts, word_sizes, seeds)
+        if has_unique.all():
+            both = np.empty((len(seeds), 2), np.int32)
+            both[:, 0], both[:, 1] = unique_hashes, word_hashes
+            return (
+                _stated(both.reshape(-1)),
+                np.repeat(physical_offsets, 2),
+                np.repeat(timestamps, 2),
+            )
+        word_rows = np.arange(len(seeds))
+    else:
+        word_hashes = java_string_hash_column(window, word_starts, word_sizes, seeds[word_rows])
+    counts = np.bincount(word_rows, minlength=len(seeds)) + has_unique
+    firsts = np.cumsum(counts) - counts
+    hashes = np.empty(int(counts.sum()), np.int32)
+    # The words of a message come after its unique key, in their order.
+    number_of_word = np.arange(len(word_rows)) - np.searchsorted(word_rows, word_rows)
+    hashes[firsts[word_rows] + has_unique[word_rows] + number_of_word] = word_hashes
+    hashes[firsts[has_unique]] = unique_hashes[has_unique]
+    return _stated(hashes), np.repeat(physical_offsets, counts), np.repeat(timestamps, counts)
+
+
+def _stated(java_hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Return the hashes as items state them."""
     hashes = np.abs(java_hashes)
     hashes[hashes < 0] = 0  # the smallest integer has no positive counterpart
-    return Keys(
-        hashes,
-        np.repeat(batch.physical_offset, counts),
-        np.repeat(batch.store_timestamp, counts),
-    )
+    return hashes
 
 
 def _words(
-    column: TextColumn, sizes: npt.NDArray[np.int64]
+    window: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return row, start and size of every word, ordered by row; None for rows if each has one."""
     parts: list[tuple[npt.NDArray[np.int64], ...]] = []
     is_plain = True
-    for rows, matrix in rows_by_width(column.window, column.starts, sizes):
+    for rows, matrix in rows_by_width(window, starts, sizes):
         row_sizes = sizes[rows]
         # A separator after the end of a row's text counts here, and is excluded below.
         is_separator = matrix == _SEPARATOR
         if not is_separator.any():  # the usual case; testing each row takes twenty times as long
-            parts.append((rows, column.starts[rows], row_sizes))
+            parts.append((rows, starts[rows], row_sizes))
             continue
         suspicious = is_separator.any(axis=1)
         is_plain = False
         plain = rows[~suspicious]
-        parts.append((plain, column.starts[plain], sizes[plain]))
-        parts.append(_split(column, rows[suspicious], matrix[suspicious], row_sizes[suspicious]))
-    if is_plain and len(parts) == 1 and len(parts[0][0]) == len(column):
-        return None, column.starts, sizes
+        parts.append((plain, starts[plain], sizes[plain]))
+        parts.append(_split(starts, rows[suspicious], matrix[suspicious], row_sizes[suspicious]))
+    if is_plain and len(parts) == 1 and len(parts[0][0]) == len(starts):
+        return None, starts, sizes
     if not parts:
         empty = np.zeros(0, np.int64)
         return empty, empty, empty
-    word_rows, starts, word_sizes = (np.concatenate(each) for each in zip(*parts, strict=True))
+    word_rows, word_starts, word_sizes = (np.concatenate(each) for each in zip(*parts, strict=True))
     if len(parts) > 1:
-        order = np.lexsort((starts, word_rows))
-        word_rows, starts, word_sizes = word_rows[order], starts[order], word_sizes[order]
-    return word_rows, starts, word_sizes
+        order = np.lexsort((word_starts, word_rows))
+        word_rows, word_starts, word_sizes = word_rows[order], word_starts[order], word_sizes[order]
+    return word_rows, word_starts, word_sizes
 
 
 def _split(
-    column: TextColumn,
+    starts: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     matrix: npt.NDArray[np.uint8],
     sizes: npt.NDArray[np.int64],
@@ -161,7 +190,7 @@ def _split(
     at_row, begins = np.nonzero(change == 1)
     _, ends = np.nonzero(change == -1)
     found = rows[at_row]
-    return found, column.starts[found] + begins, ends - begins
+    return found, starts[found] + begins, ends - begins
 
 
 def hash_of(topic: str, key: str) -> int:

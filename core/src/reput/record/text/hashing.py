@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from reput.engine import kernel
 from reput.record.text.gather import rows_by_width
 from reput.record.text.java import java_text
 
@@ -46,6 +47,7 @@ def _kept_hash(text: bytes) -> int:
     return java_string_hash(java_text(text))
 
 
+@kernel
 def java_string_hash_column(
     window: npt.NDArray[np.uint8],
     starts: npt.NDArray[np.int64],

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from reput.engine import kernel
 from reput.record.layout import NAME_END, VALUE_END
 from reput.record.text.gather import rows_by_width, words_at
 from reput.record.text.java import java_text
@@ -93,21 +94,49 @@ class PropertyColumns:
     """``(n,)`` positions in the window."""
     _sizes: npt.NDArray[np.int64]
     """``(n,)`` bytes."""
-    _classes: list[_RowsOfText] | None = attrs.field(default=None, init=False)
+    _places: PropertyPlaces | None = attrs.field(default=None, init=False)
 
     def find(self, name: str) -> TextColumn:
         """Return the values of the property ``name``."""
-        if self._classes is None:
-            self._classes = [
-                _RowsOfText(rows, matrix, self._sizes[rows])
-                for rows, matrix in rows_by_width(self._window, self._starts, self._sizes)
-            ]
+        encoded = name.encode()
+        if not encoded or NAME_END in encoded or VALUE_END in encoded:
+            # No entry has such a name.
+            starts = np.zeros(len(self._starts), np.int64)
+            return TextColumn(self._window, starts, np.full(len(starts), -1, np.int64))
+        if self._places is None:
+            self._places = property_places(self._window, self._starts, self._sizes)
+        return TextColumn(self._window, *self._places.find(encoded))
+
+
+@kernel
+def property_places(
+    window: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+) -> PropertyPlaces:
+    """Return an object that finds places of properties in texts; every engine's has `find`."""
+    return PropertyPlaces(window, starts, sizes)
+
+
+class PropertyPlaces:
+    """Finds where the values of properties stand, name by name, in a column of texts."""
+
+    def __init__(
+        self,
+        window: npt.NDArray[np.uint8],
+        starts: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+    ) -> None:
+        self._window, self._starts, self._sizes = window, starts, sizes
+        self._classes = [
+            _RowsOfText(rows, matrix, sizes[rows])
+            for rows, matrix in rows_by_width(window, starts, sizes)
+        ]
+
+    def find(self, name: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return starts and sizes of the values of ``name``; 0 and -1 where a text has none."""
         starts = np.zeros(len(self._starts), np.int64)
         sizes = np.full(len(self._starts), -1, np.int64)
-        if not name:
-            return TextColumn(self._window, starts, sizes)  # an entry without a name is none
         for text in self._classes:
-            rows, columns, known_sizes = text.find(name.encode())
+            rows, columns, known_sizes = text.find(name)
             value_starts = self._starts[rows] + columns
             if known_sizes is None:
                 text_ends = self._starts[rows] + self._sizes[rows]
@@ -121,7 +150,7 @@ class PropertyColumns:
             # Of repeated indices the last assignment stays, which is the rule for equal names.
             starts[rows] = value_starts
             sizes[rows] = value_sizes
-        return TextColumn(self._window, starts, sizes)
+        return starts, sizes
 
     def _value_sizes(
         self, starts: npt.NDArray[np.int64], text_ends: npt.NDArray[np.int64]

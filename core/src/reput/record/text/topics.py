@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reput.engine import kernel
 from reput.record.text.gather import rows_by_width
 from reput.record.text.java import java_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["TopicTable"]
+__all__ = ["TopicTable", "topic_table"]
 
 _NAMES_MAX = 1 << 16  # a hostile log may have a new topic in every record; then start over
 _NAMES_SIZE_MAX = 1 << 24  # bytes of all names; likewise
@@ -135,6 +136,12 @@ class TopicTable:
         order = np.argsort(hashes, kind="stable")
         codes = np.array([self._code_of[name] for name in names], np.int32)
         self._hashes, self._codes, self._words = hashes[order], codes[order], words[order]
+
+
+@kernel
+def topic_table() -> TopicTable:
+    """An empty table; also that of another engine has `TopicTable.encode` and ``names``."""
+    return TopicTable()
 
 
 def _hash(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from reput.engine import kernel
+from reput_index.files._header import Header
+from reput_index.layout import ITEM_DTYPE
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput_index.files._header import Header
-
-__all__ = ["chain", "seconds_between", "seconds_of", "slots_of", "unchain"]
+__all__ = ["chain", "make_items", "seconds_between", "seconds_of", "slots_of", "unchain"]
 
 _INT32_MAX: Final = (1 << 31) - 1
 
@@ -52,6 +54,42 @@ def chain(
     last = rows[np.append(~is_shared, True)]
     slots[slot[last]] = numbers[last]
     return before, previous
+
+
+@kernel
+def make_items(
+    slots: npt.NDArray[np.int32],
+    hashes: npt.NDArray[np.int32],
+    physical_offsets: npt.NDArray[np.int64],
+    timestamps: npt.NDArray[np.int64],
+    first: int,
+    begin_timestamp: int,
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.intp], int]:
+    """Make the items of ``(n,)`` keys and enter them in their slots.
+
+    Args:
+        slots: all slots of the file; those of the keys change.
+        hashes: of the keys, as items state them.
+        physical_offsets: of each key's message.
+        timestamps: store time of each key's message, ms.
+        first: number of the first item.
+        begin_timestamp: of the file's header, before these items.
+
+    Returns:
+        Bytes of the items, ``(20 n,)`` uint8; the slot of each, ``(n,)``; and how many slots were
+        empty before.
+    """
+    slot = slots_of(hashes, len(slots))
+    numbers = np.arange(first, first + len(hashes), dtype=np.int32)
+    _, previous = chain(slots, slot, numbers)
+    items = np.empty(len(hashes), ITEM_DTYPE)
+    items["key_hash"] = hashes
+    items["physical_offset"] = physical_offsets
+    items["seconds"] = seconds_of(
+        timestamps, Header(begin_timestamp=begin_timestamp, next_item=first)
+    )
+    items["previous"] = previous
+    return items.view(np.uint8), slot, len(hashes) - int(np.count_nonzero(previous))
 
 
 def unchain(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput_index.files._chain import chain, seconds_of, slots_of, unchain
+from reput_index.files._chain import make_items, slots_of, unchain
 from reput_index.files._header import Geometry, Header
 from reput_index.layout import HEADER_SIZE, ITEM, ITEM_DTYPE, ITEM_SIZE, SLOT_DTYPE, SLOT_SIZE
 
@@ -124,18 +124,14 @@ class IndexFile:
         slots = self.load_slots()
         hashes, offsets = keys.hashes[:count], keys.physical_offsets[:count]
         timestamps = keys.timestamps[:count]
-        slot = slots_of(hashes, geometry.slot_count)
-        numbers = np.arange(first, first + count, dtype=np.int32)
-        before, previous = chain(slots, slot, numbers)
-        items = np.empty(count, ITEM_DTYPE)
-        items["key_hash"] = hashes
-        items["physical_offset"] = offsets
-        items["seconds"] = seconds_of(timestamps, header)
-        items["previous"] = previous
+        items, slot, empty_count = make_items(
+            slots, hashes, offsets, timestamps, first, header.begin_timestamp
+        )
         try:
-            self.pool.write(self.path, items.view(np.uint8).data, geometry.position_of_item(first))
+            self.pool.write(self.path, items.data, geometry.position_of_item(first))
         except BaseException:
-            slots[slot] = before  # as if nothing had been appended
+            # As if nothing had been appended.
+            unchain(slots, slot, items.view(ITEM_DTYPE)["previous"].astype(np.int32))
             raise
         assert self._dirty is not None
         if count > len(self._dirty):  # nearly all pages: finding out which takes longer
@@ -151,7 +147,7 @@ class IndexFile:
             int(timestamps[-1]),
             begin[1],
             int(offsets[-1]),
-            header.used_slot_count + count - int(np.count_nonzero(previous)),
+            header.used_slot_count + empty_count,
             first + count,
         )
         return count

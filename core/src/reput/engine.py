@@ -1,0 +1,123 @@
+"""The one place that knows which engine runs the hot kernels: Python's, or ``reput-native``'s.
+
+A kernel is a function of arrays, marked with `kernel` where it is written in Python and numpy. That
+is the readable specification, and it always works. Where the distribution ``reput-native`` is
+installed, its function of the same name stands in its place; whoever calls it knows nothing of
+that. What the compiled one is not made for it hands back, and the Python function is called.
+
+Which engine runs is decided once, when this module is imported. ``REPUT_ENGINE=python`` or
+``REPUT_ENGINE=native`` in the environment forces one; without it ``native`` runs where it is
+installed and fits.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final, TypeVar, cast
+
+import attrs
+
+from reput.errors import ConfigError
+
+__all__ = ["ENGINE", "Engine", "kernel"]
+
+logger = logging.getLogger(__name__)
+
+VARIABLE: Final = "REPUT_ENGINE"
+INTERFACE: Final = 1
+"""Raised with every change of a kernel's arguments, answer or meaning; ``reput-native`` must say
+the same number."""
+
+_ENGINES: Final = ("native", "python")
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@attrs.frozen
+class Engine:
+    """What runs the kernels, and why."""
+
+    name: str
+    """``"native"`` or ``"python"``."""
+    version: str | None
+    """Of ``reput-native``, where it runs."""
+    reason: str
+    """Why this one, for people."""
+
+    def __str__(self) -> str:
+        version = "" if self.version is None else f" {self.version}"
+        return f"{self.name}{version} ({self.reason})"
+
+
+def _load() -> tuple[ModuleType | None, str]:
+    """The module of compiled kernels, and why there is none; no text where nobody installed it."""
+    try:
+        import reput_native
+    except ModuleNotFoundError as error:
+        if error.name == "reput_native":
+            return None, ""
+        return None, f"reput-native cannot be loaded: {error}"
+    except ImportError as error:
+        return None, f"reput-native cannot be loaded: {error}"
+    found = getattr(reput_native, "INTERFACE", None)
+    if found != INTERFACE:
+        return None, (
+            f"reput-native {getattr(reput_native, '__version__', '')} has kernels of interface "
+            f"{found}, and this reput calls those of interface {INTERFACE}; install both of one "
+            "version"
+        )
+    return reput_native, ""
+
+
+def _choose(asked: str) -> tuple[Engine, ModuleType | None]:
+    """The engine, and the module of its kernels where they are not Python's.
+
+    Raises:
+        ConfigError: an engine that is none, or the native one where it is missing or does not fit.
+    """
+    if asked not in ("", *_ENGINES):
+        raise ConfigError("environment", VARIABLE, f"{asked!r} is no engine", _ENGINES)
+    if asked == "python":
+        return Engine("python", None, f"{VARIABLE}=python"), None
+    native, trouble = _load()
+    if native is not None:
+        reason = f"{VARIABLE}=native" if asked else "reput-native is installed"
+        return Engine("native", native.__version__, reason), native
+    if asked:
+        missing = 'reput-native is not installed; pip install "reput[native]"'
+        raise ConfigError("environment", VARIABLE, trouble or missing)
+    if trouble:
+        logger.warning("kernels run in Python reason=%s", trouble)
+    return Engine("python", None, trouble or "reput-native is not installed"), None
+
+
+_chosen: Final = _choose(os.environ.get(VARIABLE, ""))
+ENGINE: Final = _chosen[0]
+"""The engine that runs in this process."""
+
+
+def kernel(reference: _F) -> _F:
+    """Mark a function whose work the engine may do in another way.
+
+    Args:
+        reference: what says how it is to be, and does it where no other engine is at hand.
+
+    Returns:
+        What runs here: ``reference``, or a function that gives the same answers, and whose
+        ``__wrapped__`` is ``reference``.
+    """
+    native = getattr(_chosen[1], reference.__name__, None)
+    if native is None:
+        return reference
+
+    @functools.wraps(reference)
+    def call(*arguments: Any, **named: Any) -> Any:
+        answer = native(*arguments, **named)
+        if answer is NotImplemented:  # arguments of a kind that the kernel is not made for
+            return reference(*arguments, **named)
+        return answer
+
+    return cast("_F", call)

@@ -1,0 +1,77 @@
+//! Arrays as slices: taken only where each element is where a slice has it.
+
+use numpy::{Element, PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+
+/// An array that is one-dimensional, of this type, contiguous and aligned.
+pub struct Column<'py, T: Element>(PyReadonlyArray1<'py, T>);
+
+impl<'py, T: Element> Column<'py, T> {
+    /// The array behind `object`; `None` where it is another kind.
+    pub fn of(object: &Bound<'py, PyAny>) -> Option<Self> {
+        let array: PyReadonlyArray1<'py, T> = object.extract().ok()?;
+        array.as_slice().is_ok().then_some(Self(array))
+    }
+
+    /// Its elements.
+    pub fn items(&self) -> &[T] {
+        // `of` has asked already, and nobody can move an array that is held.
+        self.0.as_slice().unwrap_or_default()
+    }
+}
+
+/// Where texts stand in a window, row by row. A size of 0 or less is no text.
+#[derive(Clone, Copy)]
+pub struct Stretches<'a> {
+    window: &'a [u8],
+    starts: &'a [i64],
+    sizes: &'a [i64],
+}
+
+impl<'a> Stretches<'a> {
+    /// `None` where a row leaves the window, or the columns are not of one length.
+    pub fn of(window: &'a [u8], starts: &'a [i64], sizes: &'a [i64]) -> Option<Self> {
+        let room = window.len() as u64;
+        let is_inside = |(&start, &size): (&i64, &i64)| {
+            // A negative start is a huge one here; the sum of two cannot wrap around then.
+            size <= 0 || (start as u64) <= room && size as u64 <= room - start as u64
+        };
+        let is_sound = starts.len() == sizes.len() && starts.iter().zip(sizes).all(is_inside);
+        is_sound.then_some(Self {
+            window,
+            starts,
+            sizes,
+        })
+    }
+
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Bytes of a row; none where it has no text.
+    #[inline]
+    pub fn row(&self, row: usize) -> &'a [u8] {
+        let (start, size) = (self.starts[row], self.sizes[row]);
+        if size <= 0 {
+            &[]
+        } else {
+            &self.window[start as usize..start as usize + size as usize]
+        }
+    }
+
+    /// Where a row begins and ends in the window; both 0 where it has no text.
+    #[inline]
+    pub fn place(&self, row: usize) -> (usize, usize) {
+        let (start, size) = (self.starts[row], self.sizes[row]);
+        if size <= 0 {
+            (0, 0)
+        } else {
+            (start as usize, start as usize + size as usize)
+        }
+    }
+}
+
+/// An array that takes over the memory of `values`.
+pub fn array<'py, T: Element>(py: Python<'py>, values: Vec<T>) -> Bound<'py, PyArray1<T>> {
+    PyArray1::from_vec(py, values)
+}

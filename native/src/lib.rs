@@ -1,0 +1,41 @@
+//! Compiled kernels of reput: each is a Python function of reput's, which says what it does.
+//!
+//! A kernel is handed arrays and answers with arrays. It knows bytes and numbers only: no file, no
+//! store, no plugin. What it is not made for (an array of another type, a row that leaves its
+//! window) it answers with `NotImplemented`, and `reput.engine` calls the Python function instead:
+//! so errors have the same types and texts, whichever engine runs.
+//!
+//! While a kernel runs, nobody may write to the arrays that it was handed. Their owners see to that:
+//! the reader of a window uses its buffer again after the batch is done with, and an index holds a
+//! lock around its slots.
+
+mod arrays;
+mod border;
+mod bytes;
+mod hash;
+mod items;
+mod keys;
+mod properties;
+mod text;
+mod topics;
+mod units;
+mod window;
+
+use pyo3::prelude::*;
+
+/// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
+const INTERFACE: u32 = 1;
+
+#[pymodule]
+fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("INTERFACE", INTERFACE)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(border::provoke_panic, module)?)?;
+    module.add_function(wrap_pyfunction!(hash::java_string_hash_column, module)?)?;
+    module.add_function(wrap_pyfunction!(items::make_items, module)?)?;
+    module.add_function(wrap_pyfunction!(keys::keys_of_texts, module)?)?;
+    module.add_function(wrap_pyfunction!(properties::property_places, module)?)?;
+    module.add_function(wrap_pyfunction!(topics::topic_table, module)?)?;
+    module.add_function(wrap_pyfunction!(units::units_by_queue, module)?)?;
+    module.add_function(wrap_pyfunction!(window::cut_window, module)?)
+}

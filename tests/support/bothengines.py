@@ -1,0 +1,81 @@
+"""Both engines in one process: kernels as the engine runs them, and as Python does."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from unittest import mock
+
+import numpy as np
+
+import reput.engine
+from reput.record import Decoder
+from reput.record.layout import HEADER_DTYPE
+from reput.record.text.topics import TopicTable
+from reput_consumequeue._runs import light_runs, runs
+from reput_index._keys import KeysOfBatch
+
+COLUMNS = ("physical_offset", "tags_code", *(HEADER_DTYPE.names or ()))
+PARTS = ("body", "topic", "properties")
+NAMES = ("TAGS", "KEYS", "UNIQ_KEY", "a", "TAG", "XTAGS", "值", "", "TAGS\x01x", "\x02TAGS")
+
+
+def is_kernel(value):
+    """Whether another engine may run in the place of a function."""
+    code = getattr(value, "__code__", None)
+    is_from_there = code is not None and code.co_filename == reput.engine.__file__
+    return is_from_there and hasattr(value, "__wrapped__")
+
+
+@contextlib.contextmanager
+def python_engine():
+    """Python's functions in the place of all kernels, wherever they were imported."""
+    with contextlib.ExitStack() as stack:
+        for name, module in list(sys.modules.items()):
+            if name.startswith("reput"):
+                for attribute, value in list(vars(module).items()):
+                    if is_kernel(value):
+                        stack.enter_context(mock.patch.object(module, attribute, value.__wrapped__))
+        yield
+
+
+def python_decoder(**checks):
+    """A decoder with nothing native in it, inside of `python_engine`."""
+    return Decoder(topics=TopicTable(), **checks)
+
+
+def everything(decoder, data, base, file_end=None):
+    """All that a decoder and the plugins' kernels make of a window, for comparing."""
+    result = decoder.decode(np.frombuffer(data, np.uint8), base, file_end)
+    batch = result.batch
+    found = {
+        "end": (result.end, result.needed_size, batch.end_offset, batch.base_offset),
+        "finding": None if batch.finding is None else (batch.finding, str(batch.finding)),
+        "topics": batch.topics,
+        "start": alike(batch.start),
+        "size": alike(batch.size),
+        "topic_code": alike(batch.topic_code),
+    }
+    found |= {name: alike(batch.column(name)) for name in COLUMNS}
+    found |= {
+        f"{part}_{which}": alike(batch._parts[f"{part}_{which}"])
+        for part in PARTS
+        for which in ("start", "size")
+    }
+    for name in NAMES:
+        text = batch.text(name)
+        found[f"text {name}"] = alike(text.starts), alike(text.sizes), alike(text.java_hash())
+    found["runs"] = [_run(run) for run in runs(batch)]
+    found["light runs"] = [_run(run) for run in light_runs(batch)]
+    found["keys"] = [alike(column) for column in KeysOfBatch()(batch)]
+    return found
+
+
+def _run(run):
+    ends = alike(run.queue_offsets), alike(run.ends)
+    return run.topic, run.queue_id, bytes(run.data), *ends, run.consecutive
+
+
+def alike(array):
+    """What must be equal of an array: its type, its length, its bytes."""
+    return array.dtype.str, array.shape, array.tobytes()
