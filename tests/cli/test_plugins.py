@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 import reput
+from reput.engine import ENGINE
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.plugins.docs import hooks_of, options_of, summary_of
 
@@ -128,7 +129,8 @@ def test_a_plugin_that_cannot_be_loaded_is_listed_with_the_reason(run, offered) 
 
 def test_no_plugin_says_what_to_install(run, offered) -> None:
     assert "pip install reput-consumequeue" in run("plugins").out
-    assert run("plugins", "--json").json == {"installed": []}
+    document = run("plugins", "--json").json
+    assert (document.keys(), document["installed"]) == ({"engine", "installed"}, [])
 
 
 def test_a_store_without_plugins_says_so(run, plain_store) -> None:
@@ -137,6 +139,7 @@ def test_a_store_without_plugins_says_so(run, plain_store) -> None:
     assert run("plugins", path).out == f"The store at {path} uses no plugins.\n"
     assert run("plugins", path, "--json").json == {
         "path": str(path),
+        "engine": {"name": ENGINE.name, "version": ENGINE.version, "reason": ENGINE.reason},
         "problems": [],
         "plugins": [],
         "plan": [],

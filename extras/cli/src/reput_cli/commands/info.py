@@ -142,6 +142,7 @@ def _queues(store: Store, *, scan: bool) -> tuple[Sequence[QueueInfo] | None, li
 
 
 def _document(facts: _Facts) -> dict[str, Any]:
+    from reput_cli.kit.enginefacts import engine_document
     from reput_cli.messages.lost import lost_size
     from reput_cli.plugins.states import plugin_documents
 
@@ -151,6 +152,7 @@ def _document(facts: _Facts) -> dict[str, Any]:
     return {
         "path": store.root,
         "written_by": traces.written_by,
+        "engine": engine_document(),
         "problems": list(store.problems),
         "clean": store.clean,
         "abort_file": traces.has_abort,
@@ -230,6 +232,8 @@ def _what_comes(store: Store) -> str:
 
 
 def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
+    from reput_cli.kit.enginefacts import engine_line
+
     log, traces = facts.store.log, facts.traces
     size = format_size(log.max_physical_offset - log.min_physical_offset)
     first, last = map(format_timestamp, facts.times())
@@ -253,6 +257,7 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
     for name, part in sorted(traces.sizes().items(), key=lambda part: -part[1]):
         if part >= _WORTH_A_LINE:
             yield f"{name}/", format_size(part)
+    yield engine_line()
 
 
 def _damage(facts: _Facts) -> str:

@@ -38,19 +38,25 @@ def plugins(path: str | None, plan: bool, as_json: bool) -> None:
     and what went wrong, also while another process has the store open. Installed is not active: a
     store uses the plugins that it was made with, or was given since.
     """
+    from reput_cli.kit.enginefacts import engine_document, engine_line
+
     if path is None:
         if plan:
             raise click.UsageError("--plan shows the order of one store's plugins: give PATH, too")
+        engine = engine_document()  # first: a mistake about it would be every plugin's
         documents = [_document(found) for found in _installed()]
         if as_json:
-            print_json({"installed": documents})
+            print_json({"engine": engine, "installed": documents})
         else:
             _print_installed(documents)
+            click.echo()
+            print_facts([engine_line()])
         return
     _show_store(path, plan=plan, as_json=as_json)
 
 
 def _show_store(path: str, *, plan: bool, as_json: bool) -> None:
+    from reput_cli.kit.enginefacts import engine_document, engine_line
     from reput_cli.plugins import states as pluginstates
 
     with open_to_read(path) as store:
@@ -59,7 +65,13 @@ def _show_store(path: str, *, plan: bool, as_json: bool) -> None:
             steps = pluginstates.plan_documents(store)
             problems = list(store.problems)
             print_json(
-                {"path": store.root, "problems": problems, "plugins": documents, "plan": steps}
+                {
+                    "path": store.root,
+                    "engine": engine_document(),
+                    "problems": problems,
+                    "plugins": documents,
+                    "plan": steps,
+                }
             )
         elif not store.plan():
             click.echo(f"The store at {store.root} uses no plugins.")
@@ -67,6 +79,8 @@ def _show_store(path: str, *, plan: bool, as_json: bool) -> None:
             pluginstates.print_plan(store.plan())
         else:
             pluginstates.print_active(store)
+            click.echo()
+            print_facts([engine_line()])
 
 
 # --------------------------------------------------------------------------- installed
