@@ -17,6 +17,7 @@ __all__ = ["main"]
 
 _QUICK_SCALE = 0.1
 _QUICK_SIZE = 128 << 20
+_ENGINES = {"": ("",), "python": ("python",), "native": ("native",), "both": ("python", "native")}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -57,6 +58,7 @@ def _measure(asked: argparse.Namespace) -> int:
         scale=_QUICK_SCALE if asked.quick else 1.0,
         size=asked.size or (_QUICK_SIZE if asked.quick else 1 << 30),
         timeout=asked.timeout,
+        engines=_ENGINES[asked.engine],
     )
     with Runner(options, lambda text: print(text, file=sys.stderr, flush=True)) as runner:
         facts = machine.describe(runner.directory)
@@ -84,6 +86,7 @@ def _measure(asked: argparse.Namespace) -> int:
                 {
                     "case": outcome.case.name,
                     "round": outcome.round,
+                    "engine": outcome.ran_with,
                     "peak_memory": outcome.peak_memory,
                     "private_memory": outcome.private_memory,
                     "skipped": outcome.skipped,
@@ -126,6 +129,12 @@ def _parser() -> argparse.ArgumentParser:
         default=0,
         metavar="BYTES",
         help="of each large log, k, m or g after the number (1g; quick: 128m)",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=[name for name in _ENGINES if name],
+        default="",
+        help="what runs reput's kernels; both: each case of reput with each engine in turn",
     )
     parser.add_argument(
         "--directory", type=Path, metavar="DIR", help="make the temporary directory there"

@@ -14,6 +14,7 @@ __all__ = ["describe", "file_system", "headline", "load"]
 _DISTRIBUTIONS = (
     "reput",
     "reput-consumequeue",
+    "reput-native",
     "numpy",
     "zlib-ng",
     "lmdb",

@@ -42,17 +42,27 @@ class Line:
 
 
 def summarise(outcomes: Sequence[Outcome]) -> list[Line]:
-    """Return one row for each label of each table, in the tables' order."""
+    """Return one row for each label of each table, and for each engine if there are several.
+
+    With several engines the rows of the first one are what the others are compared to.
+    """
+    engines = list(dict.fromkeys(outcome.engine for outcome in outcomes if outcome.engine))
+    several = len(engines) > 1
     found: dict[tuple[str, int, str], list[tuple[Outcome, dict[str, Any]]]] = {}
     for outcome in outcomes:
         for measured in outcome.measurements:
-            key = (outcome.case.table.title, outcome.case.body_size, measured["label"])
+            label = measured["label"]
+            if several and outcome.engine:
+                label = f"{label}, {outcome.engine}"
+            key = (outcome.case.table.title, outcome.case.body_size, label)
             found.setdefault(key, []).append((outcome, measured))
     compared = {table.title for table in TABLES if table.compares}
     baselines = {
         key[:2]: _median_rate(results)
         for key, results in found.items()
-        if results[0][1]["baseline"] and key[0] in compared
+        if results[0][1]["baseline"]
+        and key[0] in compared
+        and not (several and results[0][0].engine != engines[0])
     }
     order = {table.title: number for number, table in enumerate(TABLES)}
     rows = [_row(key, results, baselines.get(key[:2])) for key, results in found.items()]
@@ -161,6 +171,9 @@ def print_tables(rows: Sequence[Line], outcomes: Sequence[Outcome]) -> None:
                 names_by_reason.setdefault(reason, []).append(name)
         for reason, names in names_by_reason.items():
             print(f"{word} ({reason}): {', '.join(names)}")
+    ran_with = dict.fromkeys(outcome.ran_with for outcome in outcomes if outcome.ran_with)
+    if ran_with:
+        print(f"engine of reput: {'; '.join(map(str, ran_with))}")
     print(
         "Rates are medians of the rounds. CPU: processor time of all threads per message. "
         "Latencies are of single calls.\nPeak memory counts pages of mapped files; private does "

@@ -8,6 +8,7 @@ them and not one.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -41,6 +42,8 @@ class Options:
     """Bytes of each large log."""
     timeout: float
     """Seconds that one case may take."""
+    engines: tuple[str, ...] = ("",)
+    """Those of reput that each of its cases runs with; empty for the one that it chooses."""
 
 
 @attrs.frozen(kw_only=True)
@@ -49,6 +52,10 @@ class Outcome:
 
     case: Case
     round: int
+    engine: str = ""
+    """The engine of reput that was asked for; empty where none was."""
+    ran_with: str | None = None
+    """The engine that ran, its version, and why; None where reput had no part in it."""
     measurements: list[dict[str, Any]] = attrs.field(factory=list)
     peak_memory: int | None = None
     """Bytes, mapped files included."""
@@ -80,34 +87,42 @@ class Runner:
         """Run all rounds of all cases; return the outcomes so far if interrupted."""
         outcomes: list[Outcome] = []
         steps = [
-            (number, case)
+            (number, case, engine)
             for number in range(self.options.rounds)
             for case in cases
+            for engine in self._engines_of(case)
             if number == 0 or case.repeats
         ]
-        gone: set[str] = set()  # skipped or failed: not tried again
+        gone: set[tuple[str, str]] = set()  # skipped or failed: not tried again
         try:
-            for done, (number, case) in enumerate(steps, start=1):
-                if case.name in gone:
+            for done, (number, case, engine) in enumerate(steps, start=1):
+                if (case.name, engine) in gone:
                     continue
-                outcome = self._run_case(case, number)
+                outcome = self._run_case(case, number, engine)
                 outcomes.append(outcome)
                 if outcome.skipped or outcome.failed:
-                    gone.add(case.name)
-                self._say(f"[{done}/{len(steps)}] {case.name}{_in_short(outcome)}")
+                    gone.add((case.name, engine))
+                name = f"{case.name}, {engine}" if engine else case.name
+                self._say(f"[{done}/{len(steps)}] {name}{_in_short(outcome)}")
         except KeyboardInterrupt:
             self._say("interrupted; these are the results so far")
         return outcomes
 
-    def _run_case(self, case: Case, number: int) -> Outcome:
+    def _engines_of(self, case: Case) -> tuple[str, ...]:
+        uses_reput = any(name.startswith("reput") for name in case.needs)
+        return self.options.engines if uses_reput else ("",)
+
+    def _run_case(self, case: Case, number: int, engine: str) -> Outcome:
+        outcome = Outcome(case=case, round=number, engine=engine)
         big_log = None
         if case.big_log:
             big_log = self._log(case.body_size)
             if big_log is None:
-                return Outcome(case=case, round=number, failed="the large log was not generated")
+                return attrs.evolve(outcome, failed="the large log was not generated")
         work = self.directory / "work"
         try:
             result, private, error = self._child(
+                engine,
                 case=case.name,
                 body_size=case.body_size,
                 big_log=None if big_log is None else str(big_log),
@@ -115,10 +130,10 @@ class Runner:
         finally:
             shutil.rmtree(work, ignore_errors=True)
         if result is None:
-            return Outcome(case=case, round=number, failed=error)
-        return Outcome(
-            case=case,
-            round=number,
+            return attrs.evolve(outcome, failed=error)
+        return attrs.evolve(
+            outcome,
+            ran_with=result.get("engine"),
             measurements=result.get("measurements", []),
             peak_memory=result["peak_memory"],
             private_memory=private,
@@ -134,7 +149,7 @@ class Runner:
                 self._say(f"only {free / 1e9:.1f} GB are free: use a smaller --size")
                 self._logs[body_size] = None
                 return None
-            result, _, error = self._child(log=str(path), body_size=body_size)
+            result, _, error = self._child("", log=str(path), body_size=body_size)
             if result is None:
                 self._say(f"generating the large log failed: {error}")
                 self._logs[body_size] = None
@@ -146,7 +161,7 @@ class Runner:
             self._logs[body_size] = path
         return self._logs[body_size]
 
-    def _child(self, **order: Any) -> tuple[dict[str, Any] | None, int | None, str]:
+    def _child(self, engine: str, **order: Any) -> tuple[dict[str, Any] | None, int | None, str]:
         """Run a worker: (result, peak of private memory, why there is no result)."""
         result_path = self.directory / "result.json"
         result_path.unlink(missing_ok=True)
@@ -161,9 +176,12 @@ class Runner:
             **order,
         }
         command = [sys.executable, "-m", "benchmarks", "--worker", json.dumps(asked)]
+        environment = os.environ | ({"REPUT_ENGINE": engine} if engine else {})
         errors_path = self.directory / "errors.txt"
         with errors_path.open("w+b") as errors:
-            child = subprocess.Popen(command, cwd=_ROOT, stderr=errors, stdout=errors)
+            child = subprocess.Popen(
+                command, cwd=_ROOT, env=environment, stderr=errors, stdout=errors
+            )
             try:
                 private = self._watch(child)
             except BaseException:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,3 +32,23 @@ def test_every_case_runs_or_says_what_it_lacks(tmp_path):
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     assert set(ends) <= {"ran", "skipped"}
     assert ends.count("ran") > 50
+
+
+def test_two_engines_in_one_run_are_compared_with_the_first(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import report
+    from benchmarks.cases import by_name
+    from benchmarks.runner import Outcome
+    from benchmarks.trial import Measurement
+
+    def outcome(engine, seconds):
+        row = Measurement(label="derive", count=1_000, size=0, baseline=True, seconds=seconds)
+        case = by_name("reput.100B")
+        return Outcome(case=case, round=0, engine=engine, measurements=[attrs.asdict(row)])
+
+    lines = report.summarise([outcome("python", 2.0), outcome("native", 0.5)])
+
+    assert [(line.label, line.ratio) for line in lines] == [
+        ("derive, python", 1.0),
+        ("derive, native", 4.0),
+    ]
