@@ -17,7 +17,7 @@ from reput_testing import fuzzing, strategies
 
 ENCODERS = (Encoder(), Encoder(record_crc=True), Encoder(store_host=bytes(range(20))))
 MANY = settings(
-    max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 CHECKS = [
     dict(zip(("check_crc", "check_offset", "check_record_crc"), flags, strict=True))

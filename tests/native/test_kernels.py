@@ -83,7 +83,7 @@ def test_the_engine_runs_all_that_it_has():
 @given(
     st.lists(st.binary(max_size=40) | st.text(max_size=20).map(str.encode), max_size=9), st.data()
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_hashes_of_texts_and_of_bytes_that_are_none(texts, data):
     window = np.frombuffer(b"".join(texts) + bytes(8), np.uint8)
     sizes = column([len(text) for text in texts])
@@ -94,7 +94,7 @@ def test_hashes_of_texts_and_of_bytes_that_are_none(texts, data):
 
 
 @given(st.binary(max_size=12))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_a_hash_is_that_of_the_text_which_java_reads(text):
     window = np.frombuffer(text, np.uint8)
 
@@ -123,7 +123,7 @@ PLACES = st.sampled_from([-(1 << 63), -9, -1, 0, 1, 5, 39, 40, 41, 1 << 31, 1 <<
 
 
 @given(st.lists(st.tuples(PLACES, PLACES), max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_rows_outside_of_the_window_are_not_read(rows):
     window = np.frombuffer(b"TAGS\x01x\x02".ljust(40, b"\xff"), np.uint8)
     starts = column([start for start, _ in rows])
@@ -229,7 +229,7 @@ rows = st.tuples(
 
 
 @given(st.lists(rows, max_size=40))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_units_of_messages_of_any_queues(messages):
     columns = list(zip(*messages, strict=True)) or [()] * 7
     kinds = (np.int32, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64)
@@ -246,7 +246,7 @@ def test_units_of_messages_of_any_queues(messages):
     st.sampled_from([1, 2, 900]),
     st.sampled_from([-5, 0, 1, 1_700_000_000_000]),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_items_of_keys_and_what_is_left_in_the_slots(keys, slot_count, first, begin):
     if not keys:
         return
