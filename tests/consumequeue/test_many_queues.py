@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from reput_testing.effort import is_last_part
+
 COUNT = 10_000
 
 PROGRAM = """
@@ -51,6 +53,8 @@ store.close()
 """
 
 
+@pytest.mark.proof
+@pytest.mark.skipif(not is_last_part(), reason="is tried with the last part of the proofs")
 @pytest.mark.skipif(sys.platform == "win32", reason="limits on open files are POSIX")
 def test_ten_thousand_queues_need_no_more_files_than_a_process_may_have(tmp_path):
     before, clean = 0, True
