@@ -23,7 +23,8 @@ SOURCES = sorted(
     for folder in ROOT.glob(pattern)
     for path in folder.rglob("*.py")
 )
-DOORS = {ROOT / "core/src/reput/files" / name for name in ("disk.py", "locking.py", "root.py")}
+SYSTEM = ROOT / "core/src/reput/files/system"
+DOORS = {SYSTEM / name for name in ("disk.py", "locking.py", "root.py")}
 MODULES = {"os", "fcntl", "shutil", "tempfile", "pathlib", "io"}
 HARMLESS = {
     # What has nothing to do with files.
@@ -48,8 +49,14 @@ HARMLESS = {
 }
 ALLOWED = {
     ("core/src/reput/store/config.py", "open"): "the user's TOML file, which is not the store's",
-    ("core/src/reput/store/lock.py", "open"): "a file of /proc, which says when a process began",
-    ("core/src/reput/store/lock.py", "os.close"): "in a forked child, whose disk is not its own",
+    (
+        "core/src/reput/store/marks/lock.py",
+        "open",
+    ): "a file of /proc, which says when a process began",
+    (
+        "core/src/reput/store/marks/lock.py",
+        "os.close",
+    ): "in a forked child, whose disk is not its own",
 }
 
 
@@ -80,7 +87,7 @@ def test_files_are_opened_changed_and_looked_at_through_the_disk(path):
 
 
 BOUND_LATER = {
-    "core/src/reput/store/opening.py": "the directories above a store are made and flushed by it",
+    "core/src/reput/store/opening/open.py": "makes and flushes the directories above a store",
     "core/src/reput/log/writing/queuefloors.py": "for floors that are kept in no file",
     "core/src/reput/log/writing/queuereaches.py": "for reaches that are kept in no file",
     "spark/src/reput_spark/source/streamwriter.py": "it makes what is above a new store",

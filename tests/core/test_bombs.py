@@ -24,7 +24,7 @@ from reput.record.decode import Decoder
 from reput.record.encoding.lightqueues import inner_message_count
 from reput.record.encoding.one import Encoder
 from reput.record.layout import BLANK_MAGIC, INNER_BATCH, MAGIC_V1, MAGIC_V2
-from reput.record.message import Message
+from reput.record.messages.message import Message
 from reput.record.text.topics import TopicTable
 
 LENGTHS = [-(2**31), -1, 0, 1, 2, 90, 91, 127, 128, 255, 2**15 - 1, 2**15, 2**16, 2**31 - 1]

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from reput.files.disk import Disk
+from reput.files.system.disk import Disk
 from reput.log.progress import Progress, ProgressFile
 from reput.log.recovery.checkpoint import Checkpoint
-from reput.store.abort import AbortFile
+from reput.store.marks.abort import AbortFile
 from reput_testing import QuickDisk
 
 VECTOR = bytes.fromhex(

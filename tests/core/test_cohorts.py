@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput.files.disk import Disk
+from reput.files.system.disk import Disk
 from reput_testing.crashes.insides import insides
 
 WINDOW = 8_192

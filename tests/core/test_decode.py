@@ -12,7 +12,7 @@ from reput.record.decode import Decoder, End
 from reput.record.encoding.one import Encoder
 from reput.record.ids import pack_host
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1
-from reput.record.message import Message
+from reput.record.messages.message import Message
 from reput.record.view import MessageView
 
 ENCODER = Encoder(pack_host("127.0.0.1", 10_911))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from reput.errors import DiskShutError, ReputError, UnsafePathError
-from reput.files.disk import Disk
 from reput.files.pool import FilePool
+from reput.files.system.disk import Disk
 from reput_testing import FaultyDisk, QuickDisk, SimulatedDisk
 
 CANARY = b"not a file of the store"

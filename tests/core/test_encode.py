@@ -10,7 +10,7 @@ from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSi
 from reput.record.encoding.one import Encoder, check_topic
 from reput.record.encoding.wirebatch import encode_batch, expand_batch
 from reput.record.ids import offset_message_id, pack_host, parse_message_id
-from reput.record.message import Message, encode_property_text
+from reput.record.messages.message import Message, encode_property_text
 from reput.record.view import MessageView
 
 

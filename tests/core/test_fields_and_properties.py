@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reput.errors import MessageIllegalError
-from reput.record.message import Message, encode_property_text
+from reput.record.messages.message import Message, encode_property_text
 
 
 @pytest.mark.parametrize(("field", "name"), [("keys", "KEYS"), ("tags", "TAGS")])

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from reput.files.disk import Disk
 from reput.files.pool import FilePool, Handle, ReplacedError
+from reput.files.system.disk import Disk
 
 
 class SlowDisk(Disk):

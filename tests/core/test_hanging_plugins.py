@@ -11,7 +11,7 @@ import pytest
 from openstores import is_written, plugin, put, state_of, until
 
 import reput
-from reput.dispatch.calls import PluginCalls
+from reput.dispatch.running.calls import PluginCalls
 from reput.errors import StoreLockedError
 from reput_testing.crashes.insides import insides
 

@@ -20,7 +20,7 @@ from damaged_logs import (
 )
 
 import reput
-from reput.files.disk import Disk
+from reput.files.system.disk import Disk
 from reput.log.losses import Loss, LossLedger
 from reput.record.batch import Corruption, CorruptionKind
 from reput_testing import FaultyDisk, QuickDisk, kill, snapshot

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from reput.files import Disk, make_aside, make_file
-from reput.files.heartbeat import beating
+from reput.files.system.heartbeat import beating
 
 
 class RecordingDisk(Disk):

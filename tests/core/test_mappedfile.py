@@ -5,10 +5,10 @@ import os
 import pytest
 
 from reput.errors import CorruptFileError
-from reput.files.disk import Disk
-from reput.files.mapped import MappedFile, MappedFileQueue
+from reput.files.mapping.mapped import MappedFile, MappedFileQueue
 from reput.files.names import file_name
 from reput.files.pool import FilePool
+from reput.files.system.disk import Disk
 
 SIZE = 1024
 

@@ -10,8 +10,9 @@ from importlib import metadata
 import pytest
 
 import reput
-from reput.store import opening, stages, starting
-from reput.store.undoing import Undoing
+from reput.store.opening import open as opening
+from reput.store.opening import stages, starting
+from reput.store.opening.undoing import Undoing
 from reput_testing import QuickDisk, open_files_under, snapshot
 
 SMALL = {"commitlog": {"file_size": 4096}}

@@ -369,7 +369,7 @@ def test_the_wait_is_decided_as_by_the_parsed_properties(text):
     encoder = Encoder()
     record = encoder.prepare(reput.Message("t", properties=text))[7]
 
-    from reput.record.message import waits_for_disk
+    from reput.record.messages.message import waits_for_disk
     from reput.record.text.properties import parse_properties
 
     assert waits_for_disk(record) == (parse_properties(record).get("WAIT") != "false")

@@ -9,13 +9,13 @@ import pytest
 from openstores import plugin, put, state_of, until
 
 import reput
-from reput.dispatch.calls import PluginCalls
+from reput.dispatch.running.calls import PluginCalls
 from reput.dispatch.threads import flusher
 from reput.errors import PluginFlushError, StoreClosedError
-from reput.files.disk import Disk
-from reput.files.heartbeat import beating
 from reput.files.pool import FilePool
-from reput.files.sidebyside import side_by_side
+from reput.files.system.disk import Disk
+from reput.files.system.heartbeat import beating
+from reput.files.system.sidebyside import side_by_side
 from reput.log.progress import ProgressFile
 from reput_testing import QuickDisk
 from reput_testing.crashes.insides import insides

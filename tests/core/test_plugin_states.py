@@ -10,8 +10,8 @@ import pytest
 from openstores import plugin, put, state_of, until
 
 import reput
-from reput.dispatch.phase import Stopped
-from reput.files.disk import Disk
+from reput.dispatch.running.phase import Stopped
+from reput.files.system.disk import Disk
 from reput.log.progress import ProgressFile
 from reput_testing.crashes.insides import insides
 

@@ -172,7 +172,7 @@ def test_each_disk_of_a_store_is_looked_at_once(tmp_path):
 
 
 def test_the_systems_disk_says_how_full_it_is(tmp_path):
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
 
     used, available = Disk().usage(str(tmp_path))
 

@@ -1,4 +1,4 @@
-"""What a plugin's phase becomes, row by row of the table in `reput.dispatch.runner`."""
+"""What a plugin's phase becomes, row by row of the table in `reput.dispatch.running.runner`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput.dispatch import runner as module
-from reput.dispatch.calls import PluginCalls
 from reput.dispatch.config import DispatchConfig
-from reput.dispatch.phase import Phase, Stopped
-from reput.dispatch.runner import Board, PluginRunner
+from reput.dispatch.running import runner as module
+from reput.dispatch.running.calls import PluginCalls
+from reput.dispatch.running.phase import Phase, Stopped
+from reput.dispatch.running.runner import Board, PluginRunner
 from reput.plugin import PluginHooks
 
 SOURCES = Path(reput.__file__).parent

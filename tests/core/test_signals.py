@@ -13,7 +13,7 @@ import pytest
 from interrupts import Interrupts, interrupt, interrupted
 
 import reput
-from reput.dispatch.calls import PluginCalls
+from reput.dispatch.running.calls import PluginCalls
 from reput.errors import ReputError, ServiceNotAvailableError
 from reput.plugin.base import Plugin
 from reput.retention.config import RetentionConfig

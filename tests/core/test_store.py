@@ -28,7 +28,7 @@ from reput.errors import (
     StoreLockedError,
     StoreNotFoundError,
 )
-from reput.files.disk import Disk
+from reput.files.system.disk import Disk
 from reput.record.encoding.wirebatch import encode_batch
 from reput_testing.crashes.insides import insides
 

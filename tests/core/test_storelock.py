@@ -14,12 +14,12 @@ import pytest
 
 import reput
 from reput.errors import StoreLockedError
-from reput.files.disk import Disk
-from reput.store.lock import StoreLock
+from reput.files.system.disk import Disk
+from reput.store.marks.lock import StoreLock
 
 HOLD = """
-    from reput.files.disk import Disk
-    from reput.store.lock import StoreLock
+    from reput.files.system.disk import Disk
+    from reput.store.marks.lock import StoreLock
     StoreLock(sys.argv[1] + '/lock', sys.argv[1], Disk()).acquire()
 """
 HOLD_AS_JAVA = """

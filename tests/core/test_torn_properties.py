@@ -11,7 +11,7 @@ import reput_testing
 from reput.log.recovery.torn import torn_rows
 from reput.record.decode import Decoder
 from reput.record.layout import PROPERTIES_SIZE_MAX
-from reput.record.torn import SECTOR_SIZE
+from reput.record.messages.torn import SECTOR_SIZE
 
 
 def written(root, *lengths):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reput.record.message import Message
+from reput.record.messages.message import Message
 
 BORN = 1_700_000_000_000
 STORED = 1_700_000_000_123

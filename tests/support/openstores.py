@@ -6,7 +6,7 @@ import threading
 
 import reput
 from reput.files import Disk
-from reput.store.lock import StoreLock
+from reput.store.marks.lock import StoreLock
 
 
 def plugin(name, **members):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
-    from reput.dispatch.phase import PluginState as PluginState
+    from reput.dispatch.running.phase import PluginState as PluginState
     from reput.errors import ReputError as ReputError
     from reput.log.config import CommitLogConfig as CommitLogConfig
     from reput.log.losses import Loss as Loss
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reput.record.batch import Corruption as Corruption
     from reput.record.batch import DispatchBatch as DispatchBatch
     from reput.record.encoding.many import Columns as Columns
-    from reput.record.message import Message as Message
+    from reput.record.messages.message import Message as Message
     from reput.record.view import MessageView as MessageView
     from reput.retention.config import ROCKETMQ_RETENTION as ROCKETMQ_RETENTION
     from reput.retention.config import RetentionConfig as RetentionConfig
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from reput.status import Durability as Durability
     from reput.status import PutStatus as PutStatus
     from reput.status import ReadStatus as ReadStatus
-    from reput.store.opening import open_store as open  # noqa: A004 (`reput.open`, like `gzip.open`)
-    from reput.store.opening import open_store as open_store
+    from reput.store.opening.open import open_store as open  # noqa: A004 (`reput.open`, like `gzip.open`)
+    from reput.store.opening.open import open_store as open_store
     from reput.store.store import Store as Store
 
 __version__ = "0.1.0"
@@ -49,11 +49,11 @@ _HOMES = {
     "Durability": "status",
     "ExpiryReport": "retention.plan",
     "Loss": "log.losses",
-    "Message": "record.message",
+    "Message": "record.messages.message",
     "MessageView": "record.view",
     "MissingMessage": "plugin.answers",
     "Plugin": "plugin.base",
-    "PluginState": "dispatch.phase",
+    "PluginState": "dispatch.running.phase",
     "PutStatus": "status",
     "QueryResult": "plugin.answers",
     "QueueInfo": "plugin.answers",
@@ -66,7 +66,7 @@ _HOMES = {
     "Store": "store.store",
     "StoreContext": "plugin.context",
     "hookimpl": "plugin.hookspecs",
-    "open_store": "store.opening",
+    "open_store": "store.opening.open",
 }
 
 __all__ = [*_HOMES, "__version__", "open"]
@@ -74,6 +74,6 @@ __all__ = [*_HOMES, "__version__", "open"]
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
     __getattr__, __dir__ = door(
         __name__,
-        _HOMES | {"open": "store.opening:open_store"},
+        _HOMES | {"open": "store.opening.open:open_store"},
         former={"Finding": "Corruption", "Hole": "MissingMessage"},
     )

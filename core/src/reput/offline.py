@@ -6,18 +6,18 @@ after any step. `READING` and `WAITING` are, beside `Phase`, states of a `reput.
 
 from __future__ import annotations
 
-from reput.dispatch.phase import READING as READING
-from reput.dispatch.phase import WAITING as WAITING
-from reput.dispatch.phase import Phase as Phase
 from reput.dispatch.records.deadletters import DeadLetter as DeadLetter
 from reput.dispatch.records.manifest import Manifest as Manifest
 from reput.dispatch.records.states import RESUME as RESUME
 from reput.dispatch.records.states import SUSPEND as SUSPEND
 from reput.dispatch.records.states import PluginRecord as PluginRecord
+from reput.dispatch.running.phase import READING as READING
+from reput.dispatch.running.phase import WAITING as WAITING
+from reput.dispatch.running.phase import Phase as Phase
+from reput.store.marks.traces import Traces as Traces
+from reput.store.marks.traces import look as look
 from reput.store.offline import ClosedStore as ClosedStore
 from reput.store.offline import hold as hold
-from reput.store.traces import Traces as Traces
-from reput.store.traces import look as look
 
 __all__ = [
     "READING",

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.dispatch.phase import Phase, Stopped
 from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import RESUME, SUSPEND, PluginRecord
+from reput.dispatch.running.phase import Phase, Stopped
 from reput.errors import PluginError, PluginOrderError
 from reput.files.names import OWN_DIRECTORY
 from reput.locks import new_lock
@@ -29,11 +29,11 @@ from reput.plugin.host.pluginset import CORE_SECTIONS
 if TYPE_CHECKING:
     from reput.dispatch.opener import PluginOpener
     from reput.dispatch.records.states import PluginRecords
-    from reput.dispatch.runner import Board, PluginRunner
+    from reput.dispatch.running.runner import Board, PluginRunner
     from reput.dispatch.threads.flusher import PluginFlusher
     from reput.dispatch.threads.loop import ReputLoop
     from reput.dispatch.threads.workers import Workers
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
     from reput.plugin.base import Plugin
     from reput.plugin.host.pluginset import PluginSet
 

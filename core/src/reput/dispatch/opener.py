@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.dispatch.phase import Stopped
-from reput.dispatch.runner import Board, PluginRunner
-from reput.files.clock import system_clock
+from reput.dispatch.running.phase import Stopped
+from reput.dispatch.running.runner import Board, PluginRunner
 from reput.files.names import OWN_DIRECTORY
+from reput.files.system.clock import system_clock
 from reput.log.progress import Progress, ProgressFile
 from reput.log.writing.queuereaches import QueueReaches
 from reput.plugin.context import StoreContext
 
 if TYPE_CHECKING:
     from reput.dispatch.records.states import PluginRecord, PluginRecords
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
     from reput.log.losses import Loss
     from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.queuefloors import QueueFloors

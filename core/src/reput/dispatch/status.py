@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.dispatch.phase import READING, WAITING, Phase, PluginState
+from reput.dispatch.running.phase import READING, WAITING, Phase, PluginState
 from reput.errors import CorruptFileError
 
 if TYPE_CHECKING:
     from reput.dispatch.config import DispatchConfig
     from reput.dispatch.records.states import PluginRecord
-    from reput.dispatch.runner import PluginRunner
+    from reput.dispatch.running.runner import PluginRunner
     from reput.dispatch.threads.loop import ReputLoop
     from reput.log.writing.commitlog import CommitLog
 

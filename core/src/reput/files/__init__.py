@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
-    from reput.files.clock import system_clock as system_clock
-    from reput.files.disk import Buffer as Buffer
-    from reput.files.disk import Disk as Disk
     from reput.files.making import make_aside as make_aside
     from reput.files.making import make_file as make_file
-    from reput.files.mapped import MappedFileQueue as MappedFileQueue
+    from reput.files.mapping.mapped import MappedFileQueue as MappedFileQueue
     from reput.files.names import FILE_NAME_DIGITS as FILE_NAME_DIGITS
     from reput.files.names import OWN_DIRECTORY as OWN_DIRECTORY
     from reput.files.names import file_name as file_name
@@ -27,18 +24,21 @@ if TYPE_CHECKING:
     from reput.files.pool import ReplacedError as ReplacedError
     from reput.files.records import FileAccess as FileAccess
     from reput.files.records import RecordFiles as RecordFiles
-    from reput.files.root import Entry as Entry
+    from reput.files.system.clock import system_clock as system_clock
+    from reput.files.system.disk import Buffer as Buffer
+    from reput.files.system.disk import Disk as Disk
+    from reput.files.system.root import Entry as Entry
     from reput.files.unflushed import Unflushed as Unflushed
 
 _HOMES = {
-    "Buffer": "disk",
-    "Disk": "disk",
-    "Entry": "root",
+    "Buffer": "system.disk",
+    "Disk": "system.disk",
+    "Entry": "system.root",
     "FILE_NAME_DIGITS": "names",
     "FileAccess": "records",
     "FilePool": "pool",
     "Handle": "pool",
-    "MappedFileQueue": "mapped",
+    "MappedFileQueue": "mapping.mapped",
     "OWN_DIRECTORY": "names",
     "RecordFiles": "records",
     "ReplacedError": "pool",
@@ -48,7 +48,7 @@ _HOMES = {
     "is_safe_name": "names",
     "make_aside": "making",
     "make_file": "making",
-    "system_clock": "clock",
+    "system_clock": "system.clock",
 }
 
 __all__ = [*_HOMES]

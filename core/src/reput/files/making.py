@@ -12,10 +12,10 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from reput.files.heartbeat import beat
+from reput.files.system.heartbeat import beat
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
 
 __all__ = ["make_aside", "make_file"]
 

@@ -18,7 +18,7 @@ from reput.locks import new_lock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reput.files.disk import Buffer, Disk
+    from reput.files.system.disk import Buffer, Disk
 
 __all__ = ["FilePool", "Handle", "ReplacedError"]
 

@@ -17,8 +17,8 @@ from reput.locks import new_lock
 if TYPE_CHECKING:
     import threading
 
-    from reput.files.disk import Buffer, Disk
     from reput.files.pool import FilePool
+    from reput.files.system.disk import Buffer, Disk
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
 
 __all__ = ["Unflushed"]
 

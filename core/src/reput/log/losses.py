@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.files.mapped import unused_path
+from reput.files.mapping.mapped import unused_path
 from reput.files.names import OWN_DIRECTORY, is_safe_name
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
 
 logger = logging.getLogger(__name__)
 

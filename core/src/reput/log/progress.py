@@ -27,7 +27,7 @@ import attrs
 from reput.record.layout import SIZE_AND_MAGIC
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
     from reput.log.reading.view import LogView
 
 __all__ = ["FLUSHED", "Progress", "ProgressFile", "Recorded", "fingerprint_of"]

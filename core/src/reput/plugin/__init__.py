@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from reput.plugin.base import NoConfig as NoConfig
     from reput.plugin.base import Plugin as Plugin
     from reput.plugin.base import build_config as build_config
-    from reput.plugin.comparing import Compared as Compared
-    from reput.plugin.comparing import Comparison as Comparison
-    from reput.plugin.comparing import Difference as Difference
     from reput.plugin.context import StoreContext as StoreContext
     from reput.plugin.filters import BitMaps as BitMaps
     from reput.plugin.filters import MessageFilter as MessageFilter
@@ -35,20 +32,23 @@ if TYPE_CHECKING:
     from reput.plugin.host.pluginset import default_plugins as default_plugins
     from reput.plugin.host.pluginset import dispatch_order as dispatch_order
     from reput.plugin.interest import PutInterest as PutInterest
-    from reput.plugin.sharding import NotSplittableError as NotSplittableError
-    from reput.plugin.sharding import ShardBuilder as ShardBuilder
-    from reput.plugin.sharding import ShardScan as ShardScan
+    from reput.plugin.rebuilding.comparing import Compared as Compared
+    from reput.plugin.rebuilding.comparing import Comparison as Comparison
+    from reput.plugin.rebuilding.comparing import Difference as Difference
+    from reput.plugin.rebuilding.sharding import NotSplittableError as NotSplittableError
+    from reput.plugin.rebuilding.sharding import ShardBuilder as ShardBuilder
+    from reput.plugin.rebuilding.sharding import ShardScan as ShardScan
 
 _HOMES = {
     "BitMaps": "filters",
-    "Compared": "comparing",
-    "Comparison": "comparing",
-    "Difference": "comparing",
+    "Compared": "rebuilding.comparing",
+    "Comparison": "rebuilding.comparing",
+    "Difference": "rebuilding.comparing",
     "InstalledPlugin": "host.discovery",
     "MessageFilter": "filters",
     "MissingMessage": "answers",
     "NoConfig": "base",
-    "NotSplittableError": "sharding",
+    "NotSplittableError": "rebuilding.sharding",
     "PlanStep": "host.pluginset",
     "Plugin": "base",
     "PluginHooks": "host.hooktable",
@@ -57,8 +57,8 @@ _HOMES = {
     "QueryResult": "answers",
     "QueueInfo": "answers",
     "ReadResult": "answers",
-    "ShardBuilder": "sharding",
-    "ShardScan": "sharding",
+    "ShardBuilder": "rebuilding.sharding",
+    "ShardScan": "rebuilding.sharding",
     "StoreAccess": "access",
     "StoreContext": "context",
     "build_config": "base",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from reput.log.writing.receipts import BatchReceipt
     from reput.plugin.answers import QueueInfo, ReadResult
-    from reput.record.message import Message
+    from reput.record.messages.message import Message
 
 __all__ = ["NoStore", "StoreAccess"]
 

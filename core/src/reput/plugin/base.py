@@ -11,8 +11,8 @@ import attrs
 from reput.errors import ConfigError, PluginError, ReputError, known_names
 
 if TYPE_CHECKING:
-    from reput.plugin.comparing import Compared, Comparison, Difference
     from reput.plugin.interest import PutInterest
+    from reput.plugin.rebuilding.comparing import Compared, Comparison, Difference
 
 __all__ = ["NoConfig", "Plugin", "build_config"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 import attrs
 
 from reput.errors import ConfigError
-from reput.files.disk import Disk
 from reput.files.names import is_safe_name
+from reput.files.system.disk import Disk
 from reput.log.reading.view import LogView
 from reput.log.writing.queuefloors import QueueFloors
 from reput.log.writing.queuereaches import QueueReaches

@@ -16,7 +16,7 @@ from reput.record.layout import NAME_END, PROPERTY_KEYS, PROPERTY_TAGS
 
 if TYPE_CHECKING:
     from reput.record.encoding.many import Columns
-    from reput.record.message import Message
+    from reput.record.messages.message import Message
 
 __all__ = ["PutInterest", "united"]
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from reput.record.encoding.one import check_topic as check_topic
     from reput.record.ids import pack_host as pack_host
     from reput.record.ids import parse_message_id as parse_message_id
-    from reput.record.message import Host as Host
-    from reput.record.message import Message as Message
-    from reput.record.message import encode_property_text as encode_property_text
+    from reput.record.messages.message import Host as Host
+    from reput.record.messages.message import Message as Message
+    from reput.record.messages.message import encode_property_text as encode_property_text
     from reput.record.text.gather import fixed_rows as fixed_rows
     from reput.record.text.gather import rows_by_width as rows_by_width
     from reput.record.text.gather import words_at as words_at
@@ -54,8 +54,8 @@ _HOMES = {
     "DispatchBatch": "batch",
     "Encoder": "encoding.one",
     "End": "decode",
-    "Host": "message",
-    "Message": "message",
+    "Host": "messages.message",
+    "Message": "messages.message",
     "MessageView": "view",
     "Prepared": "encoding.one",
     "PreparedMany": "encoding.many",
@@ -65,7 +65,7 @@ _HOMES = {
     "check_topic": "encoding.one",
     "crc32": "checksum",
     "encode_properties": "text.properties",
-    "encode_property_text": "message",
+    "encode_property_text": "messages.message",
     "fixed_rows": "text.gather",
     "host_of": "view",
     "inner_message_count": "encoding.lightqueues",

@@ -29,7 +29,7 @@ from reput.record.layout import (
     TRANSACTION_MASK,
     host_size,
 )
-from reput.record.message import Host, Message
+from reput.record.messages.message import Host, Message
 from reput.record.text.hashing import java_string_hash
 from reput.record.text.java import java_text
 from reput.record.text.properties import parse_properties

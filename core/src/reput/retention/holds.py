@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from reput.dispatch.phase import Phase
+from reput.dispatch.running.phase import Phase
 from reput.log.progress import ProgressFile
 from reput.retention.config import DROP, WAIT
 from reput.retention.plan import Hold
@@ -22,9 +22,9 @@ from reput.retention.plan import Hold
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from reput.dispatch.calls import Call
     from reput.dispatch.members import Members
-    from reput.dispatch.runner import PluginRunner
+    from reput.dispatch.running.calls import Call
+    from reput.dispatch.running.runner import PluginRunner
     from reput.log.writing.commitlog import CommitLog
     from reput.plugin.host.hooktable import PluginHooks
     from reput.retention.config import RetentionConfig

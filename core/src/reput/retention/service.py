@@ -38,10 +38,10 @@ from reput.retention.diskspace import percent_of, spaces_of
 from reput.retention.plan import CleanPlan, ExpiryReport, Hold, LogFiles, Removal, decide
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
     from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.queuefloors import QueueFloors
-    from reput.record.message import Message
+    from reput.record.messages.message import Message
     from reput.retention.config import RetentionConfig
     from reput.retention.holds import LiveHolds, RecordedHolds
 

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reput.dispatch.threads.workers import Workers
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
     from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.receipts import BatchReceipt
     from reput.plugin.answers import QueueInfo, ReadResult
-    from reput.record.message import Message
-    from reput.store.active import ActivePlugins
-    from reput.store.closing import Closer
-    from reput.store.reads import Reads
-    from reput.store.writes import Writes
+    from reput.record.messages.message import Message
+    from reput.store.calls.active import ActivePlugins
+    from reput.store.calls.reads import Reads
+    from reput.store.calls.writes import Writes
+    from reput.store.ending.closing import Closer
 
 __all__ = ["OpenParts", "PluginStore", "StoreDoor"]
 

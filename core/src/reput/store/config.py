@@ -15,11 +15,11 @@ from reput.plugin.base import Plugin
 from reput.plugin.host.discovery import plugin_name
 from reput.plugin.host.pluginset import CORE_SECTIONS, default_plugins
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
-from reput.store.arguments import path_argument
+from reput.store.calls.arguments import path_argument
 
 if TYPE_CHECKING:
     from reput.dispatch.records.manifest import Manifest
-    from reput.files.mapped import MappedFileQueue
+    from reput.files.mapping.mapped import MappedFileQueue
     from reput.plugin.host.discovery import InstalledPlugin
 
     Sections = Mapping[str, Mapping[str, Any]]

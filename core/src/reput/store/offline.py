@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.dispatch.phase import Phase
+from reput.dispatch.running.phase import Phase
 from reput.errors import (
     EXPECTED,
     ServiceNotAvailableError,
     StoreLockedError,
     StoreNotFoundError,
 )
-from reput.files.clock import system_clock
-from reput.files.disk import Disk
-from reput.files.mapped import MappedFileQueue
+from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import OWN_DIRECTORY
 from reput.files.pool import FilePool
+from reput.files.system.clock import system_clock
+from reput.files.system.disk import Disk
 from reput.log.config import LOG_SECTION
 from reput.log.progress import Progress, fingerprint_of
 from reput.log.reading.reader import LogEnd, LogReader
 from reput.log.recovery.closed import CloseRecord
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
-from reput.store.opening import open_store
-from reput.store.traces import Traces
+from reput.store.marks.traces import Traces
+from reput.store.opening.open import open_store
 
 if TYPE_CHECKING:
     from reput.dispatch.records.states import PluginRecord

@@ -16,7 +16,7 @@ from reput.errors import PluginMethodError
 
 if TYPE_CHECKING:
     from reput.plugin.answers import QueryResult
-    from reput.store.active import ActivePlugins
+    from reput.store.calls.active import ActivePlugins
 
 logger = logging.getLogger(__name__)
 

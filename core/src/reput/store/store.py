@@ -1,8 +1,9 @@
 """`Store`: the log, its plugins and the threads between them, as one object.
 
 This class lists every method that a user of a store may call, and what it promises. Other modules
-do the work: `reput.store.writes` and `reput.store.reads` put and read, `reput.dispatch` drives the
-plugins, `reput.store.closing` closes, and `reput.store.opening` puts a store together.
+do the work: `reput.store.calls.writes` and `reput.store.calls.reads` put and read,
+`reput.dispatch` drives the plugins, `reput.store.ending.closing` closes, and
+`reput.store.opening.open` puts a store together.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, overload
 from reput.errors import OffsetOutOfRangeError, PluginFlushError, ReadOnlyStoreError
 from reput.plugin.base import Plugin
 from reput.record.ids import parse_message_id
-from reput.record.plain import shown, text_argument, whole_number
-from reput.store.arguments import (
+from reput.record.messages.plain import shown, text_argument, whole_number
+from reput.store.calls.arguments import (
     flag_argument,
     function_argument,
     plugin_argument,
     seconds_argument,
     table_argument,
 )
-from reput.store.exiting import do_not_close_at_exit
-from reput.store.forked import is_forked
+from reput.store.calls.reporting import log_facts, plugin_facts, recovery_facts
+from reput.store.ending.exiting import do_not_close_at_exit
+from reput.store.ending.forked import is_forked
 from reput.store.oldnames import method_of_plugin, query_as_rocketmq
-from reput.store.reporting import log_facts, plugin_facts, recovery_facts
 
 if TYPE_CHECKING:
     from reput.dispatch.members import Members
-    from reput.dispatch.phase import PluginState
     from reput.dispatch.records.deadletters import DeadLetter
+    from reput.dispatch.running.phase import PluginState
     from reput.log.losses import Loss
     from reput.log.recovery.end import RecoveryReport
     from reput.log.writing.receipts import BatchReceipt, Receipt
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from reput.plugin.host.pluginset import PlanStep
     from reput.record.batch import DispatchBatch
     from reput.record.encoding.many import Columns
-    from reput.record.message import Message
+    from reput.record.messages.message import Message
     from reput.record.view import MessageView
     from reput.retention.config import RetentionConfig
     from reput.retention.plan import ExpiryReport

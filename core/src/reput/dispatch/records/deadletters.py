@@ -15,7 +15,7 @@ import attrs
 from reput.files.names import OWN_DIRECTORY
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
     from reput.record.batch import DispatchBatch
 
 __all__ = ["DeadLetter", "DeadLetterFile"]

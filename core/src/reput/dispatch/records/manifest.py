@@ -13,7 +13,7 @@ from reput.errors import CorruptFileError
 from reput.files.names import OWN_DIRECTORY
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
 
 __all__ = ["Manifest"]
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.dispatch.phase import PluginFigures
+from reput.dispatch.running.phase import PluginFigures
 from reput.files.names import OWN_DIRECTORY, is_safe_name
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
 
 __all__ = ["RESUME", "SUSPEND", "PluginRecord", "PluginRecords"]
 

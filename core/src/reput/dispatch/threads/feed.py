@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reput.dispatch.runner import Board, PluginRunner
+    from reput.dispatch.running.runner import Board, PluginRunner
     from reput.log.writing.commitlog import CommitLog
     from reput.plugin.host.hooktable import BatchHook, EnrichHook
     from reput.record.batch import DispatchBatch

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.dispatch.phase import Phase
+from reput.dispatch.running.phase import Phase
 from reput.errors import ReputError, StoreClosedError
 from reput.files.names import OWN_DIRECTORY
 from reput.flags import Flag
@@ -26,10 +26,10 @@ from reput.locks import new_lock
 from reput.log.progress import FLUSHED, Progress, ProgressFile, fingerprint_of
 
 if TYPE_CHECKING:
-    from reput.dispatch.calls import Call
-    from reput.dispatch.phase import Place
-    from reput.dispatch.runner import Board, PluginRunner
-    from reput.files.disk import Disk
+    from reput.dispatch.running.calls import Call
+    from reput.dispatch.running.phase import Place
+    from reput.dispatch.running.runner import Board, PluginRunner
+    from reput.files.system.disk import Disk
     from reput.log.recovery.checkpoint import Checkpoint
     from reput.log.writing.commitlog import CommitLog
 

@@ -24,17 +24,17 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from reput.dispatch.calls import is_users_interrupt
-from reput.dispatch.forking import end_forked_thread
-from reput.dispatch.phase import Phase
+from reput.dispatch.running.calls import is_users_interrupt
+from reput.dispatch.running.forking import end_forked_thread
+from reput.dispatch.running.phase import Phase
 from reput.flags import Flag
 from reput.locks import new_lock
 from reput.log.reading.windows import BatchReader
 from reput.record.decode import Decoder, End
 
 if TYPE_CHECKING:
-    from reput.dispatch.calls import Call
-    from reput.dispatch.runner import PluginRunner
+    from reput.dispatch.running.calls import Call
+    from reput.dispatch.running.runner import PluginRunner
     from reput.dispatch.threads.feed import Feed
     from reput.log.reading.windows import PrefetchingReader
     from reput.plugin.host.hooktable import BatchHook, EnrichHook

@@ -2,9 +2,9 @@
 
 Every plugin has its own place in the log. A failure stops only the plugin that it comes from: it is
 retried and then suspended (or its message is skipped, or everything is halted, as its policy says),
-and a call that does not return is abandoned. `reput.dispatch.runner` decides whether a plugin runs,
-`reput.dispatch.threads.group` reads and dispatches batches; this module gives groups their threads,
-moves plugins between groups, and lets callers wait for plugins.
+and a call that does not return is abandoned. `reput.dispatch.running.runner` decides whether a
+plugin runs, `reput.dispatch.threads.group` reads and dispatches batches; this module gives groups
+their threads, moves plugins between groups, and lets callers wait for plugins.
 
 Source: RocketMQ ``ReputMessageService``, which has one place for all dispatchers, and retries a
 message on which one fails without end.
@@ -18,15 +18,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from reput.dispatch.phase import Phase
-from reput.dispatch.runner import text_of
+from reput.dispatch.running.phase import Phase
+from reput.dispatch.running.runner import text_of
 from reput.dispatch.threads.feed import Feed, named
 from reput.dispatch.threads.group import LONGEST_REST, ReadGroup
 from reput.errors import ReputError
 from reput.flags import Flag
 
 if TYPE_CHECKING:
-    from reput.dispatch.runner import Board, PluginRunner
+    from reput.dispatch.running.runner import Board, PluginRunner
     from reput.log.writing.commitlog import CommitLog
     from reput.record.batch import DispatchBatch
 

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.dispatch.calls import is_users_interrupt
-from reput.dispatch.forking import end_forked_thread
+from reput.dispatch.running.calls import is_users_interrupt
+from reput.dispatch.running.forking import end_forked_thread
 from reput.errors import CreateMappedFileError
 from reput.flags import Flag
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
-    from reput.dispatch.runner import Board, PluginRunner
+    from reput.dispatch.running.runner import Board, PluginRunner
     from reput.plugin.host.hooktable import WorkHook
 
 logger = logging.getLogger(__name__)

@@ -34,7 +34,7 @@ from reput.record.layout import (
 from reput.record.text.gather import words_at
 
 if TYPE_CHECKING:
-    from reput.files.mapped import MappedFileQueue
+    from reput.files.mapping.mapped import MappedFileQueue
 
 __all__ = ["DamagedRange", "SoundRecordFinder"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.files.mapped import MappedFileQueue
+from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import file_name
 from reput.locks import new_lock
 from reput.log.reading.holes import DamagedRange, SoundRecordFinder

@@ -10,7 +10,7 @@ import numpy as np
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End
 
 if TYPE_CHECKING:
-    from reput.files.mapped import MappedFileQueue
+    from reput.files.mapping.mapped import MappedFileQueue
 
 __all__ = ["BatchReader", "PrefetchingReader"]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
 
 __all__ = ["Checkpoint"]
 

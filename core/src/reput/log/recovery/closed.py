@@ -17,7 +17,7 @@ import attrs
 from reput.files.names import OWN_DIRECTORY
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
     from reput.log.reading.reader import LogReader
 
 __all__ = ["CloseRecord"]

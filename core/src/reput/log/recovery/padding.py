@@ -15,8 +15,8 @@ from reput.record.encoding.one import encode_filler
 from reput.record.layout import BLANK_MAGIC, RECORD_MIN_SIZE, SIZE_AND_MAGIC
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
-    from reput.files.mapped import MappedFileQueue
+    from reput.files.mapping.mapped import MappedFileQueue
+    from reput.files.system.disk import Disk
     from reput.log.losses import Loss
     from reput.log.reading.holes import DamagedRange
 

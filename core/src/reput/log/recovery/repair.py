@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.files.mapped import unused_path
+from reput.files.mapping.mapped import unused_path
 from reput.files.names import OWN_DIRECTORY, file_name
 from reput.log.losses import CUT, FILLED, Loss
 from reput.log.recovery.padding import fill
@@ -29,7 +29,7 @@ from reput.record.ids import pack_host
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 
 if TYPE_CHECKING:
-    from reput.files.disk import Disk
+    from reput.files.system.disk import Disk
     from reput.log.config import CommitLogConfig
     from reput.log.losses import LossLedger
     from reput.log.reading.holes import DamagedRange

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput.record.torn import SECTOR_SIZE
+from reput.record.messages.torn import SECTOR_SIZE
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -27,8 +27,8 @@ from reput.errors import (
     ReadOnlyStoreError,
     ServiceNotAvailableError,
 )
-from reput.files.mapped import MappedFile
-from reput.files.prefault import PREFAULT_STEP, Prefaulter
+from reput.files.mapping.mapped import MappedFile
+from reput.files.mapping.prefault import PREFAULT_STEP, Prefaulter
 from reput.locks import let_go_wholly, new_lock
 from reput.log.reading.reader import LogReader
 from reput.log.writing.flusher import GroupCommit
@@ -47,9 +47,9 @@ from reput.record.layout import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.files.allocate import FileAllocator
-    from reput.files.disk import Disk
-    from reput.files.mapped import MappedFileQueue
+    from reput.files.mapping.allocate import FileAllocator
+    from reput.files.mapping.mapped import MappedFileQueue
+    from reput.files.system.disk import Disk
     from reput.log.config import CommitLogConfig
     from reput.log.losses import LossLedger
     from reput.log.reading.holes import DamagedRange

@@ -25,7 +25,7 @@ from reput.locks import new_lock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.files.mapped import MappedFile, MappedFileQueue
+    from reput.files.mapping.mapped import MappedFile, MappedFileQueue
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from reput.files.disk import Disk
 from reput.files.names import OWN_DIRECTORY
+from reput.files.system.disk import Disk
 from reput.locks import new_lock
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reput.files.disk import Disk
 from reput.files.names import OWN_DIRECTORY
+from reput.files.system.disk import Disk
 from reput.locks import new_lock
 
 if TYPE_CHECKING:

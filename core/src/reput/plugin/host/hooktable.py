@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from reput.plugin.base import Plugin
     from reput.plugin.context import StoreContext
     from reput.plugin.filters import MessageFilter
-    from reput.plugin.sharding import ShardBuilder
+    from reput.plugin.rebuilding.sharding import ShardBuilder
     from reput.record.batch import DispatchBatch
-    from reput.record.message import Message
+    from reput.record.messages.message import Message
 
 __all__ = ["PREFIX", "PluginHooks", "hook_names", "rank_of"]
 

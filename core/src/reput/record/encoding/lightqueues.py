@@ -24,7 +24,7 @@ from reput.record.layout import (
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
 )
-from reput.record.message import Message
+from reput.record.messages.message import Message
 from reput.record.text.properties import encode_properties, parse_properties
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from reput.record.layout import (
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
 )
-from reput.record.message import Message, encode_property_text, property_text
-from reput.record.plain import plain_bytes, plain_integer, plain_texts, shown
-from reput.record.plainmessages import plain_message
+from reput.record.messages.message import Message, encode_property_text, property_text
+from reput.record.messages.plain import plain_bytes, plain_integer, plain_texts, shown
+from reput.record.messages.plainmessages import plain_message
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -42,9 +42,9 @@ from reput.record.layout import (
     TOPIC_SIZE_V1_MAX,
     TRANSACTION_ROLLBACK,
 )
-from reput.record.message import Message, property_text
-from reput.record.plain import plain_bytes, plain_integer, plain_properties, plain_text
-from reput.record.plainmessages import plain_message
+from reput.record.messages.message import Message, property_text
+from reput.record.messages.plain import plain_bytes, plain_integer, plain_properties, plain_text
+from reput.record.messages.plainmessages import plain_message
 from reput.record.text.properties import encode_properties, parse_properties
 
 __all__ = ["Encoder", "Prepared", "check_topic", "encode_filler", "seal_record", "unpackable"]

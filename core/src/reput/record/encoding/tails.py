@@ -24,7 +24,7 @@ from reput.record.layout import (
     PROPERTY_TAGS,
     VALUE_END,
 )
-from reput.record.torn import SECTOR_SIZE, looks_torn
+from reput.record.messages.torn import SECTOR_SIZE, looks_torn
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -18,9 +18,9 @@ from reput.errors import MessageIllegalError
 from reput.record.decode import RECORD_SIZE_MAX
 from reput.record.encoding.one import unpackable
 from reput.record.layout import PROPERTIES_SIZE_MAX, TRANSACTION_MASK, UNIT_OF_BATCH
-from reput.record.message import Message, encode_property_text
-from reput.record.plain import plain_bytes
-from reput.record.plainmessages import plain_message
+from reput.record.messages.message import Message, encode_property_text
+from reput.record.messages.plain import plain_bytes
+from reput.record.messages.plainmessages import plain_message
 from reput.record.text.properties import parse_properties
 
 __all__ = ["encode_batch", "expand_batch"]

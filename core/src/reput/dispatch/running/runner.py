@@ -1,0 +1,527 @@
+"""`PluginRunner`: place, phase and calls of one plugin of an open store.
+
+Only the runner changes these: the modules that dispatch, flush, work by the clock and expire the
+log ask it whether the plugin may run, make calls through it, and tell it the results. `Board` is
+what the plugins of one store share.
+
+The new phase of a plugin, by event and old phase (``-``: unchanged, even if `last_error` changes):
+
+=============== ========= ========= ========= ========= ========= =========
+told            running   retrying  stalled   suspended halted    broken
+=============== ========= ========= ========= ========= ========= =========
+passed          running   running   running   -         -         -
+failed          retrying  retrying  retrying  -         -         -
+fail, suspend   suspended suspended suspended -         -         -
+fail, halt      halted    halted    halted    -         -         -
+flush_failed    suspended suspended suspended -         -         -
+is_stuck        stalled   stalled   -         -         -         -
+came_back       -         -         running   -         -         -
+suspend         suspended suspended suspended suspended suspended -
+not_opened      broken    broken    broken    broken    broken    broken
+resume          running   running   running   running   running   running
+=============== ========= ========= ========= ========= ========= =========
+
+So only `resume` starts a plugin again that its user or a failure has stopped, however late an
+earlier call ends. A stalled plugin goes on when the call that it hangs in returns, or passes its
+batch.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.dispatch.config import HALT, SKIP, DispatchConfig
+from reput.dispatch.running.phase import Figures, Phase, Place, Stopped
+from reput.errors import StoreClosedError
+from reput.flags import Flag
+from reput.locks import new_lock
+
+if TYPE_CHECKING:
+    from reput.dispatch.running.calls import Call, PluginCalls
+    from reput.plugin.host.hooktable import PluginHooks
+    from reput.record.batch import DispatchBatch
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Board", "PluginRunner", "text_of"]
+
+_ACTIVE: Final = (Phase.RUNNING, Phase.RETRYING)
+_STOPPED: Final = (Phase.SUSPENDED, Phase.HALTED, Phase.BROKEN)
+_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+@attrs.define(eq=False)
+class Board:
+    """What the plugins of one store share."""
+
+    config: DispatchConfig
+    calls: PluginCalls
+    """All calls of plugins that are under way."""
+    now: Callable[[], float] = time.monotonic
+    """Returns monotonic seconds, for pauses between retries."""
+    lock: threading.RLock = attrs.field(factory=new_lock)
+    """Guards the plugins' states and their assignment to read groups."""
+    runners: dict[str, PluginRunner] = attrs.field(factory=dict, init=False)
+    """The active plugins by name, in dispatch order; replaced as a whole."""
+    halted: str | None = attrs.field(default=None, init=False)
+    """The plugin that stopped all dispatching."""
+    is_stopping: bool = attrs.field(default=False, init=False)
+    """Whether the store closes, so that a refused call is no failure of the plugin."""
+    is_finishing: bool = attrs.field(default=False, init=False)
+    """Whether there are no more retries."""
+    changed: Flag = attrs.field(factory=Flag, init=False)
+    """Set when a plugin's state has changed; cleared when records are written."""
+    _moved: Flag = attrs.field(factory=Flag, init=False)
+    _listeners: list[Callable[[], None]] = attrs.field(factory=list, init=False)
+
+    # ------------------------------------------------------------------ members
+
+    def add(self, runner: PluginRunner) -> None:
+        """Add a plugin; the caller calls `sort` afterwards."""
+        with self.lock:
+            self.runners = {**self.runners, runner.name: runner}
+
+    def remove(self, name: str) -> PluginRunner:
+        """Remove a plugin."""
+        with self.lock:
+            runners = dict(self.runners)
+            runner = runners.pop(name)
+            self.runners = runners
+            return runner
+
+    def sort(self, names: Iterable[str]) -> None:
+        """Put the plugins in the order of ``names``."""
+        with self.lock:
+            self.runners = {name: self.runners[name] for name in names if name in self.runners}
+
+    # ------------------------------------------------------------------ all plugins
+
+    @property
+    def stall_seconds(self) -> float:
+        """Seconds that a call may take without advancing."""
+        return self.config.stall_ms / 1_000
+
+    def halt(self, name: str) -> None:
+        """Stop all dispatching because a plugin failed, whose policy this is."""
+        with self.lock:
+            self.halted = name
+
+    def go_on(self, name: str) -> None:
+        """Undo `halt` for a plugin."""
+        with self.lock:
+            if self.halted == name:
+                self.halted = None
+
+    def finish(self) -> None:
+        """Retry everything at once, for the last time: the store closes."""
+        with self.lock:
+            self.is_finishing = True
+            for runner in self.runners.values():
+                runner.retry_now()
+
+    def stop(self) -> None:
+        """Note that the store closes."""
+        self.is_stopping = True
+
+    def look_for_stalls(self) -> None:
+        """Mark every plugin that does not return from a call as stalled."""
+        for call in self.calls.running():
+            runner = self.runners.get(call.plugin)
+            if runner is not None:
+                runner.is_stuck(call)
+
+    # ------------------------------------------------------------------ notifying
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called whenever a plugin's state has changed."""
+        self._listeners.append(listener)
+
+    def tell(self) -> None:
+        """Notify all that a plugin's state has changed."""
+        self.changed.set()
+        self.notify_moved()
+        for listener in self._listeners:
+            listener()
+
+    @property
+    def moved(self) -> Flag:
+        """A flag that is set when a plugin's place or state changes next."""
+        return self._moved
+
+    def notify_moved(self) -> None:
+        """Set `moved`: a plugin's place or state has changed."""
+        moved, self._moved = self._moved, Flag()
+        moved.set()
+
+
+class PluginRunner:
+    """One plugin of an open store. Other objects only read its attributes."""
+
+    def __init__(
+        self,
+        board: Board,
+        name: str,
+        hooks: PluginHooks,
+        position: int,
+        requires: frozenset[str] = frozenset(),
+        skipped_count: int = 0,
+    ) -> None:
+        """Make the runner of a plugin that runs.
+
+        Args:
+            board: shared with the other plugins; `Board.add` adds the runner to it.
+            name: the plugin's name.
+            hooks: the plugin's hooks.
+            position: physical offset from which on it needs messages.
+            requires: plugins that it cannot run without.
+            skipped_count: messages in its dead-letter file.
+        """
+        self._board = board
+        self.name = name
+        self.hooks = hooks
+        self.requires = requires
+        self.place = Place(position)
+        """Replaced as a whole."""
+        self.phase = Phase.RUNNING
+        self.stopped: Stopped | None = None
+        """Why the plugin is stopped; None unless its phase is a stopped one."""
+        self.last_error: str | None = None
+        self.cut_to: int | None = None
+        """After a failed flush: progress up to which its files are sound; else None."""
+        self.retry_at = 0.0
+        """When to retry, in seconds of the board's clock."""
+        self.figures = Figures(skipped_count)
+        self._attempts = 0
+        """Failures since the last batch that succeeded."""
+        self._skipped_in_a_row = 0
+        self._stalled_in: Call | None = None
+        self._last_calls: dict[str, Call] = {}
+        """For each hook, the last call that `begin` has entered."""
+
+    # ------------------------------------------------------------------ asking
+
+    @property
+    def position(self) -> int:
+        """Physical offset of the next message that it needs."""
+        return self.place.position
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the plugin itself could be given messages, now or after a pause."""
+        return self.phase in _ACTIVE
+
+    @property
+    def failure(self) -> str | None:
+        """Why the plugin is not active; None if it is."""
+        return None if self.is_active else self.last_error or self.phase.shown
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the plugin could not be opened: none of its hooks may be called."""
+        return self.phase is Phase.BROKEN
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether hooks may be called: the plugin is active, and dispatching is not halted."""
+        return self.phase in _ACTIVE and self._board.halted is None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a plugin that it requires does not run."""
+        if not self.requires:
+            return False
+        others = [self._board.runners.get(name) for name in self.requires]
+        return any(other is not None and not other.is_usable for other in others)
+
+    @property
+    def may_run(self) -> bool:
+        """Whether the plugin and all that it requires are usable."""
+        return self.is_usable and not self.is_waiting
+
+    @property
+    def wants_messages(self) -> bool:
+        """Whether the plugin dispatches and may run, so that a caller may wait for it."""
+        return self.hooks.dispatch is not None and self.may_run
+
+    @property
+    def may_dispatch(self) -> bool:
+        """Whether the plugin may be given messages now, and is not in a pause."""
+        is_due = self.phase is Phase.RUNNING or self.retry_at <= self._board.now()
+        return is_due and self.wants_messages
+
+    @property
+    def may_skip(self) -> bool:
+        """Whether one more message may be skipped."""
+        return self._skipped_in_a_row < self._board.config.skip_limit
+
+    # ------------------------------------------------------------------ calling
+
+    # A signal handler may raise whenever a call has returned (`reput.dispatch.running.calls`), so
+    # beginning a call takes two steps: `ready` makes it and enters nothing; then a ``try`` begins,
+    # whose ``finally`` marks it as done; then `begin` enters it.
+
+    def ready(self, hook: str) -> Call:
+        """Return a new call that `begin` may enter; `calls` does not list it before that."""
+        return self._board.calls.ready(self.name, hook, self._ended)
+
+    def begin(self, call: Call, *, at: int | None = None) -> bool:
+        """Enter a call that this thread is about to make; `PluginCalls.end` ends it.
+
+        Args:
+            call: a call from `ready`.
+            at: for a call that gives messages, the position at which the plugin must be.
+
+        Returns:
+            False if the call must not be made: the plugin does not run, is at another position, or
+            is inside of the same hook; or the store is closed.
+        """
+        with self._board.lock:
+            may = self.is_usable if at is None else self.position == at and self.may_dispatch
+            if not may or self.inside(call.hook) or not self._board.calls.begin(call):
+                return False
+            self._last_calls[call.hook] = call
+            return True
+
+    def start(self, hook: str, function: Callable[[], Any]) -> Call:
+        """Start a call that may not return, on a thread that can be abandoned; return it.
+
+        An exception, however late, is a failure of the plugin, without retry: its files may be half
+        written, and are checked when it is opened again.
+
+        Raises:
+            StoreClosedError: no more calls are made.
+        """
+        return self._board.calls.start(self.name, hook, function, after=self._ended_alone)
+
+    def inside(self, hook: str) -> Call | None:
+        """Return the call of ``hook``, entered by `begin`, that is under way; None without one."""
+        call = self._last_calls.get(hook)
+        return None if call is None or call.is_done else call
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls of the plugin that are under way, oldest first."""
+        return self._board.calls.running(self.name)
+
+    def wait_outside(self) -> bool:
+        """Wait until no call of the plugin is under way.
+
+        Returns:
+            False if one is that has not advanced for `Board.stall_seconds`.
+        """
+        return self._board.calls.wait_outside(self.name, self._board.stall_seconds)
+
+    def is_stuck(self, call: Call) -> bool:
+        """Whether ``call`` has not advanced for too long; if so, mark the plugin as stalled."""
+        with self._board.lock:  # so that a call that ends later finds the plugin stalled in it
+            if call.is_done or call.idle_seconds < self._board.stall_seconds:
+                return False
+            if self.phase not in _ACTIVE:
+                return True
+            self.phase, self._stalled_in = Phase.STALLED, call
+            seconds = self._board.stall_seconds
+            self.last_error = f"{call.hook} has not returned after {seconds:g} s"
+        logger.error("plugin stalled plugin=%s hook=%s", self.name, call.hook)
+        self._board.tell()
+        return True
+
+    def came_back(self, call: Call) -> None:
+        """Note that a call has returned, perhaps after the plugin was marked as stalled."""
+        with self._board.lock:
+            if self.phase is not Phase.STALLED or self._stalled_in is not call:
+                return
+            self.phase, self._stalled_in, self.last_error = Phase.RUNNING, None, None
+        logger.warning("plugin came back plugin=%s", self.name)
+        self._board.tell()
+
+    def _ended(self, call: Call) -> None:
+        # A call that raised does not let the plugin go on: the caller reports the failure, and
+        # until then a plugin whose flush failed must not continue.
+        if call.error is None:
+            self.came_back(call)
+
+    def _ended_alone(self, call: Call) -> None:
+        if call.error is not None:
+            self.fail(call.error)
+        self._ended(call)
+
+    # ------------------------------------------------------------------ moving
+
+    def advance(self, start: int, end: int) -> bool:
+        """Move the plugin from ``start`` to ``end`` of the log, where there are no records.
+
+        Returns:
+            False if it is at another position by now; it is not moved then.
+        """
+        with self._board.lock:
+            if self.position != start:
+                return False
+            self.place = attrs.evolve(self.place, position=end)
+            return True
+
+    def passed(self, batch: DispatchBatch, seconds: float, processor_seconds: float) -> None:
+        """Note a batch that the plugin has dispatched, and move it past the batch."""
+        with self._board.lock:
+            self.figures.count(batch, seconds, processor_seconds)
+            self._attempts = self._skipped_in_a_row = 0
+            place = Place(batch.end_offset, self.place.record_offset, self.place.store_timestamp)
+            if len(batch):
+                last_offset = batch.base_offset + int(batch.start[-1])
+                place = Place(batch.end_offset, last_offset, int(batch.store_timestamp[-1]))
+            # Set last: a thread that sees the new place may rely on the rest.
+            self.place = place
+            stalled_in = self._stalled_in
+            if self.phase is Phase.RETRYING or (
+                self.phase is Phase.STALLED
+                and stalled_in is not None
+                and stalled_in.hook == "reput_dispatch"
+            ):
+                self.phase, self._stalled_in = Phase.RUNNING, None
+                self._board.changed.set()
+
+    def skipped(self, batch: DispatchBatch) -> None:
+        """Note that the one message of a batch was skipped and is in the dead-letter file."""
+        with self._board.lock:
+            in_a_row = self._skipped_in_a_row + 1
+            self.passed(batch, 0.0, 0.0)
+            self._skipped_in_a_row = in_a_row
+            self.figures.skipped_count += 1
+        self._board.changed.set()
+
+    def drop(self, min_physical_offset: int) -> None:
+        """Move the plugin past messages that are about to be removed from the log."""
+        with self._board.lock:
+            if self.hooks.dispatch is None or self.position >= min_physical_offset:
+                return
+            logger.warning(
+                "messages dropped that a plugin has not seen plugin=%s from=%d to=%d",
+                self.name,
+                self.position,
+                min_physical_offset,
+            )
+            self.place = attrs.evolve(self.place, position=min_physical_offset)
+
+    # ------------------------------------------------------------------ failing
+
+    def failed(self, error: BaseException) -> bool:
+        """Note that the plugin failed on a batch.
+
+        Returns:
+            Whether the batch must be skipped.
+        """
+        config, no_space = self._board.config, _is_no_space(error)
+        with self._board.lock:
+            self.last_error = text_of(error)
+            if self.phase in _STOPPED:
+                # While the call was under way, the user stopped the plugin, or a flush of its files
+                # failed. A retry would let it go on regardless.
+                return False
+            self._attempts += 1
+            again = no_space or self._attempts <= config.retry_count
+            if again and not self._board.is_finishing:
+                pause = config.pause_seconds(self._attempts)
+                if no_space:
+                    pause = config.retry_max_pause_ms / 1_000
+                self.phase, self.retry_at = Phase.RETRYING, self._board.now() + pause
+                logger.warning(
+                    "plugin failed, tried again plugin=%s attempt=%d pause_s=%g error=%s",
+                    self.name,
+                    self._attempts,
+                    pause,
+                    self.last_error,
+                )
+                self._board.changed.set()
+                return False
+        if config.policy_of(self.name) == SKIP and not no_space:
+            return True
+        self.fail(error)
+        return False
+
+    def fail(self, error: BaseException) -> None:
+        """Note a failure of the plugin that is not retried."""
+        if isinstance(error, StoreClosedError) and self._board.is_stopping:
+            return  # the store is closing
+        is_halting = self._board.config.policy_of(self.name) == HALT
+        with self._board.lock:
+            self.last_error = text_of(error)
+            if self.phase in _STOPPED:  # stays stopped as it was, by its user or an earlier failure
+                return
+            self.stopped = Stopped.BY_FAILURE
+            self.phase = Phase.HALTED if is_halting else Phase.SUSPENDED
+            if is_halting:
+                self._board.halt(self.name)
+        happened = "dispatching halted" if is_halting else "plugin suspended"
+        logger.error("%s plugin=%s", happened, self.name, exc_info=error)
+        self._board.tell()
+
+    def flush_failed(self, error: BaseException, cut_to: int | None) -> None:
+        """Note that a flush failed.
+
+        Args:
+            error: the flush's exception.
+            cut_to: progress up to which the plugin's files are known to be on disk; None for a
+                plugin that dispatches nothing.
+        """
+        with self._board.lock:
+            if cut_to is not None:
+                self.cut_to = cut_to
+            self.fail(error)
+
+    def not_opened(self, why: BaseException | str, cut_to: int | None) -> None:
+        """Note that the plugin could not be opened.
+
+        Args:
+            why: the exception, or what is wrong.
+            cut_to: the attribute `cut_to`, which holds for the next opening of the plugin, too.
+        """
+        text = f"{type(why).__name__}: {why}" if isinstance(why, BaseException) else why
+        with self._board.lock:
+            self.phase, self.stopped = Phase.BROKEN, Stopped.BY_FAILURE
+            self.last_error, self.cut_to = text, cut_to
+        logger.error("plugin not usable plugin=%s error=%s", self.name, text)
+        self._board.tell()
+
+    # ------------------------------------------------------------------ suspending and resuming
+
+    def suspend(self, by: Stopped) -> None:
+        """Give the plugin no more messages; its place and its files stay."""
+        with self._board.lock:
+            self.stopped = by
+            if by is Stopped.FOR_REMOVAL:
+                self.last_error = None
+            if self.phase is not Phase.BROKEN:
+                self.phase = Phase.SUSPENDED
+        logger.info("plugin suspended plugin=%s reason=asked for", self.name)
+        self._board.tell()
+
+    def resume(self, position: int) -> None:
+        """Give the plugin, which was opened again, messages from ``position`` on."""
+        with self._board.lock:
+            self.place = Place(position)
+            self._attempts = self._skipped_in_a_row = 0
+            self.last_error = self.cut_to = self._stalled_in = self.stopped = None
+            self.figures.forget_times()
+            self._board.go_on(self.name)
+            self.phase = Phase.RUNNING
+        self._board.tell()
+
+    def retry_now(self) -> None:
+        """Make no pause before the next retry."""
+        self.retry_at = 0.0
+
+
+def text_of(error: BaseException) -> str:
+    """Return type and text of an error."""
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _is_no_space(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in _NO_SPACE

@@ -1,0 +1,410 @@
+"""`MappedFile`, one file of fixed size, and `MappedFileQueue`, a run of such files.
+
+Files are named by the offset of their first byte, in 20 digits, and lie end to end. The last file
+may be mapped for writing; all reads use ``pread``, so that a file that another process cuts short
+gives fewer bytes and never a signal.
+
+Source: RocketMQ ``DefaultMappedFile``, ``MappedFileQueue``. Different on purpose: truncating zeroes
+the bytes that it cuts, as records left after the end would count again once the log has grown up to
+them; a new file is made elsewhere and renamed into place, so that a crash never leaves a file of a
+wrong size, which RocketMQ refuses to open.
+"""
+
+from __future__ import annotations
+
+import bisect
+import errno
+import logging
+import mmap
+import os
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput.files.names import file_name, is_file_name
+from reput.locks import new_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from reput.files.pool import FilePool
+    from reput.files.system.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["MappedFile", "MappedFileQueue", "unused_path"]
+
+_CLEAR_SIZE = 1 << 20
+
+
+@attrs.define(eq=False)
+class MappedFile:
+    """A file that is open for writing through a map of its bytes."""
+
+    path: str
+    base_offset: int
+    size: int
+    disk: Disk
+    descriptor: int
+    map: mmap.mmap
+
+    @classmethod
+    def open(cls, path: str, base_offset: int, size: int, disk: Disk) -> MappedFile:
+        """Open and map a file that has its full size already."""
+        descriptor = disk.open(path, write=True)
+        try:
+            found = disk.size(descriptor)
+            if found != size:
+                raise CorruptFileError(path, found, f"the file should have {size} bytes")
+            # A copied file may be sparse; once it has all its space, a store to the map cannot fail
+            # for space, which would be a signal.
+            disk.allocate(descriptor, size)
+            return cls(path, base_offset, size, disk, descriptor, disk.map(descriptor, size))
+        except BaseException:
+            disk.close(descriptor)
+            raise
+
+    def flush(self) -> None:
+        """Return when all bytes written so far are on disk."""
+        self.disk.flush(self.descriptor)
+
+    def require_there(self) -> None:
+        """Check that the open file still has its name and its size.
+
+        Raises:
+            OSError: the file was removed or cut by another process.
+        """
+        if self.disk.is_removed(self.descriptor) or self.disk.size(self.descriptor) < self.size:
+            reason = "the file was removed or cut while it was open"
+            raise OSError(errno.EIO, reason, self.path)
+
+    def close(self) -> None:
+        """Unmap and close the file; written bytes stay in the page cache."""
+        if not self.map.closed:
+            self.map.close()
+            self.disk.close(self.descriptor)
+
+
+class MappedFileQueue:
+    """The files of one directory: lists, reads, adds, cuts and removes them.
+
+    Knows sizes, names and positions, but not the meaning of the bytes. Reading is thread-safe; only
+    one writer may call `add`, `truncate` and `trim`.
+    """
+
+    def __init__(self, directory: str, file_size: int, disk: Disk, pool: FilePool) -> None:
+        self.directory = directory
+        self.file_size = file_size
+        self._disk = disk
+        self._pool = pool
+        self._bases: tuple[int, ...] = ()  # replaced whole, so that readers need no lock
+        self._adding = -1
+        """Base of the file that `add` renamed last."""
+        self._lock = new_lock()  # reentrant, for signal handlers
+
+    # ------------------------------------------------------------------ which files there are
+
+    def load(self, *, writable: bool, damaged: Callable[[str], None] | None = None) -> None:
+        """List the directory's files.
+
+        An empty last file, which a crash may leave, is removed (in a read-only store, ignored).
+        Names that are no offsets are ignored with a warning.
+
+        Args:
+            writable: whether the caller may change the files.
+            damaged: called with a text for each file that is cut short or missing, and then reads
+                as fewer bytes; None raises instead.
+
+        Raises:
+            CorruptFileError: a file of another size than the rest, a gap between two files, or a
+                dangling link.
+        """
+        found = _sized_files(self._disk, self.directory)
+        if found and found[-1][1] == 0:
+            base, _ = found.pop()
+            path = self.path(base)
+            logger.warning("empty last file file=%s removed=%s", path, writable)
+            if writable:
+                self._disk.remove(path)
+        if found and damaged is not None:
+            self._take_size_of(found, damaged)
+        elif found and self.file_size <= 0:
+            self.file_size = found[0][1]
+        for index, (base, size) in enumerate(found):
+            if size != self.file_size:
+                fault = CorruptFileError(
+                    self.path(base),
+                    size,
+                    f"the file has {size} bytes where {self.file_size} are expected; put back the "
+                    "whole file, or move it away if it is not part of the store",
+                )
+                if damaged is None:
+                    raise fault
+                damaged(str(fault))
+            if index and base != found[index - 1][0] + self.file_size:
+                missing = found[index - 1][0] + self.file_size
+                fault = CorruptFileError(
+                    self.path(base),
+                    0,
+                    f"the file before it is missing: {file_name(missing)}; put it back, "
+                    "or move the files before the gap away",
+                )
+                if damaged is None:
+                    raise fault
+                damaged(str(fault))
+        self._bases = tuple(base for base, _ in found)
+
+    def _take_size_of(self, found: list[tuple[int, int]], damaged: Callable[[str], None]) -> None:
+        """Take the largest file's size, unless a file has the size that is configured."""
+        sizes = {size for _, size in found}
+        # A single file that is cut short does not tell the size that files should have.
+        largest = max(sizes)
+        is_cut_short = len(found) == 1 and largest < self.file_size
+        if is_cut_short or self.file_size in sizes:
+            return
+        if self.file_size > 0:
+            damaged(
+                f"{self.path(found[0][0])}: no file has the {self.file_size} bytes that are "
+                f"expected; the largest has {largest}, which is taken for the size of all"
+            )
+        self.file_size = largest
+
+    def refresh(self) -> None:
+        """List the directory again, for files that another process added or removed."""
+        found = _sized_files(self._disk, self.directory)
+        known = frozenset(self._bases)
+        self._bases = tuple(base for base, size in found if size == self.file_size or base in known)
+
+    @property
+    def bases(self) -> tuple[int, ...]:
+        """Base offsets of all files, ascending."""
+        return self._bases
+
+    @property
+    def min_offset(self) -> int:
+        """Base of the first file; 0 if there is none."""
+        bases = self._bases
+        return bases[0] if bases else 0
+
+    def has_first(self) -> bool:
+        """Whether the first file still exists; another process may have removed it."""
+        bases = self._bases
+        return not bases or self._disk.exists(self.path(bases[0]))
+
+    @property
+    def capacity_end(self) -> int:
+        """Offset at which the last file ends; 0 if there is none."""
+        bases = self._bases
+        return bases[-1] + self.file_size if bases else 0
+
+    def path(self, base_offset: int) -> str:
+        """Return the path of the file with that base."""
+        return os.path.join(self.directory, file_name(base_offset))
+
+    def base_of(self, offset: int) -> int | None:
+        """Return the base of the file that holds ``offset``; None if no file does."""
+        bases = self._bases
+        index = bisect.bisect_right(bases, offset) - 1
+        if index < 0 or offset >= bases[index] + self.file_size:
+            return None
+        return bases[index]
+
+    def base_after(self, offset: int) -> int | None:
+        """Return the base of the first file that begins after ``offset``; None if there is none."""
+        bases = self._bases
+        index = bisect.bisect_right(bases, offset)
+        return bases[index] if index < len(bases) else None
+
+    def base_by_time(self, timestamp: int) -> int | None:
+        """Return the first file modified at ``timestamp`` (ms) or later, else the last, or None."""
+        for base in self._bases:
+            try:
+                modified = self._disk.modified_ms(self.path(base))
+            except FileNotFoundError:
+                continue
+            if modified >= timestamp:
+                return base
+        return self._bases[-1] if self._bases else None
+
+    # ------------------------------------------------------------------ reading
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return bytes of one file from ``offset`` on: fewer at its end, none without a file."""
+        base = self.base_of(offset)
+        if base is None or size <= 0:
+            return b""
+        try:
+            return self._pool.read(
+                self.path(base), min(size, base + self.file_size - offset), offset - base
+            )
+        except FileNotFoundError:  # trimmed in the meantime
+            return b""
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer`` from ``offset`` up to the file's end; return the number of bytes read."""
+        base = self.base_of(offset)
+        if base is None:
+            return 0
+        size = min(len(buffer), base + self.file_size - offset)
+        try:
+            with self._pool.descriptor(self.path(base)) as descriptor:
+                return self._disk.read_into(descriptor, buffer[:size], offset - base)
+        except FileNotFoundError:
+            return 0
+
+    def data_ranges(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return the parts of ``[start, end)``, in one file, that are not sparse."""
+        base = self.base_of(start)
+        if base is None or start >= end:
+            return []
+        try:
+            with self._pool.descriptor(self.path(base)) as descriptor:
+                ranges = self._disk.data_ranges(descriptor, start - base, end - base)
+        except FileNotFoundError:  # trimmed in the meantime
+            return []
+        return [(base + first, base + stop) for first, stop in ranges]
+
+    def last_used(self, start: int, end: int) -> int:
+        """Return the end of the last byte in ``[start, end)``, of one file, that is not zero.
+
+        ``start`` if all are zero.
+        """
+        for first, stop in reversed(self.data_ranges(start, end)):
+            while stop > first:
+                at = max(first, stop - _CLEAR_SIZE)
+                data = self.read(at, stop - at).rstrip(b"\0")
+                if data:
+                    return at + len(data)
+                stop = at
+        return start
+
+    # ------------------------------------------------------------------ changing
+
+    def add(self, base_offset: int, source: str) -> str:
+        """Make the finished file ``source`` the next file of the run; return its new path.
+
+        The name is on disk before this returns, as a record in the file may be acknowledged next.
+        If an error or a signal handler interrupts this after the rename, `finish_adding` completes
+        it.
+        """
+        path = self.path(base_offset)
+        if self._disk.exists(path):
+            raise FileExistsError(errno.EEXIST, "something else has the next file's name", path)
+        self._adding = base_offset
+        self._disk.rename(source, path)
+        return self._added(base_offset)
+
+    def finish_adding(self, base_offset: int) -> str | None:
+        """Complete an `add` that was interrupted after the rename; return the path, or None."""
+        if self._adding != base_offset or not self._disk.exists(self.path(base_offset)):
+            return None
+        return self._added(base_offset)
+
+    def _added(self, base_offset: int) -> str:
+        self._disk.flush_directory(self.directory)
+        with self._lock:
+            if base_offset not in self._bases:
+                self._bases = (*self._bases, base_offset)
+        return self.path(base_offset)
+
+    def truncate(self, offset: int, keep: Mapping[int, str] | None = None) -> int:
+        """Remove everything from ``offset`` on.
+
+        Later files are removed before that, the last one first, so that a crash leaves no gap. The
+        file that holds ``offset`` stays, and is zeroed from there on.
+
+        Args:
+            offset: the new end.
+            keep: for later files that are to be moved instead of removed, the new path by base.
+
+        Returns:
+            The number of files removed or moved.
+        """
+        removed = 0
+        for base in reversed(self._bases):
+            if base <= offset:
+                break
+            if keep is not None and base in keep:
+                self._move(base, keep[base])
+            else:
+                self._remove(base)
+            removed += 1
+        if removed:
+            self._disk.flush_directory(self.directory)
+        base_holding = self.base_of(offset)
+        if base_holding is not None:
+            self._clear(self.path(base_holding), offset - base_holding)
+        return removed
+
+    def trim(self, min_offset: int, before_remove: Callable[[str], None] | None = None) -> int:
+        """Remove whole files below ``min_offset``, never the last; return their number."""
+        removed = 0
+        while len(self._bases) > 1 and self._bases[0] + self.file_size <= min_offset:
+            if before_remove is not None:
+                before_remove(self.path(self._bases[0]))
+            self._remove(self._bases[0])
+            removed += 1
+        if removed:
+            self._disk.flush_directory(self.directory)
+        return removed
+
+    def _remove(self, base: int) -> None:
+        path = self.path(base)
+        with self._lock:
+            self._bases = tuple(other for other in self._bases if other != base)
+        self._pool.forget(path)
+        self._disk.remove(path)
+        # Flushed for each file: a power cut must not leave a gap.
+        self._disk.flush_directory(self.directory)
+        logger.info("removed file=%s", path)
+
+    def _move(self, base: int, kept: str) -> None:
+        path = self.path(base)
+        with self._lock:
+            self._bases = tuple(other for other in self._bases if other != base)
+        self._pool.forget(path)
+        self._disk.rename(path, kept)
+        self._disk.flush_directory(os.path.dirname(kept))
+        logger.warning("moved file after the end file=%s kept=%s", path, kept)
+
+    def _clear(self, path: str, position: int) -> None:
+        """Zero the file from ``position`` on."""
+        descriptor = self._disk.open(path, write=True)
+        try:
+            cleared = self._disk.clear(descriptor, position, self.file_size)
+            if cleared:
+                self._disk.flush(descriptor)
+                logger.warning("cleared stale tail file=%s size=%d", path, cleared)
+        finally:
+            self._disk.close(descriptor)
+
+
+def unused_path(disk: Disk, directory: str, name: str) -> str:
+    """Return a path in ``directory`` that does not exist: ``name``, or ``name-2`` and so on."""
+    path, number = os.path.join(directory, name), 1
+    while disk.exists(path):
+        number += 1
+        path = os.path.join(directory, f"{name}-{number}")
+    return path
+
+
+def _sized_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
+    """Return ``(base offset, size)`` of every file that is named by an offset, ascending."""
+    found = []
+    for entry in disk.list(directory):
+        name = entry.name
+        if not is_file_name(name):
+            logger.warning("passed over: no offset for a name file=%s", entry.path)
+            continue
+        try:
+            if entry.is_file():
+                found.append((int(name), entry.stat().st_size))
+                continue
+            if disk.is_dangling_link(entry.path):
+                reason = "a link that leads to nothing; put back what it led to, or remove it"
+                raise CorruptFileError(entry.path, 0, reason)
+        except FileNotFoundError:
+            continue  # another process removed it between the listing and now
+        logger.warning("passed over: no file, but named like one file=%s", entry.path)
+    return found

@@ -1,0 +1,147 @@
+"""`ActivePlugins`: the plugins that one open store uses, by name and by hook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from reput.errors import NoReaderError, PluginError, ReputError
+from reput.plugin.base import Plugin
+from reput.plugin.host.discovery import plugin_name
+from reput.record.messages.plain import shown
+from reput.store.calls.arguments import names_argument
+
+if TYPE_CHECKING:
+    from reput.dispatch.running.phase import PluginState
+    from reput.dispatch.running.runner import Board, PluginRunner
+    from reput.plugin.host.discovery import InstalledPlugin
+    from reput.plugin.host.hooktable import PluginHooks
+    from reput.plugin.host.pluginset import PluginSet
+
+__all__ = ["ActivePlugins"]
+
+_Hook = TypeVar("_Hook")
+_READER: Final = "reput-consumequeue"  # what an error text says to install for reading
+
+
+class ActivePlugins:
+    """The plugins of an open store; in a writable store they may change at any moment.
+
+    Args:
+        plugins: the first set.
+        board: the plugins' runners.
+        state: returns a plugin's state for `reput.Store.plugins`.
+        installed: the installed plugins, by name.
+    """
+
+    def __init__(
+        self,
+        plugins: PluginSet,
+        board: Board,
+        state: Callable[[PluginRunner, str], PluginState],
+        installed: Mapping[str, InstalledPlugin],
+    ) -> None:
+        self.set = plugins
+        """Replaced as a whole, by `use`."""
+        self._board = board
+        self._state = state
+        self._installed = installed
+
+    def use(self, plugins: PluginSet) -> None:
+        """Replace the set."""
+        self.set = plugins
+
+    def find(self, name: str) -> PluginRunner | None:
+        """Return a plugin's runner; None if the plugin was removed a moment ago."""
+        return self._board.runners.get(name)
+
+    @property
+    def objects(self) -> Mapping[str, Plugin]:
+        """The plugins by name, in dispatch order."""
+        return self.set.plugins
+
+    def usable(self, hook: Callable[[PluginHooks], _Hook | None]) -> list[tuple[str, _Hook]]:
+        """Return `PluginSet.having` of a hook, without plugins that could not be opened."""
+        return [
+            (name, function)
+            for name, function in self.set.having(hook)
+            if (each := self.find(name)) is not None and not each.is_broken
+        ]
+
+    def states(self) -> list[PluginState]:
+        """Return state, progress, lag and figures of each plugin, in dispatch order."""
+        runners = [each for name in self.objects if (each := self.find(name)) is not None]
+        return [self._state(each, self._version(each.name)) for each in runners]
+
+    def _version(self, name: str) -> str:
+        found = self._installed.get(name)
+        return "" if found is None else found.version
+
+    def plugin(self, which: Any) -> Plugin:
+        """Return the object of an active plugin that could be opened.
+
+        Args:
+            which: the plugin's name, or its class.
+
+        Raises:
+            PluginError: the store does not use it, or it could not be opened.
+            TypeError: ``which`` is neither a name nor a class.
+        """
+        name = self._name_of(which)
+        each, plugin = self.find(name), self.objects.get(name)
+        if each is None or plugin is None:
+            raise self.unused(name)
+        if each.is_broken:
+            reason = f"it offers nothing, for it could not be opened: {each.last_error}"
+            raise PluginError(name, reason)
+        return plugin
+
+    def _name_of(self, which: Any) -> str:
+        if isinstance(which, type) and issubclass(which, Plugin):
+            of_class = (name for name, each in self.objects.items() if isinstance(each, which))
+            return next(of_class, plugin_name(which))
+        if isinstance(which, str):
+            return which
+        text = "a plugin's name, or a subclass of reput.Plugin expected"
+        raise TypeError(f"which: {text}, found {shown(which)}")
+
+    def used(self, argument: str, names: Any) -> set[str]:
+        """Return ``names``, an argument of a public method, as a set of active plugins.
+
+        Raises:
+            PluginError: the store does not use one of them.
+            TypeError: ``names`` are no texts; the error names ``argument``.
+        """
+        chosen = set(names_argument(argument, names))
+        unknown = sorted(chosen - self.objects.keys())
+        if unknown:
+            raise self.unused(unknown[0])
+        return chosen
+
+    def unused(self, name: str) -> PluginError:
+        """Return the error for the name of a plugin that the store does not use."""
+        known = ", ".join(self.objects) or "none"
+        return PluginError(name, f"the store does not use it; it uses {known}")
+
+    def no_answer(
+        self,
+        hook: Callable[[PluginHooks], object | None],
+        operation: str,
+        distribution: str = _READER,
+    ) -> ReputError:
+        """Return the error for a read that no plugin answers: there is none, or it is broken.
+
+        Args:
+            hook: selects the hook that no plugin, or only broken plugins, implement.
+            operation: what was asked, for the text.
+            distribution: what to install if there is no such plugin.
+        """
+        for name, _ in self.set.having(hook):
+            each = self.find(name)
+            if each is None:
+                continue
+            return PluginError(
+                name,
+                f"it does not answer {operation}, for it could not be opened: {each.last_error}",
+            )
+        return NoReaderError(operation, distribution)

@@ -1,0 +1,57 @@
+"""Facts about a store, JSON-like, for `reput.Store.report`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from reput.log.recovery.end import RecoveryReport
+    from reput.log.writing.commitlog import CommitLog
+    from reput.store.calls.active import ActivePlugins
+
+__all__ = ["log_facts", "plugin_facts", "recovery_facts"]
+
+
+def log_facts(log: CommitLog) -> dict[str, Any]:
+    """Return the log's extent and files."""
+    return {
+        "min_physical_offset": log.min_physical_offset,
+        "max_physical_offset": log.max_physical_offset,
+        "file_size": log.file_size,
+        "file_count": log.file_count,
+    }
+
+
+def recovery_facts(recovery: RecoveryReport) -> dict[str, Any]:
+    """Return what opening found at the end of the log."""
+    return {
+        "start_offset": recovery.start_offset,
+        "end_offset": recovery.end_offset,
+        "message_count": recovery.message_count,
+        "finding": None if recovery.finding is None else str(recovery.finding),
+        "truncated_size": recovery.truncated_size,
+    }
+
+
+def plugin_facts(active: ActivePlugins) -> dict[str, Any]:
+    """Return state and figures of each plugin, and what it reports of itself."""
+    reports = dict(active.usable(lambda hooks: hooks.report))
+    facts = {}
+    for state in active.states():
+        known = attrs.asdict(state)
+        del known["name"], known["version"]
+        facts[state.name] = {**_reported(reports.get(state.name)), **known}
+    return facts
+
+
+def _reported(report: Callable[[], Any] | None) -> dict[str, Any]:
+    """Return what a plugin reports of itself, or its error."""
+    if report is None:
+        return {}
+    try:
+        return dict(report() or {})
+    except (Exception, SystemExit) as error:  # must not hide the other facts
+        return {"report_error": str(error) or repr(error)}

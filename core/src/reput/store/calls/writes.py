@@ -1,0 +1,210 @@
+"""`Writes`: takes a put through the plugins' hooks, the encoder, the log, and a flush."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.errors import FlushDiskTimeoutError, MessageTooLargeError, PluginError
+from reput.locks import new_lock
+from reput.log.writing.receipts import BatchReceipt, Receipt
+from reput.plugin.interest import PutInterest, united
+from reput.record.encoding.many import Columns, prepare_columns, prepare_messages
+from reput.record.encoding.wirebatch import encode_batch, expand_batch
+from reput.record.messages.message import Message, encode_property_text, waits_for_disk
+from reput.record.messages.plainmessages import listed_messages, plain_message
+
+if TYPE_CHECKING:
+    from reput.log.writing.commitlog import CommitLog
+    from reput.store.calls.active import ActivePlugins
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["PutHook", "Writes"]
+
+
+@attrs.frozen(eq=False)
+class PutHook:
+    """A plugin's `reput_put`, or a check of the store itself."""
+
+    name: str
+    """Name of the plugin; empty for the store itself."""
+    call: Callable[..., Sequence[Message] | None]
+    interest: PutInterest | None = None
+    """Which messages it must see; None for all."""
+
+
+@attrs.frozen(eq=False)
+class _Hooks:
+    """The hooks of one moment, at least one, in the order in which they are called."""
+
+    all: tuple[PutHook, ...]
+    interest: PutInterest | None
+    """Which messages any of them must see; None for all."""
+
+    @classmethod
+    def of(cls, hooks: Sequence[PutHook]) -> _Hooks | None:
+        if not hooks:
+            return None
+        return cls(tuple(hooks), united(hook.interest for hook in hooks))
+
+    def cover(self, messages: Sequence[Message] | Columns) -> bool:
+        """Whether a hook must see any of ``messages``; if not, columns need not be split."""
+        interest = self.interest
+        if interest is None:
+            return True
+        if isinstance(messages, Columns):
+            return interest.covers(messages)
+        return any(map(interest.covers_message, messages))
+
+    def changed(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages as the hooks change them."""
+        # Built-in types only, as plugins make keys, paths and texts of a message's values.
+        messages = [plain_message(message) for message in messages]
+        for hook in self.all:
+            try:
+                changed = hook.call(messages=messages)
+            except (SystemExit, GeneratorExit) as error:
+                # A plugin refuses a put by an exception, but these two would end the producer.
+                raise PluginError(hook.name, f"reput_put raised {error!r}") from error
+            if changed is not None:
+                if len(changed) != len(messages):
+                    reason = f"reput_put returned {len(changed)} messages for {len(messages)}"
+                    raise PluginError(hook.name, reason)
+                messages = changed
+        return messages
+
+
+class Writes:
+    """The puts of one store. Thread-safe."""
+
+    def __init__(self, log: CommitLog, active: ActivePlugins) -> None:
+        self._log = log
+        self._active = active
+        self._config = log.config
+        self._is_sync = log.config.flush == "sync"
+        self._append = log.append
+        self._prepare = log.encoder.prepare
+        # `use` and `guard` each set one of the two below, on different threads; under this lock
+        # both are combined into `_hooks`, which puts use.
+        self._lock = new_lock()
+        self._of_plugins: tuple[PutHook, ...] = ()
+        self._guard: PutHook | None = None
+        self._hooks: _Hooks | None = None
+        """Replaced as a whole."""
+        self.use()
+
+    # ------------------------------------------------------------------ hooks
+
+    def use(self) -> None:
+        """From the next put on, use the plugins that are active now."""
+        active = self._active
+        hooks = tuple(
+            PutHook(name, hook, _interest_of(name, active.objects.get(name)))
+            for name, hook in active.usable(lambda hooks: hooks.put)
+        )
+        with self._lock:
+            self._of_plugins = hooks
+            self._arrange()
+
+    def guard(self, check: Callable[[Sequence[Message]], None] | None) -> None:
+        """Have ``check`` called first in each put, which it refuses by raising; None for none."""
+        guard = None if check is None else PutHook("", lambda messages: check(messages))
+        with self._lock:
+            self._guard = guard
+            self._arrange()
+
+    def _arrange(self) -> None:
+        first = () if self._guard is None else (self._guard,)
+        self._hooks = _Hooks.of((*first, *self._of_plugins))
+
+    # ------------------------------------------------------------------ putting
+
+    def put(self, message: Message) -> Receipt:
+        """See `reput.Store.put`."""
+        hooks = self._hooks
+        if hooks is not None and (hooks.interest is None or hooks.interest.covers_message(message)):
+            message = hooks.changed([message])[0]
+        prepared = self._prepare(message)
+        receipt = self._append(prepared)
+        if self._is_sync and waits_for_disk(prepared[7]):
+            self._wait_durable(receipt)
+        return receipt
+
+    def put_many(self, messages: Sequence[Message] | Columns) -> BatchReceipt:
+        """See `reput.Store.put_many`."""
+        receipt = self._put_many(messages, self._hooks)
+        if self._is_sync and len(receipt):
+            self._wait_durable(receipt)
+        return receipt
+
+    def put_for(self, plugin: str, messages: Sequence[Message]) -> BatchReceipt:
+        """Append messages on behalf of a plugin: its own ``reput_put`` is skipped.
+
+        Does not wait for a flush.
+
+        Raises:
+            PutError: as for `put`.
+        """
+        hooks = self._hooks
+        if hooks is not None:
+            hooks = _Hooks.of([hook for hook in hooks.all if hook.name != plugin])
+        return self._put_many(messages, hooks)
+
+    def put_batch(self, batch: Message, messages: Sequence[Message] | None) -> BatchReceipt:
+        """See `reput.Store.put_batch`."""
+        if messages is not None:
+            listed = listed_messages(messages)
+            batch = attrs.evolve(plain_message(batch), body=encode_batch(listed))
+        batch = plain_message(batch)
+        limit = self._config.max_message_size
+        if len(batch.body) > limit:
+            raise MessageTooLargeError("body", len(batch.body), limit, "bytes of a batch")
+        receipt = self._put_many(expand_batch(batch), self._hooks)
+        if self._is_sync and len(receipt) and waits_for_disk(encode_property_text(batch)):
+            self._wait_durable(receipt)
+        return receipt
+
+    def _put_many(
+        self, messages: Sequence[Message] | Columns, hooks: _Hooks | None
+    ) -> BatchReceipt:
+        if not isinstance(messages, Columns):
+            messages = listed_messages(messages)
+        if hooks is not None and hooks.cover(messages):
+            listed = messages.to_messages() if isinstance(messages, Columns) else messages
+            messages = hooks.changed(listed)
+        encoder = self._log.encoder
+        if isinstance(messages, Columns):
+            prepared = prepare_columns(messages, encoder)
+            if prepared is None:
+                messages = messages.to_messages()
+        else:
+            prepared = prepare_messages(messages, encoder)
+        if prepared is None:
+            return self._put_each(messages)  # type: ignore[arg-type]
+        return self._log.append_many(prepared)
+
+    def _put_each(self, messages: Sequence[Message]) -> BatchReceipt:
+        """Put messages that columns cannot hold: IPv6 hosts, light queues, record checksums."""
+        prepared = [self._prepare(message) for message in messages]
+        return BatchReceipt.of(self._log, self._log.append_each(prepared))
+
+    def _wait_durable(self, receipt: Receipt | BatchReceipt) -> None:
+        timeout = self._config.flush_timeout_ms
+        if not self._log.wait_flushed(receipt.end_offset, timeout / 1000):
+            raise FlushDiskTimeoutError(
+                "msg_id", receipt.msg_id, None, f"stored, but not on disk after {timeout} ms"
+            )
+
+
+def _interest_of(name: str, plugin: Any) -> PutInterest | None:
+    """Return which messages a plugin's `reput_put` must see; None for all."""
+    try:
+        found = None if plugin is None else plugin.put_interest
+    except Exception as error:  # a plugin may raise anything: it then sees all messages
+        logger.error("interest in puts not known plugin=%s error=%r", name, error)
+        return None
+    return found if isinstance(found, PutInterest) else None

@@ -1,0 +1,100 @@
+"""Makes an open store unusable in a forked child: it can only be closed there.
+
+The child inherits the parent's open files, maps, and locks, perhaps held by threads that do not
+exist in the child. A put would write into the parent's log, and a flush would wait without end. So
+in the child every use of the store is an error, and closing it does nothing: what it holds is
+released with the process.
+
+This runs between two byte codes of the code that forked, and so takes no lock and calls nothing of
+the store: it gives the object another class.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from reput.errors import ForkedStoreError
+
+if TYPE_CHECKING:
+    from reput.files.system.disk import Disk
+
+__all__ = ["guard", "guard_disk", "is_forked"]
+
+_HARMLESS: Final = frozenset({"close", "closed", "_forked"})
+
+_forked_classes: dict[type, type] = {}
+_guarded: weakref.WeakKeyDictionary[Any, tuple[str, int]] = weakref.WeakKeyDictionary()
+_disks: weakref.WeakSet[Disk] = weakref.WeakSet()
+
+
+def guard(opened: object, root: str) -> None:
+    """Make ``opened``, a part of the store in ``root``, unusable in children that are forked.
+
+    Args:
+        opened: an object of a class without slots.
+        root: the store's directory, for error texts.
+    """
+    _forked_class(type(opened))
+    _guarded[opened] = root, os.getpid()
+
+
+def guard_disk(disk: Disk) -> None:
+    """Have ``disk``, which is bound to one store, refuse changes in children that are forked."""
+    _disks.add(disk)
+
+
+def is_forked(opened: object) -> bool:
+    """Whether ``opened`` is guarded, and this process is a forked child of its opener."""
+    return isinstance(opened, _Forked)
+
+
+class _Forked:
+    """Base that overrides the class of an object that a parent opened."""
+
+    closed = True
+    _forked: tuple[str, int]
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _HARMLESS or (name.startswith("__") and name.endswith("__")):
+            return object.__getattribute__(self, name)
+        return _Forked._refuse(self)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Do nothing: the open store is the parent's."""
+
+    def __enter__(self) -> NoReturn:
+        _Forked._refuse(self)
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        root, process = self._forked
+        return f"<Store {root!r} of process {process}, of no use in its forked child>"
+
+    def _refuse(self) -> NoReturn:
+        root, process = self._forked
+        raise ForkedStoreError(root, process, os.getpid())
+
+
+def _forked_class(opened: type) -> type:
+    found = _forked_classes.get(opened)
+    if found is None:
+        found = _forked_classes[opened] = type(f"Forked{opened.__name__}", (_Forked, opened), {})
+    return found
+
+
+def _in_child() -> None:
+    for opened, about in list(_guarded.items()):
+        opened.__dict__["_forked"] = about
+        opened.__class__ = _forked_class(type(opened))
+    _guarded.clear()
+    for disk in list(_disks):
+        disk.shut("a parent process opened the store, and this is its forked child")
+    _disks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,124 @@
+"""`Problems`: which parts of a store cannot be used; a reader ignores them, a writer refuses them.
+
+A reader needs none of the notes that a store keeps apart from its log, so a damaged note must not
+prevent reading. A writer would continue from wrong assumptions.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from reput.dispatch.records.manifest import Manifest
+from reput.errors import CorruptFileError, UnsafePathError
+from reput.files.names import OWN_DIRECTORY
+from reput.store.marks.notes import notes_of
+
+if TYPE_CHECKING:
+    from reput.dispatch.records.states import PluginRecords
+    from reput.files.system.disk import Disk
+    from reput.log.losses import LossLedger
+    from reput.log.progress import ProgressFile
+
+__all__ = ["Problems"]
+
+_Note = TypeVar("_Note")
+
+
+class Problems:
+    """Collects the problems that one opening of a store finds.
+
+    Args:
+        is_refused: whether a problem is an error, as for a writer.
+
+    Attributes:
+        told: takes a problem as a text; None if a problem is an error.
+        pass_over: takes the error of a file that a reader can do without; None likewise.
+    """
+
+    def __init__(self, *, is_refused: bool) -> None:
+        self._is_refused = is_refused
+        self._texts: list[str] = []
+        self.told: Callable[[str], None] | None = None if is_refused else self.tell
+        self.pass_over: Callable[[OSError], None] | None = None if is_refused else self._pass_over
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All problems as texts, in the order in which they were found."""
+        return tuple(self._texts)
+
+    def tell(self, problem: str) -> None:
+        """Note a problem, once."""
+        if problem not in self._texts:  # some files are read more than once
+            self._texts.append(problem)
+
+    def noted(self, load: Callable[[], _Note], instead: _Note) -> _Note:
+        """Read a file that a reader can do without.
+
+        Returns:
+            The result of ``load``; ``instead`` if it cannot read the file.
+
+        Raises:
+            OSError: the file cannot be read, and problems are refused.
+        """
+        try:
+            return load()
+        except OSError as error:
+            if self._is_refused:
+                raise
+            if not isinstance(error, FileNotFoundError):  # else a writer has just removed it
+                self._pass_over(error)
+            return instead
+
+    def manifest(self, root: str, disk: Disk) -> Manifest | None:
+        """Read the manifest of the store at ``root``; None if there is none that can be used.
+
+        Raises:
+            OSError: the manifest cannot be read, and problems are refused.
+            CorruptFileError: the manifest is damaged, and problems are refused.
+            UnsafePathError: the manifest is a link.
+        """
+        try:
+            if not self._is_refused:
+                # Raises for a directory without permission, in which the file would seem missing.
+                disk.list(os.path.join(root, OWN_DIRECTORY))
+            return Manifest.load(root, disk)
+        except (CorruptFileError, OSError) as error:
+            if self._is_refused or isinstance(error, UnsafePathError):
+                raise
+            self.tell(f"the store's plugins and options are not known: {error}")
+            return None
+
+    def look_for_damaged_notes(
+        self,
+        root: str,
+        disk: Disk,
+        ledger: LossLedger,
+        records: PluginRecords,
+        places: Iterable[ProgressFile],
+    ) -> None:
+        """Note damaged small files as problems; a missing file is no problem.
+
+        Args:
+            root: the store's directory.
+            disk: the store's disk.
+            ledger: the loss ledger, loaded.
+            records: the records of plugins.
+            places: progress files.
+        """
+        none: list[str] = []
+        plugins = self.noted(records.names, none)
+        for path, is_sound in notes_of(root, disk, ledger, records, plugins, places):
+            is_there = self.noted(functools.partial(disk.exists, path), False)
+            if is_there and not self.noted(is_sound, True) and not self._is_told(path):
+                self.tell(f"{path}: damaged, and what it says is passed over")
+
+    def _pass_over(self, error: OSError) -> None:
+        if isinstance(error, UnsafePathError):
+            raise error  # not damage: the user decides whether links are followed
+        self.tell(f"{error.filename}: cannot be read, and is passed over: {error.strerror}")
+
+    def _is_told(self, path: str) -> bool:
+        return any(path in problem for problem in self._texts)

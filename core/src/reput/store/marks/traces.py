@@ -1,0 +1,195 @@
+"""`look`: reads the small files of a store, without a lock and without opening it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.dispatch.records.deadletters import DeadLetterFile
+from reput.dispatch.records.manifest import Manifest
+from reput.dispatch.records.states import PluginRecords
+from reput.errors import PluginError
+from reput.files.names import OWN_DIRECTORY, is_safe_name
+from reput.files.system.disk import Disk
+from reput.log.progress import ProgressFile
+from reput.log.recovery.checkpoint import Checkpoint
+from reput.log.recovery.closed import CloseRecord
+from reput.plugin.host.pluginset import PluginSet
+from reput.store.config import decide
+from reput.store.marks.abort import AbortFile
+from reput.store.marks.lock import StoreLock
+
+if TYPE_CHECKING:
+    from reput.files.system.root import Entry
+
+    Sections = Mapping[str, Mapping[str, Any]]
+
+__all__ = ["Traces", "look"]
+
+# Made by RocketMQ 5 and by no release before it.
+_FIVE = ("abort.bak", "batchconsumequeue", "compaction", "timerlog", "timerwheel")
+
+
+def look(
+    path: str | os.PathLike[str], *, disk: Disk | None = None, follow_links: bool = False
+) -> Traces:
+    """Return the traces of a store, or of a directory that may be one; changes nothing.
+
+    Args:
+        path: the directory, which need not exist.
+        disk: file operations; the system's when left out.
+        follow_links: as for `reput.open`.
+    """
+    root = os.path.abspath(os.fspath(path))
+    return Traces(root, (disk or Disk()).at(root, follow_links=follow_links))
+
+
+@attrs.define(eq=False)
+class Traces:
+    """What the small files of a store say.
+
+    Each property reads its file again, as another process may be writing the store.
+    """
+
+    root: str
+    """The store's directory, absolute."""
+    disk: Disk
+    """Bound to `root`."""
+
+    # ------------------------------------------------------------------ how it was left
+
+    @property
+    def written_by(self) -> str | None:
+        """``"reput"``, ``"rocketmq"`` or ``"rocketmq 5"``; None if there is no store."""
+        names = {entry.name for entry in self.disk.list(self.root)}
+        if "commitlog" not in names:
+            return None
+        if OWN_DIRECTORY in names:  # the manifest in it may be missing, or not readable
+            return "reput"
+        found = self.checkpoint
+        later = found is not None and (found.replica_offset or found.confirm_offset)
+        return "rocketmq 5" if later or not names.isdisjoint(_FIVE) else "rocketmq"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a process, which may be this one, holds the store's lock."""
+        return self._lock().is_taken()
+
+    @property
+    def has_abort(self) -> bool:
+        """Whether the file ``abort`` exists: a process writes, or did not close the store."""
+        return self._abort().present
+
+    @property
+    def was_closed(self) -> bool:
+        """Whether the last writer closed the store; False while one has it open."""
+        abort = self._abort()
+        return not abort.present or (self.closed_at is not None and abort.left_on_purpose)
+
+    @property
+    def closed_at(self) -> int | None:
+        """Where the log ends, by its close record; None without a valid one."""
+        record = CloseRecord.load(self.root, self.disk)
+        return None if record is None else record.end_offset
+
+    @property
+    def writer_pid(self) -> int | None:
+        """The process that ``abort`` names, if it is running."""
+        try:
+            pid = int(self.disk.read_file(self._path("abort"), 32))
+        except (ValueError, OSError):
+            return None  # RocketMQ 4 writes no number
+        try:
+            os.kill(pid, 0)
+        except PermissionError:
+            pass  # it is running, as another user
+        except (OSError, OverflowError):
+            return None
+        return pid if pid > 0 else None
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """RocketMQ's checkpoint; None if it cannot be read."""
+        path = self._path("checkpoint")
+        with contextlib.suppress(OSError):  # `Store.problems` says why
+            if self.disk.exists(path):
+                return Checkpoint.load(path, self.disk)
+        return None
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes that each file or directory of the store takes on disk, by name."""
+        entries = self.disk.list(self.root)
+        return {entry.name: size for entry in entries if (size := _size(entry, self.disk))}
+
+    # ------------------------------------------------------------------ its plugins
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """Plugins and options of the last writer; None if reput has never written the store.
+
+        Raises:
+            CorruptFileError: the file is not what reput writes.
+        """
+        return Manifest.load(self.root, self.disk)
+
+    def sections(self, config: Sections | None = None) -> Sections:
+        """Return the store's options by section, with those of ``config`` on top."""
+        return decide(self.manifest, None, config or {}, frozenset(), writable=False)[1]
+
+    def plugins(self, config: Sections | None = None) -> PluginSet:
+        """Return the plugins that the next writer would use, without opening them.
+
+        Raises:
+            PluginError: a plugin is missing or broken.
+            ConfigError: an unknown section or option, or a wrong value.
+        """
+        names, sections = decide(self.manifest, None, config or {}, frozenset(), writable=False)
+        return PluginSet(names, sections)
+
+    @property
+    def records(self) -> PluginRecords:
+        """The records of plugins, and requests to the process that has the store open."""
+        return PluginRecords(self.root, self.disk)
+
+    def dispatched_to(self, plugin: str) -> int | None:
+        """Return the physical offset below which a plugin's files are on disk; None if unknown."""
+        progress = self._progress(plugin).load()
+        return None if progress is None else progress.physical_offset
+
+    def dead_letters(self, plugin: str) -> DeadLetterFile:
+        """Return the file of messages that a plugin failed on and that were skipped."""
+        return DeadLetterFile.of(self.root, _checked(plugin), self.disk)
+
+    # ------------------------------------------------------------------ files
+
+    def _path(self, *names: str) -> str:
+        return os.path.join(self.root, *names)
+
+    def _lock(self) -> StoreLock:
+        return StoreLock(self._path("lock"), self.root, self.disk)
+
+    def _abort(self) -> AbortFile:
+        return AbortFile(self._path("abort"), self.disk)
+
+    def _progress(self, plugin: str) -> ProgressFile:
+        return ProgressFile(self._path(OWN_DIRECTORY, "progress", _checked(plugin)), self.disk)
+
+
+def _checked(plugin: str) -> str:
+    if not is_safe_name(plugin):
+        raise PluginError(plugin, "no plugin can have this name: files are named after it")
+    return plugin
+
+
+def _size(entry: Entry, disk: Disk) -> int:
+    """Return the bytes on disk: less than the size of sparse files, such as RocketMQ's queues."""
+    try:
+        if entry.is_dir(follow_symlinks=False):
+            return sum(_size(below, disk) for below in disk.list(entry.path))
+        return entry.stat(follow_symlinks=False).st_blocks * 512
+    except OSError:
+        return 0  # removed since it was listed

@@ -1,0 +1,407 @@
+"""The stages of opening a store, from its lock to its log; see `reput.store.opening.open`.
+
+Each stage gets the results of earlier stages, does not change them, and returns its own result; how
+to undo it is entered into an `Undoing`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.dispatch.config import DispatchConfig
+from reput.dispatch.records.manifest import Manifest
+from reput.dispatch.records.states import PluginRecords
+from reput.dispatch.running.calls import PluginCalls, texts_of
+from reput.errors import EXPECTED, StoreNotFoundError
+from reput.files.mapping.allocate import FileAllocator
+from reput.files.mapping.mapped import MappedFileQueue
+from reput.files.names import OWN_DIRECTORY
+from reput.files.pool import FilePool
+from reput.files.system.clock import system_clock
+from reput.log.config import LOG_SECTION, CommitLogConfig
+from reput.log.losses import LossLedger
+from reput.log.progress import FLUSHED, ProgressFile
+from reput.log.reading.reader import LogEnd, LogReader, skipped
+from reput.log.recovery.checkpoint import Checkpoint
+from reput.log.recovery.closed import CloseRecord
+from reput.log.recovery.end import RecoveryReport, find_end
+from reput.log.recovery.repair import reflush, repair
+from reput.log.writing.commitlog import CommitLog
+from reput.plugin.base import Plugin, build_config
+from reput.plugin.host.discovery import InstalledPlugin, installed
+from reput.plugin.host.pluginset import PluginSet
+from reput.retention.config import RetentionConfig
+from reput.store.config import (
+    DISPATCH_SECTION,
+    RETENTION_SECTION,
+    decide,
+    with_file_size,
+)
+from reput.store.marks.abort import AbortFile
+from reput.store.marks.lock import StoreLock
+from reput.store.marks.problems import Problems
+
+if TYPE_CHECKING:
+    from reput.files.system.disk import Disk
+    from reput.store.opening.undoing import Undoing
+
+    Sections = Mapping[str, Mapping[str, Any]]
+
+logger = logging.getLogger(__name__)
+
+__all__ = [
+    "Asked",
+    "Begun",
+    "Examined",
+    "Held",
+    "Settings",
+    "begin_changes",
+    "configure",
+    "examine",
+    "find_files",
+    "hold",
+    "open_log",
+    "repair_log",
+]
+
+_LOG_FILES_OPEN: Final = 64
+_OWN_NOTES: Final = ("plugins", "progress", "lost+found")  # directories of small files
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Asked:
+    """The arguments of `reput.open`."""
+
+    root: str
+    """The store's directory."""
+    writable: bool
+    plugins: list[str | Plugin] | None
+    sections: Sections
+    forget: frozenset[str]
+    clock: Callable[[], int] | None
+    """None for the system's clock, which a put reads faster."""
+    progress: Callable[[int, int], None] | None
+    threads: bool
+    disk: Disk
+    """Bound to the store's directory."""
+    outer: Disk
+    """Only for the directories above the store."""
+
+    @property
+    def now(self) -> Callable[[], int]:
+        """The store's clock, ms."""
+        return self.clock or system_clock
+
+    def path(self, *names: str) -> str:
+        """Return a path in the store's directory."""
+        return os.path.join(self.root, *names)
+
+
+@attrs.frozen(eq=False)
+class Held:
+    """A store that is locked if it is to be written, and what its last writer left."""
+
+    abort: AbortFile
+    lock: StoreLock
+    calls: PluginCalls
+    records: PluginRecords
+    problems: Problems
+    """Collects what opening finds unusable."""
+    manifest: Manifest | None
+    """Plugins and options of the last writer; None unless that was reput."""
+    closed: CloseRecord | None
+    """The last writer's close record; None without a valid one."""
+    clean: bool
+    """Whether the last writer closed the store."""
+
+
+@attrs.frozen(eq=False)
+class Settings:
+    """Plugins and options of the store."""
+
+    plugins: PluginSet
+    sections: Sections
+    """As they are in the manifest."""
+    log: CommitLogConfig
+    dispatch: DispatchConfig
+    retention: RetentionConfig
+    installed: Mapping[str, InstalledPlugin]
+    """The installed plugins by name, those that the store does not use included."""
+
+
+@attrs.frozen(eq=False)
+class Begun:
+    """State of a writer's opening after its first changes."""
+
+    allocator: FileAllocator
+    take_back: Callable[[], None]
+    """Undoes these changes, as long as nothing else was changed."""
+
+
+@attrs.frozen(eq=False)
+class Examined:
+    """What the store's files say."""
+
+    report: RecoveryReport
+    checkpoint: Checkpoint
+    ledger: LossLedger
+    places: dict[str, ProgressFile]
+    """Progress file of each plugin that dispatches."""
+
+
+# --------------------------------------------------------------------------- its lock
+
+
+def hold(asked: Asked, undoing: Undoing) -> Held:
+    """Take the lock, for a writer, and read what the last writer left.
+
+    Raises:
+        StoreNotFoundError: there is no store, for a reader.
+        StoreLockedError: another writer has it open.
+    """
+    root, disk = asked.root, asked.disk
+    problems = Problems(is_refused=asked.writable)
+    calls = PluginCalls(root, threads=asked.threads, now=disk.monotonic)
+    lock = StoreLock(asked.path("lock"), root, disk)
+    abort = AbortFile(asked.path("abort"), disk)
+    undoing.in_any_case(disk.let_go)
+    if asked.writable:
+        asked.outer.make_directory(root, durable=True)
+        undoing.in_any_case(lambda: _give_up(lock, disk, calls))
+        lock.acquire()
+    elif not disk.exists(asked.path("commitlog")):
+        raise StoreNotFoundError(root, EXPECTED)
+    closed = problems.noted(lambda: CloseRecord.load(root, disk), None)
+    clean = not abort.present or (
+        closed is not None and problems.noted(lambda: abort.left_on_purpose, False)
+    )
+    manifest = problems.manifest(root, disk)
+    records = PluginRecords(root, disk, problems.pass_over)
+    return Held(abort, lock, calls, records, problems, manifest, closed, clean)
+
+
+def _give_up(lock: StoreLock, disk: Disk, calls: PluginCalls) -> None:
+    """Release the lock as soon as no plugin can write any more."""
+    hanging = calls.running()
+    if hanging:
+        # The disk refuses what a plugin's thread still writes, so that the thread ends soon. But it
+        # may write to maps and descriptors of its own while it runs, so the lock stays. `keep`
+        # comes before `after_last`, as the thread may end in between.
+        lock.keep(texts_of(hanging))
+    # Code that continues after this must change nothing, as another writer may have the store: such
+    # a thread, or the call on this thread that a signal handler, which closes, has interrupted.
+    disk.shut(f"the store was closed; {texts_of(hanging)}" if hanging else "it was closed")
+    hanging = calls.after_last(lock.release)
+    if hanging:
+        logger.error("lock kept root=%s reason=%s", lock.root, texts_of(hanging))
+
+
+# --------------------------------------------------------------------------- its options
+
+
+def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Settings:
+    """Build the plugins and the core's options; changes nothing.
+
+    Raises:
+        ConfigError: an unknown section or option, or a wrong value.
+        PluginError: a plugin that is missing, broken, or left out though the store uses it.
+    """
+    offered = installed()
+    by_name = {found.name: found for found in offered}
+    names, sections = decide(
+        manifest, asked.plugins, asked.sections, asked.forget, asked.writable, offered
+    )
+    if not asked.writable and asked.plugins is None:
+        # A reader writes no files, so it can do without a plugin that is not installed.
+        for name in [name for name in names if isinstance(name, str) and name not in by_name]:
+            names.remove(name)
+            sections = {key: options for key, options in sections.items() if key != name}
+            problems.tell(
+                f"the store's plugin {name!r} is not installed, so what it keeps is not shown "
+                f"(a first-party one comes with: pip install reput-{name})"
+            )
+
+    def options(section: str, kind: type) -> Any:
+        return build_config(kind, section, sections.get(section, {}))
+
+    return Settings(
+        PluginSet(names, sections, offered),
+        sections,
+        options(LOG_SECTION, CommitLogConfig),
+        options(DISPATCH_SECTION, DispatchConfig),
+        options(RETENTION_SECTION, RetentionConfig),
+        by_name,
+    )
+
+
+def find_files(
+    asked: Asked, held: Held, settings: Settings, undoing: Undoing
+) -> tuple[MappedFileQueue, Settings]:
+    """List the log's files.
+
+    Returns:
+        The files, and the settings with the files' size.
+
+    Raises:
+        ConfigError: the option ``file_size`` contradicts the files.
+        CorruptFileError: the files are no log's.
+    """
+    pool = FilePool(asked.disk, _LOG_FILES_OPEN)
+    undoing.in_any_case(pool.close)
+    noted = {} if held.manifest is None else held.manifest.config.get(LOG_SECTION, {})
+    directory, size = asked.path("commitlog"), noted.get("file_size", 0)  # 0: the files' own size
+    files = MappedFileQueue(directory, size, asked.disk, pool)
+    files.load(writable=asked.writable, damaged=held.problems.told)
+    if not files.bases:
+        files = MappedFileQueue(directory, settings.log.file_size, asked.disk, pool)
+    config = with_file_size(settings.log, files, asked.sections)
+    LogReader(files, config.window_size).check_names()
+    remembered = {**settings.sections.get(LOG_SECTION, {}), "file_size": config.file_size}
+    sections = {**settings.sections, LOG_SECTION: remembered}
+    return files, attrs.evolve(settings, log=config, sections=sections)
+
+
+# --------------------------------------------------------------------------- a writer's first steps
+
+
+def begin_changes(
+    asked: Asked, held: Held, settings: Settings, files: MappedFileQueue, undoing: Undoing
+) -> Begun:
+    """Write ``abort`` and the manifest, and make the store's directories."""
+    disk, abort, own = asked.disk, held.abort, asked.path(OWN_DIRECTORY)
+    disk.finish_replacing(asked.root, "abort", "checkpoint")
+    # Not in "requests": other processes write there at any time.
+    for directory in (own, *(os.path.join(own, name) for name in _OWN_NOTES)):
+        disk.finish_replacing(directory)
+    disk.make_directory(os.path.join(own, "progress"))
+    disk.make_directory(files.directory)
+    is_new = not abort.present
+
+    def take_back() -> None:
+        try:
+            if is_new and abort.present:
+                abort.remove()
+        except OSError as error:
+            # The file stays, and the next opening recovers. The first error is the one to raise.
+            logger.warning("could not remove file=%s error=%s", abort.path, error)
+
+    undoing.when_failed(take_back)
+    if is_new or abort.left_on_purpose:
+        abort.create()
+    if held.manifest is None or not is_new:
+        # The previous writer may have been killed before these names were on disk, and everything
+        # put from here on is reached through them.
+        for directory in (asked.root, own, files.directory):
+            disk.flush_directory(directory)
+        with contextlib.suppress(PermissionError):  # another user's directory, which existed before
+            asked.outer.flush_directory(os.path.dirname(asked.root))
+    fresh = Manifest(tuple(sorted(settings.plugins.plugins)), settings.sections)
+    if fresh != held.manifest:
+        fresh.save(asked.root, disk)
+    allocator = FileAllocator(own, files.file_size, disk, ahead=settings.log.preallocate)
+    undoing.in_any_case(allocator.close)
+    allocator.discard_leftovers()
+    return Begun(allocator, take_back)
+
+
+# --------------------------------------------------------------------------- its log
+
+
+def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue) -> Examined:
+    """Find the log's end, and what it has lost, by reading only."""
+    root, disk, problems = asked.root, asked.disk, held.problems
+    checkpoint = problems.noted(
+        lambda: Checkpoint.load(asked.path("checkpoint"), disk), Checkpoint()
+    )
+    places = {
+        name: ProgressFile(asked.path(OWN_DIRECTORY, "progress", name), disk, problems.pass_over)
+        for name, hooks in settings.plugins.hooks.items()
+        if hooks.dispatch is not None
+    }
+    flushed = ProgressFile(asked.path(OWN_DIRECTORY, FLUSHED), disk, problems.pass_over)
+    ledger = LossLedger(root, disk, asked.now)
+    problems.noted(lambda: ledger.load(writable=asked.writable), None)
+    if not asked.writable:
+        noting = (flushed, *places.values())
+        problems.look_for_damaged_notes(root, disk, ledger, held.records, noting)
+    keeps = settings.log.recovery == "reput"
+    report = find_end(
+        LogReader(files, settings.log.window_size, ledger=ledger, keeps_records_after_damage=keeps),
+        checkpoint,
+        held.closed,
+        clean=held.clean,
+        progress=asked.progress,
+        # Below each of these offsets reput had flushed the log.
+        flushed=[place for file in (flushed, *places.values()) for place in file.load_all()]
+        if keeps
+        else (),
+        keeps_records_after_damage=keeps,
+        being_written=not asked.writable and not held.clean and held.lock.is_taken(),
+        was_cut_at=ledger.cut_was_begun_at,
+    )
+    return Examined(report, checkpoint, ledger, places)
+
+
+def repair_log(
+    asked: Asked, held: Held, settings: Settings, files: MappedFileQueue, found: Examined
+) -> RecoveryReport:
+    """Cut the log, for a writer, at the end that was found, and bring it to disk up to there.
+
+    Returns:
+        The report, with the size that was cut.
+    """
+    log = LogReader(files, settings.log.window_size, ledger=found.ledger)
+    report = repair(
+        log,
+        found.report,
+        found.ledger,
+        asked.root,
+        asked.disk,
+        config=settings.log,
+        clean=held.clean,
+    )
+    CloseRecord.remove(asked.root, asked.disk)
+    if not held.clean:
+        reflush(log, report.start_offset, report.end_offset, asked.disk)
+    return report
+
+
+def open_log(
+    asked: Asked,
+    settings: Settings,
+    files: MappedFileQueue,
+    found: Examined,
+    allocator: FileAllocator | None,
+    undoing: Undoing,
+) -> CommitLog:
+    """Open the log with the end that was found; it accepts no puts yet."""
+    report = found.report
+    if not asked.writable:
+        for hole in report.holes:
+            found.ledger.note(skipped(hole))
+    log = CommitLog(
+        files,
+        settings.log,
+        asked.disk,
+        end=LogEnd(
+            report.end_offset,
+            report.last_record_offset,
+            report.last_store_timestamp,
+            is_damaged=report.finding is not None,
+        ),
+        ledger=found.ledger,
+        # A writer has filled the damaged ranges.
+        holes=() if asked.writable else report.holes,
+        allocator=allocator,
+        clock=asked.clock,
+        follows=not asked.writable,
+        threads=asked.threads,
+    )
+    undoing.in_any_case(log.close)
+    return log

@@ -1,0 +1,282 @@
+"""The last stage of opening a store: opens plugins, starts threads, and builds the `Store`."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from reput.dispatch.members import Members
+from reput.dispatch.opener import PluginOpener
+from reput.dispatch.records.deadletters import DeadLetterFile
+from reput.dispatch.running.runner import Board
+from reput.dispatch.startplaces import checked_offsets, dispatch_limit, known_progress
+from reput.dispatch.status import live_state, recorded_state
+from reput.dispatch.threads.flusher import PluginFlusher
+from reput.dispatch.threads.loop import ReputLoop
+from reput.dispatch.threads.workers import Workers
+from reput.log.writing.queuefloors import QueueFloors
+from reput.log.writing.queueoffsets import after_lost_ones, count_queue_offsets
+from reput.retention.holds import LiveHolds, RecordedHolds
+from reput.retention.service import RetentionService
+from reput.store.access import OpenParts, StoreDoor
+from reput.store.calls.active import ActivePlugins
+from reput.store.calls.reads import Reads
+from reput.store.calls.writes import Writes
+from reput.store.config import RETENTION_SECTION
+from reput.store.ending.closing import Closer
+from reput.store.ending.exiting import close_at_exit, do_not_close_at_exit
+from reput.store.ending.forked import guard, guard_disk
+from reput.store.store import Store
+
+if TYPE_CHECKING:
+    from reput.log.writing.commitlog import CommitLog
+    from reput.plugin.host.pluginset import PluginSet
+    from reput.record.batch import DispatchBatch
+    from reput.store.opening.stages import Asked, Examined, Held, Settings
+    from reput.store.opening.undoing import Undoing
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["close_plugins", "start_reading", "start_writing"]
+
+_CLOSE_SECONDS: Final = 10.0
+_CATCH_UP_FLUSH_SECONDS = 1.0
+
+
+def start_reading(
+    asked: Asked, held: Held, settings: Settings, found: Examined, log: CommitLog, undoing: Undoing
+) -> Store:
+    """Open the plugins of a read-only store, and return the store."""
+    door = StoreDoor()
+    floors = QueueFloors(asked.root, asked.disk, damaged=held.problems.told)
+    board = Board(settings.dispatch, held.calls)
+    _open_plugins(_opener(asked, held, log, board, floors, door), held, settings, found)
+    for name, each in board.runners.items():
+        if each.is_broken:
+            held.problems.tell(f"the plugin {name!r} cannot be used: {each.last_error}")
+    active = ActivePlugins(
+        settings.plugins,
+        board,
+        lambda each, version: recorded_state(
+            each, held.records.load(each.name), log, settings.dispatch, version
+        ),
+        settings.installed,
+    )
+    closer = Closer(
+        asked.root,
+        log,
+        active,
+        held.calls,
+        held.abort,
+        undoing.release,
+        None,
+        None,
+        settings.dispatch.close_timeout_ms,
+    )
+    writes = Writes(log, active)
+    parts = OpenParts(asked.disk, log, Reads(active), writes, active, closer, None)
+    store = Store(
+        parts,
+        None,
+        _retention(asked, settings, log, RecordedHolds(board.runners), floors, writes),
+        recovery=found.report,
+        clean=held.clean,
+        problems=held.problems.all,
+    )
+    _let_in(store, parts, door)
+    return store
+
+
+def start_writing(
+    asked: Asked, held: Held, settings: Settings, found: Examined, log: CommitLog, undoing: Undoing
+) -> Store:
+    """Open the plugins of a writable store, let them catch up, start threads; return the store."""
+    plugins, config = settings.plugins, settings.log
+    door = StoreDoor()
+    floors = QueueFloors(asked.root, asked.disk, writable=True)
+    board = Board(settings.dispatch, held.calls)
+    opener = _opener(asked, held, log, board, floors, door)
+    _open_plugins(opener, held, settings, found)
+    loop = ReputLoop(
+        log, board, dispatch_limit(log, config), _dead_letters(asked), threads=asked.threads
+    )
+    undoing.when_failed(loop.stop)
+    loop.use(list(plugins.plugins))
+    log.flusher.call_after_flush(loop.wake)
+    loop.start()
+    workers = Workers(board, asked.now, threads=asked.threads)
+    workers.use()
+    plugin_flusher = PluginFlusher(
+        log, board, found.places, found.checkpoint, asked.path("checkpoint"), asked.disk
+    )
+    log.start_writing(_queue_offsets(asked, plugins, log, loop, plugin_flusher, floors))
+    active = ActivePlugins(
+        plugins,
+        board,
+        lambda each, version: live_state(each, loop, log, settings.dispatch, version),
+        settings.installed,
+    )
+    reads, writes = Reads(active), Writes(log, active)
+
+    def changed(plugins: PluginSet) -> None:
+        active.use(plugins)
+        reads.use()
+        writes.use()
+
+    members = Members(
+        asked.root,
+        plugins,
+        settings.sections,
+        opener,
+        board,
+        held.records,
+        loop,
+        workers,
+        plugin_flusher,
+        found.places,
+        asked.disk,
+        asked.now,
+        changed,
+    )
+    retention = _retention(asked, settings, log, LiveHolds(log, members), floors, writes)
+    if settings.retention.disk_warn_ratio:
+        retention.look_at_disk()
+    workers.add(RETENTION_SECTION, retention.work)
+    if asked.threads:
+        undoing.when_failed(plugin_flusher.stop)
+        plugin_flusher.start(
+            config.flush_interval_ms, config.plugin_flush_interval_ms, members.tick
+        )
+    closer = Closer(
+        asked.root,
+        log,
+        active,
+        held.calls,
+        held.abort,
+        undoing.release,
+        members,
+        retention,
+        settings.dispatch.close_timeout_ms,
+    )
+    parts = OpenParts(asked.disk, log, reads, writes, active, closer, workers)
+    store = Store(parts, members, retention, recovery=found.report, clean=held.clean, problems=())
+    _let_in(store, parts, door)
+    undoing.when_failed(lambda: do_not_close_at_exit(store))
+    undoing.when_failed(workers.stop)
+    workers.start()  # last, as workers put messages and read queues
+    close_at_exit(store)
+    return store
+
+
+def _retention(
+    asked: Asked,
+    settings: Settings,
+    log: CommitLog,
+    holds: LiveHolds | RecordedHolds,
+    floors: QueueFloors,
+    writes: Writes,
+) -> RetentionService:
+    return RetentionService(
+        asked.root, log, asked.disk, asked.now, settings.retention, holds, floors, writes
+    )
+
+
+def _let_in(store: Store, parts: OpenParts, door: StoreDoor) -> None:
+    """Let the plugins use the store, and make it unusable in children that are forked later."""
+    door.open(parts)
+    guard(store, store.root)
+    guard(parts.log, store.root)
+    guard_disk(parts.disk)
+
+
+# --------------------------------------------------------------------------- plugins
+
+
+def _opener(
+    asked: Asked,
+    held: Held,
+    log: CommitLog,
+    board: Board,
+    floors: QueueFloors,
+    door: StoreDoor,
+) -> PluginOpener:
+    return PluginOpener(
+        asked.root,
+        asked.writable,
+        log,
+        asked.disk,
+        asked.clock,
+        board,
+        held.records,
+        door.of,
+        floors,
+        door.wake,
+        (lambda text: None) if asked.writable else held.problems.tell,
+    )
+
+
+def _open_plugins(opener: PluginOpener, held: Held, settings: Settings, found: Examined) -> None:
+    """Open and recover every plugin, and add its runner to the board."""
+    plugins = settings.plugins
+    for name in plugins.plugins:
+        record = held.records.load(name)
+        file = found.places.get(name)
+        progress = opener.log.min_physical_offset
+        if file is not None:
+            progress = known_progress(opener.log, file, held.clean, found.report, held.manifest)
+        opened = opener.open(plugins, name, file, progress, clean=held.clean, record=record)
+        opener.board.add(opener.runner(plugins, name, opened, record))
+
+
+def close_plugins(held: Held, plugins: PluginSet) -> None:
+    """Close the plugins that were opened, after opening the store has failed."""
+    for name, hooks in plugins.hooks.items():
+        held.calls.close_plugin(name, hooks.close, _CLOSE_SECONDS)
+
+
+def _dead_letters(asked: Asked) -> Callable[[str, DispatchBatch, BaseException], None]:
+    def write(plugin: str, batch: DispatchBatch, error: BaseException) -> None:
+        DeadLetterFile.of(asked.root, plugin, asked.disk).add(batch, error, asked.now())
+
+    return write
+
+
+def _queue_offsets(
+    asked: Asked,
+    plugins: PluginSet,
+    log: CommitLog,
+    loop: ReputLoop,
+    plugin_flusher: PluginFlusher,
+    floors: QueueFloors,
+) -> Mapping[tuple[str, int], int]:
+    """Return next queue offsets: of a plugin that keeps queues, after it has caught up.
+
+    If no plugin knows them, they are counted from the whole log.
+    """
+    first, end = log.min_physical_offset, loop.limit()
+    flushed_at = time.monotonic()
+
+    def report(offset: int) -> None:
+        nonlocal flushed_at
+        # A plugin that is far behind takes a while; flush now and then, in case this is
+        # interrupted.
+        if asked.threads and time.monotonic() - flushed_at >= _CATCH_UP_FLUSH_SECONDS:
+            try:
+                plugin_flusher.flush(patience=0.2)
+            except OSError as error:
+                logger.warning("progress not written error=%s", error)
+            flushed_at = time.monotonic()
+        if asked.progress is not None:
+            asked.progress(max(offset - first, 0), end - first)
+
+    knowing = {name for name, hooks in plugins.hooks.items() if hooks.queue_offsets}
+    loop.wait(end, None, report, names=knowing)
+    failed = sorted(name for name in knowing if loop.board.runners[name].failure is not None)
+    offsets = None if failed else checked_offsets(plugins)
+    if offsets is None:
+        offsets = count_queue_offsets(log)
+    # Files that were rebuilt know no more than the log: raise to the floors, and past lost
+    # messages.
+    return after_lost_ones(floors.above(offsets), log)
