@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from openstores import until
 
 import reput
 from reput.errors import (
@@ -360,16 +361,22 @@ def test_a_synchronous_put_returns_when_it_is_on_disk(tmp_path):
 
 
 def test_many_producers_share_flushes_and_lose_nothing(tmp_path):
-    flushes = []
+    flushes, first_ends = [], []
 
     class CountingDisk(Disk):
         def flush(self, descriptor):
             flushes.append(descriptor)
+            if first_ends:  # the other seven put meanwhile, and share the next flush
+                end = first_ends.pop()
+                until(lambda: store.log.max_physical_offset >= end)
             super().flush(descriptor)
 
     config = {"commitlog": {"file_size": 1 << 16, "flush": "sync"}}
+    with reput.open(tmp_path, plugins=[], config=config) as store:
+        size = store.put(reput.Message("T", b"0-0")).size
     with reput.open(tmp_path, plugins=[], config=config, disk=CountingDisk()) as store:
         flushes.clear()
+        first_ends.append(store.log.max_physical_offset + 8 * size)
         receipts = [[] for _ in range(8)]
 
         def produce(number):
@@ -385,9 +392,12 @@ def test_many_producers_share_flushes_and_lose_nothing(tmp_path):
             thread.join()
 
         assert len(flushes) < 8 * 50
-        assert [[r.queue_offset for r in each] for each in receipts] == [list(range(50))] * 8
+        first = [1, *[0] * 7]  # of queue 0, which has one message already
+        assert [[r.queue_offset for r in each] for each in receipts] == [
+            [first[number] + index for index in range(50)] for number in range(8)
+        ]
         expected = sorted(b"%d-%d" % (n, i) for n in range(8) for i in range(50))
-        assert sorted(bodies_of(store)) == expected
+        assert sorted(bodies_of(store)[1:]) == expected
 
 
 def test_a_failed_flush_refuses_every_later_put_and_reading_goes_on(tmp_path):
