@@ -7,6 +7,7 @@ to the record of another unit of its queue cannot be told from one that RocketMQ
 
 from __future__ import annotations
 
+import itertools
 import os
 import struct
 import subprocess
@@ -18,6 +19,7 @@ from damagedstores import SmallStore
 import reput
 from reput.errors import ReputError
 from reput_testing import fuzzing
+from reput_testing.effort import part
 
 UNIT = struct.Struct(">qiq")
 QUEUES = (("T", 0), ("U", 1))
@@ -118,14 +120,13 @@ def test_a_flipped_bit_of_a_unit_costs_messages_of_its_queue_and_shows_no_other(
 def test_units_with_absurd_numbers_are_passed_over(small):
     name = queue_files(small)[0]
     whole = small.files[name]
-    for at in (0, 20, len(whole) - 20):
-        for offset in EDGES:
-            for size in (-(2**31), -1, 0, 1, 91, 2**31 - 1):
-                data = whole[:at] + UNIT.pack(offset, size, -1) + whole[at + 20 :]
-                small.damaged(name, data)
+    sizes = (-(2**31), -1, 0, 1, 91, 2**31 - 1)
+    for at, offset, size in part(list(itertools.product((0, 20, len(whole) - 20), EDGES, sizes))):
+        data = whole[:at] + UNIT.pack(offset, size, -1) + whole[at + 20 :]
+        small.damaged(name, data)
 
-                what = f"{name}, unit {at // 20}, offset {offset}, size {size}"
-                assert_others_are_read(small, name.split("/")[1], look(small, what), what)
+        what = f"{name}, unit {at // 20}, offset {offset}, size {size}"
+        assert_others_are_read(small, name.split("/")[1], look(small, what), what)
 
 
 @pytest.mark.parametrize("size", [1, 19, 21, 39, 41, 79, 81, 100, 160, 4096])

@@ -235,7 +235,7 @@ def test_a_message_that_brings_another_records_checksum_is_stored_without_it(
     tmp_path, many, properties
 ):
     message = Message("T", b"copied", properties=properties)
-    with open_quickly(tmp_path, "w") as store:
+    with open_quickly(tmp_path, "w", log={"file_size": FILE_SIZE}) as store:
         if many:
             store.put_many([message, message])
         else:
@@ -245,7 +245,7 @@ def test_a_message_that_brings_another_records_checksum_is_stored_without_it(
         os.remove(tmp_path / "reput" / name)
     (tmp_path / "abort").write_bytes(b"1")
 
-    with open_quickly(tmp_path, "w") as store:
+    with open_quickly(tmp_path, "w", log={"file_size": FILE_SIZE}) as store:
         assert store.recovery.message_count == count
         assert len(shown(store)) == count
         assert store.get(0).properties == {"a": "1"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from timerstores import DAY, TimerStore
 
 from reput_schedule.timer.park import rounded
-from reput_testing.effort import is_soak
+from reput_testing.effort import is_soak, part_of_count
 
 PRECISION = 1000
 DELAYS = st.one_of(
@@ -138,6 +138,7 @@ def keep_the_promises(steps) -> None:
 
 
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large]
+MANY = 1_000 if is_soak() else part_of_count(150)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=CHECKS)
@@ -149,7 +150,7 @@ def test_nothing_is_lost_or_comes_twice_early_or_late(steps):
 @example([("put", 1), ("pass", 1000), ("flush", None), ("crash", ({"timerlog"}, False))])
 @example([("put", 1), ("reopen", None), ("crash", ({"config/timermetrics"}, False))])
 @pytest.mark.proof
-@settings(max_examples=1_000 if is_soak() else 150, deadline=None, suppress_health_check=CHECKS)
+@settings(max_examples=MANY, deadline=None, suppress_health_check=CHECKS)
 @given(st.lists(STEPS, min_size=1, max_size=40))
 def test_longer_histories_keep_the_promises_too(steps):
     keep_the_promises(steps)

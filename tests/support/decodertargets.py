@@ -463,13 +463,13 @@ def store(data):
         return len(seen[0])
 
 
-def open_quickly(root, mode, *, plugins=(), **options):
-    """A store without threads, and on a disk that takes no time."""
+def open_quickly(root, mode, *, plugins=(), log=None, **options):
+    """A store without threads, and on a disk that takes no time; ``log``: more options of its."""
     return reput.open(
         root,
         mode,
         plugins=list(plugins),
-        config={"commitlog": {"preallocate": False}} if mode == "w" else None,
+        config={"commitlog": {"preallocate": False, **(log or {})}} if mode == "w" else None,
         threads=False,
         disk=QuickDisk(),
         clock=_clock,
