@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from damaged_logs import FILE_SIZE, damage, flip, killed, log_bytes, open_store, views
+from openstores import next_queue_offset
 
 import reput
 from reput.record.layout import RECORD_MIN_SIZE
@@ -138,7 +139,7 @@ def test_a_gap_that_no_loss_explains_is_closed_up_as_rocketmq_does_it(tmp_path):
     with _open(tmp_path) as store:
         for _ in range(3):
             store.put(reput.Message("T", b"x"))
-        store.log.queue_offsets["T", 0] = 10
+        next_queue_offset(store, "T", 0, 10)
         store.put(reput.Message("T", b"behind a gap"))
         store.wait_dispatched()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import rebuildstores
+from openstores import next_queue_offset
 from rebuildstores import LOG, SPLIT
 
 import reput
@@ -93,7 +94,8 @@ def test_of_a_log_that_lost_its_head_the_first_units_are_blank(golden_store):
 
 def test_queue_offsets_that_leave_a_gap_are_built_in_order(path):
     with reput.open(path, plugins=["consumequeue"], config=CONFIG) as store:
-        store.log.queue_offsets["T0", 0] += 5  # as after a loss
+        following = store.log.queue_offsets["T0", 0]
+        next_queue_offset(store, "T0", 0, following + 5)  # as after a loss
         fill(store, 10)
     before = tree(path)
 

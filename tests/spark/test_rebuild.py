@@ -12,6 +12,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from openstores import next_queue_offset
 
 import reput
 from reput.errors import PluginError, StoreLockedError, StoreNotFoundError
@@ -163,7 +164,8 @@ def _without_index():
 
 def test_queues_that_cannot_be_built_in_parts_are_built_in_order(spark, path):
     with reput.open(path) as store:
-        store.log.queue_offsets["T0", 0] += 5  # as after a loss
+        following = store.log.queue_offsets["T0", 0]
+        next_queue_offset(store, "T0", 0, following + 5)  # as after a loss
         fill(store, 10)
     before = derived(path)
 

@@ -23,6 +23,12 @@ def put(store, count, first=0):
     ]
 
 
+def next_queue_offset(store, topic, queue_id, following):
+    """Have the queue go on at another queue offset, as after a loss."""
+    appender = store.log._appender
+    appender.start_queues(store.log.queue_offsets | {(topic, queue_id): following})
+
+
 def state_of(store, name):
     """How a plugin of the store is doing."""
     return next(state for state in store.plugins() if state.name == name)

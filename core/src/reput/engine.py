@@ -23,7 +23,7 @@ import attrs
 
 from reput.errors import ConfigError
 
-__all__ = ["ENGINE", "Engine", "kernel"]
+__all__ = ["ENGINE", "REFERENCES", "Engine", "compiled", "kernel"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ the same number."""
 
 _ENGINES: Final = ("native", "python")
 _F = TypeVar("_F", bound=Callable[..., Any])
+_C = TypeVar("_C", bound=type)
 
 
 @attrs.frozen
@@ -121,3 +122,24 @@ def kernel(reference: _F) -> _F:
         return answer
 
     return cast("_F", call)
+
+
+REFERENCES: Final[dict[type, type]] = {}
+"""Classes written in Python by the compiled classes that run in their place."""
+
+
+def compiled(reference: _C) -> _C:
+    """Mark a class whose objects the engine may do in another way.
+
+    Args:
+        reference: what says how its objects are to behave, and what is used where no other engine
+            is at hand. Nobody may derive from it.
+
+    Returns:
+        The class to use: ``reference``, or one with the same methods and attributes.
+    """
+    native = getattr(_chosen[1], reference.__name__, None)
+    if native is None:
+        return reference
+    REFERENCES[native] = reference
+    return cast("_C", native)

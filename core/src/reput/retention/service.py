@@ -159,7 +159,7 @@ class RetentionService:
     ) -> tuple[CleanPlan, tuple[Removal, ...]]:
         log = self.log
         # Copied before the flush, so that all messages counted in them are on disk.
-        offsets = dict(log.queue_offsets)
+        offsets = log.queue_offsets
         if not dry_run:
             self._flush()
         self.holds.ask(config)

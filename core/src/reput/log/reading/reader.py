@@ -7,7 +7,7 @@ finds by looking after the last known record each time that the end is asked for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -57,6 +57,27 @@ class LogEnd:
     """Whether bytes at the end must not be taken for a record."""
 
 
+class Extent(Protocol):
+    """What knows where the log ends; the appender in a log that this process writes."""
+
+    end_offset: int
+    """Physical offset after the last whole record."""
+
+    def move_end(self, end_offset: int) -> None:
+        """Make ``end_offset`` the log's end."""
+        ...
+
+
+class _Extent:
+    """The end of a log that this process only reads."""
+
+    def __init__(self) -> None:
+        self.end_offset = 0
+
+    def move_end(self, end_offset: int) -> None:
+        self.end_offset = end_offset
+
+
 class LogReader:
     """Reads the commit log; implements `reput.log.LogView`. Thread-safe."""
 
@@ -70,6 +91,7 @@ class LogReader:
         holes: Sequence[DamagedRange] = (),
         keeps_records_after_damage: bool = True,
         follows: bool = False,
+        extent: Extent | None = None,
     ) -> None:
         """Read the log in ``files``.
 
@@ -82,6 +104,7 @@ class LogReader:
             keeps_records_after_damage: whether sound records after a damaged range are kept. If
                 false, the log ends at the damage.
             follows: whether another process may be writing, so that the end must be searched for.
+            extent: owns the end, for whoever appends; None for an own one.
         """
         self.files = files
         self.follows = follows
@@ -89,7 +112,7 @@ class LogReader:
         self.ledger = ledger
         self.keeps_records_after_damage = keeps_records_after_damage
         self._window_size = window_size
-        self._end_offset = 0
+        self._extent: Extent = _Extent() if extent is None else extent
         self._last_timestamp = 0
         self._damage = b""
         """Bytes at the end when it was set, if damaged: no record as long as they stay the same."""
@@ -125,7 +148,7 @@ class LogReader:
         """Physical offset at which the log ends: after its last whole record."""
         if self.follows:
             self._follow()
-        return self._end_offset
+        return self._extent.end_offset
 
     @property
     def last_store_timestamp(self) -> int:
@@ -143,40 +166,40 @@ class LogReader:
             last_store_timestamp: store time of the record before it, ms; 0 for unknown. Older
                 records after the end are remainders of a log that was cut.
         """
-        self._end_offset = end_offset
+        self._extent.move_end(end_offset)
         self._last_timestamp = last_store_timestamp
         self._damage = self.files.read(end_offset, _DAMAGE_SIZE) if damaged else b""
 
     def _follow(self) -> None:
         """Look for records that another process wrote after the known end."""
-        if not self._anything_at(self._end_offset):
+        if not self._anything_at(self._extent.end_offset):
             return
-        if self._damage and self.files.read(self._end_offset, _DAMAGE_SIZE) == self._damage:
+        if self._damage and self.files.read(self._extent.end_offset, _DAMAGE_SIZE) == self._damage:
             return
         with self._follow_lock:
             reader = self.window_reader(check_crc=True)
             while True:
-                if self._end_offset < self.files.min_offset:
+                if self._extent.end_offset < self.files.min_offset:
                     # All known files are gone; every file begins with a record or with nothing.
-                    self._end_offset = self.files.min_offset
-                result = reader.read(self._end_offset)
+                    self._extent.move_end(self.files.min_offset)
+                result = reader.read(self._extent.end_offset)
                 end_offset = result.batch.end_offset
                 if len(result.batch):
                     self._last_timestamp = int(result.batch.store_timestamp[-1])
                 if result.end == End.BLANK and self.files.base_of(end_offset) is None:
                     self.files.refresh()
                     if end_offset < self.files.min_offset:
-                        self._end_offset = self.files.min_offset
+                        self._extent.move_end(self.files.min_offset)
                         continue
                     if self.files.base_of(end_offset) is None:
                         # The next file does not exist yet: the log ends before the blank.
-                        self._end_offset = max(self._end_offset, _last_end(result.batch))
+                        self._extent.move_end(max(self._extent.end_offset, _last_end(result.batch)))
                         return
                 if result.end == End.BAD:
                     end_offset = self._follow_behind(result, reader)
-                if end_offset == self._end_offset:
+                if end_offset == self._extent.end_offset:
                     return
-                self._end_offset = end_offset
+                self._extent.move_end(end_offset)
                 if result.end == End.EMPTY:
                     return
 
@@ -208,7 +231,7 @@ class LogReader:
 
         A read never crosses the end of a file, as no record does.
         """
-        left = self._end_offset - physical_offset
+        left = self._extent.end_offset - physical_offset
         if left < size:
             left = self.max_physical_offset - physical_offset
         return self.files.read(physical_offset, min(size, left)) if left > 0 else b""

@@ -145,6 +145,10 @@ class PreparedMany:
         offsets[order] = np.where(taken > 0, first[sorted_group] + in_group, 0)
         return offsets
 
+    def mapped_size(self, first: int) -> int:
+        """Return the bytes that the chunk from row ``first`` on writes through the log's map."""
+        return int(self.size[first : first + self.chunk_count].sum())
+
     def following_offsets(
         self, rows: slice, queue_offsets: npt.NDArray[np.int64]
     ) -> dict[tuple[str, int], int]:

@@ -11,8 +11,9 @@ import attrs
 from reput.errors import FlushDiskTimeoutError, MessageTooLargeError, PluginError
 from reput.locks import new_lock
 from reput.log.writing.receipts import BatchReceipt, Receipt
+from reput.log.writing.rows import rows_of_columns, rows_of_messages
 from reput.plugin.interest import PutInterest, united
-from reput.record.encoding.many import Columns, prepare_columns, prepare_messages
+from reput.record.encoding.many import Columns
 from reput.record.encoding.wirebatch import encode_batch, expand_batch
 from reput.record.messages.message import Message, encode_property_text, waits_for_disk
 from reput.record.messages.plainmessages import listed_messages, plain_message
@@ -88,6 +89,7 @@ class Writes:
         self._is_sync = log.config.flush == "sync"
         self._append = log.append
         self._prepare = log.encoder.prepare
+        self._put_at_once = log.put_at_once
         # `use` and `guard` each set one of the two below, on different threads; under this lock
         # both are combined into `_hooks`, which puts use.
         self._lock = new_lock()
@@ -95,6 +97,9 @@ class Writes:
         self._guard: PutHook | None = None
         self._hooks: _Hooks | None = None
         """Replaced as a whole."""
+        self._watched: tuple[frozenset[str], frozenset[str]] | None = None
+        """Topics and properties of which a hook must see the messages; None if a hook must see all
+        messages, or if the engine puts none at once."""
         self.use()
 
     # ------------------------------------------------------------------ hooks
@@ -119,12 +124,23 @@ class Writes:
 
     def _arrange(self) -> None:
         first = () if self._guard is None else (self._guard,)
-        self._hooks = _Hooks.of((*first, *self._of_plugins))
+        self._hooks = hooks = _Hooks.of((*first, *self._of_plugins))
+        self._watched = None
+        if self._put_at_once is not None:
+            interest = PutInterest() if hooks is None else hooks.interest
+            self._watched = None if interest is None else (interest.topics, interest.properties)
 
     # ------------------------------------------------------------------ putting
 
     def put(self, message: Message) -> Receipt:
         """See `reput.Store.put`."""
+        watched = self._watched
+        if watched is not None:
+            receipt = self._put_at_once(message, self._log, *watched)  # type: ignore[misc]
+            if receipt is not NotImplemented:
+                if self._is_sync and _waits_for_disk(message):
+                    self._wait_durable(receipt)
+                return receipt
         hooks = self._hooks
         if hooks is not None and (hooks.interest is None or hooks.interest.covers_message(message)):
             message = hooks.changed([message])[0]
@@ -178,11 +194,11 @@ class Writes:
             messages = hooks.changed(listed)
         encoder = self._log.encoder
         if isinstance(messages, Columns):
-            prepared = prepare_columns(messages, encoder)
+            prepared = rows_of_columns(messages, encoder)
             if prepared is None:
                 messages = messages.to_messages()
         else:
-            prepared = prepare_messages(messages, encoder)
+            prepared = rows_of_messages(messages, encoder)
         if prepared is None:
             return self._put_each(messages)  # type: ignore[arg-type]
         return self._log.append_many(prepared)
@@ -198,6 +214,11 @@ class Writes:
             raise FlushDiskTimeoutError(
                 "msg_id", receipt.msg_id, None, f"stored, but not on disk after {timeout} ms"
             )
+
+
+def _waits_for_disk(message: Message) -> bool:
+    """Whether a message that was put at once waits, as most do, for the disk."""
+    return message.properties is None or waits_for_disk(encode_property_text(message))
 
 
 def _interest_of(name: str, plugin: Any) -> PutInterest | None:
