@@ -18,18 +18,20 @@ mod keys;
 mod properties;
 mod text;
 mod topics;
+mod turns;
 mod units;
 mod window;
 
 use pyo3::prelude::*;
 
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
-const INTERFACE: u32 = 1;
+const INTERFACE: u32 = 2;
 
 #[pymodule]
 fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<turns::FlushTurns>()?;
     module.add_function(wrap_pyfunction!(border::provoke_panic, module)?)?;
     module.add_function(wrap_pyfunction!(hash::java_string_hash_column, module)?)?;
     module.add_function(wrap_pyfunction!(items::make_items, module)?)?;

@@ -400,6 +400,30 @@ def test_many_producers_share_flushes_and_lose_nothing(tmp_path):
         assert sorted(bodies_of(store)[1:]) == expected
 
 
+def test_a_flush_in_a_signal_handler_in_a_flush_takes_no_file_from_it(tmp_path):
+    class InterruptedDisk(Disk):
+        interrupts = 0
+
+        def flush(self, descriptor):
+            if self.interrupts:
+                self.interrupts -= 1
+                store.flush()
+            super().flush(descriptor)
+
+    disk = InterruptedDisk()
+    config = {"commitlog": {"file_size": 4096, "flush_interval_ms": 3_600_000}}
+    with reput.open(tmp_path, plugins=[], config=config, disk=disk, threads=False) as store:
+        for body in (b"x", b"y", b"z"):
+            store.put(reput.Message("T", body * 2_500))
+        disk.interrupts = 1
+
+        store.flush()
+
+        assert disk.interrupts == 0
+        store.put(reput.Message("T", b"after")).wait()
+        assert [body[:1] for body in bodies_of(store)] == [b"x", b"y", b"z", b"a"]
+
+
 def test_a_failed_flush_refuses_every_later_put_and_reading_goes_on(tmp_path):
     class FailingDisk(Disk):
         fails = False

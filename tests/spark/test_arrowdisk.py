@@ -154,7 +154,8 @@ def test_a_file_is_read_at_any_place_and_ends_where_it_ends(system, plain_store)
     assert buffer[:40] == data[-40:]
     assert disk.data_ranges(descriptor, 5, 10) == [(5, 10)]
     assert disk.data_ranges(descriptor, 5, 5) == []
-    assert not disk.is_removed(descriptor)
+    assert disk.is_whole(descriptor, len(data))
+    assert not disk.is_whole(descriptor, len(data) + 1)
     assert disk.modified_ms(f"bucket/commitlog/{name}") > 0
     disk.close(descriptor)
     with pytest.raises(KeyError):
@@ -168,7 +169,7 @@ def test_a_file_that_is_not_there_has_no_time(system):
 
 def test_every_other_operation_is_refused_and_reaches_no_file_of_the_system(tmp_path):
     disk = ArrowDisk(pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem()))
-    reading = {"open", "close", "is_removed", "size", "read", "read_into", "data_ranges", "exists"}
+    reading = {"open", "close", "is_whole", "size", "read", "read_into", "data_ranges", "exists"}
     reading |= {"is_dangling_link", "modified_ms", "list"}
     made_of_these = {"read_file", "write", "create_fresh", "clear"}  # which call the others
     made_of_these |= {

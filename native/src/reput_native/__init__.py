@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from reput_native._kernels import (
     INTERFACE,
+    FlushTurns,
     __version__,
     cut_window,
     java_string_hash_column,
@@ -20,6 +21,7 @@ from reput_native._kernels import (
 
 __all__ = [
     "INTERFACE",
+    "FlushTurns",
     "__version__",
     "cut_window",
     "java_string_hash_column",

@@ -93,9 +93,9 @@ class ArrowDisk(Disk):
             file = self._files.pop(descriptor)
         file.close()
 
-    def is_removed(self, descriptor: int) -> bool:
-        """Return False: such file systems do not tell, and what is open stays readable."""
-        return False
+    def is_whole(self, descriptor: int, size: int) -> bool:
+        """Whether the file has ``size`` bytes; such file systems do not tell if it was removed."""
+        return self.size(descriptor) >= size
 
     def size(self, descriptor: int) -> int:
         """See `Disk.size`."""

@@ -75,7 +75,7 @@ class MappedFile:
         Raises:
             OSError: the file was removed or cut by another process.
         """
-        if self.disk.is_removed(self.descriptor) or self.disk.size(self.descriptor) < self.size:
+        if not self.disk.is_whole(self.descriptor, self.size):
             reason = "the file was removed or cut while it was open"
             raise OSError(errno.EIO, reason, self.path)
 

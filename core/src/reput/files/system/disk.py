@@ -141,9 +141,10 @@ class Disk:
         """Close a descriptor of `open`."""
         os.close(descriptor)
 
-    def is_removed(self, descriptor: int) -> bool:
-        """Whether the open file has no name any more, so that it is lost when it is closed."""
-        return os.fstat(descriptor).st_nlink == 0
+    def is_whole(self, descriptor: int, size: int) -> bool:
+        """Whether the open file still has a name, without which it is lost, and ``size`` bytes."""
+        status = os.fstat(descriptor)  # one call for both, as every group commit makes it
+        return status.st_nlink > 0 and status.st_size >= size
 
     def size(self, descriptor: int) -> int:
         """Size of the open file in bytes."""

@@ -14,13 +14,10 @@ Source: RocketMQ ``GroupCommitService``, ``FlushRealTimeService``; the rule for 
 from __future__ import annotations
 
 import logging
-import threading
-import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from reput.errors import PutError, ServiceNotAvailableError
-from reput.flags import Flag
-from reput.locks import new_lock
+from reput.log.writing.turns import FlushTurns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,9 +27,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = ["GroupCommit"]
-
-
-_LONGEST_WAIT: Final = 1.0  # seconds; then a waiting thread checks again
 
 
 class FlushedLog(Protocol):
@@ -59,14 +53,16 @@ class GroupCommit:
     """Flushes one log. Thread-safe."""
 
     def __init__(self, log: FlushedLog, flushed_offset: int) -> None:
-        self.flushed_offset = flushed_offset
-        """Physical offset below which everything is on disk."""
         self._after_flush: Callable[[], None] | None = None
         self._log = log
-        self._lock = new_lock()
-        self._turn: tuple[int, Flag] | None = None
-        """The thread that flushes now, and the flag that it sets at the end."""
+        self._turns = FlushTurns(flushed_offset)
         self._failure: OSError | None = None
+        """Why `_turns` ended."""
+
+    @property
+    def flushed_offset(self) -> int:
+        """Physical offset below which everything is on disk."""
+        return self._turns.flushed_offset
 
     def call_after_flush(self, function: Callable[[], None]) -> None:
         """Have ``function`` called whenever `flushed_offset` has grown."""
@@ -94,55 +90,39 @@ class GroupCommit:
         Raises:
             ServiceNotAvailableError: a flush failed before these bytes were on disk.
         """
-        if self.flushed_offset >= physical_offset:
+        if self._turns.wait(physical_offset, timeout, self._flush_now):
             return True
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while self.flushed_offset < physical_offset:
-            if self._failure is not None:
-                raise self._refusal() from self._failure
-            turn = self._flush_in_turn()
-            if turn is not None and self.flushed_offset < physical_offset:
-                left = _LONGEST_WAIT if deadline is None else deadline - time.monotonic()
-                if left <= 0:
-                    return False
-                turn.wait(min(left, _LONGEST_WAIT))
-        return True
-
-    def _flush_in_turn(self) -> Flag | None:
-        """Flush, unless another thread does; then return a flag that it sets when it is done."""
-        me, mine, before, turn = threading.get_ident(), False, None, Flag()
-        try:
-            with self._lock:
-                current = self._turn
-                # A signal handler that interrupted a flush on its thread cannot wait for it.
-                if current is None or current[0] == me:
-                    before, self._turn, mine = current, (me, turn), True
-            if not mine:
-                return None if current is None else current[1]
-            self._flush_now()
-            return None
-        finally:
-            if mine:
-                self._turn = before
-                turn.set()
+        if self._failure is not None:
+            raise self._refusal() from self._failure
+        return False
 
     def _flush_now(self) -> None:
-        # Read the end first: the flush may not cover bytes appended while it runs.
-        target = self._log.max_physical_offset
-        files = self._log.unflushed
-        try:
-            for file in files:
-                file.flush()
-                if file.base_offset >= self._log.files.min_offset:  # else it was trimmed
-                    file.require_there()
-        except OSError as error:
-            self._failure = error
-            logger.error("flush failed, the store takes no more puts error=%s", error)
+        """Flush for all threads that wait; called on the thread whose turn it is."""
+        if self._failure is None:
+            self._flush_files()
+        if self._failure is not None:  # perhaps of a turn that a signal handler ended before this
             self._log.refuse(self._refusal_with_cause())
-            return
-        if target > self.flushed_offset:  # a signal handler may have flushed further meanwhile
-            self.flushed_offset = target
-        self._log.release_flushed(target)
+            self._turns.fail()
+
+    def _flush_files(self) -> None:
+        # Read the end first: the flush may not cover bytes appended while it runs.
+        log, turns = self._log, self._turns
+        target = log.max_physical_offset
+        files = log.unflushed
+        for file in files:
+            try:
+                file.flush()
+                if file.base_offset >= log.files.min_offset:  # else it was trimmed
+                    file.require_there()
+            except OSError as error:
+                if file.base_offset + file.size <= turns.flushed_offset:
+                    continue  # a signal handler came in between, flushed the file and closed it
+                self._failure = error
+                logger.error("flush failed, the store takes no more puts error=%s", error)
+                return
+        turns.reached(target)
+        if files and files[0].base_offset + files[0].size <= target:
+            log.release_flushed(target)
         if self._after_flush is not None:
             self._after_flush()
 

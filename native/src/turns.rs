@@ -1,0 +1,270 @@
+//! Threads that wait for the disk, one of which flushes for all: `FlushTurns` of
+//! `core/src/reput/log/writing/turns.py`, whose threads sleep and wake without the interpreter lock.
+//!
+//! A thread sleeps at a place of its own, so that only those wake who have something to do: one that
+//! flushes next, and all whose bytes are on disk. Of these the first wakes the second and so on,
+//! each before it waits for the interpreter lock: woken at once, they would all queue for that lock,
+//! and the thread that wakes them would hold it meanwhile.
+//!
+//! Signal handlers run on the main thread, and only after it has left the list of sleepers: a turn
+//! is never given to a thread that is in a handler, which may take long or wait for other threads.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
+
+use crate::border::guarded;
+
+/// The longest sleep of the main thread, which is to hear signals.
+const HEARS_SIGNALS: Duration = Duration::from_millis(50);
+/// The longest sleep of any other thread; then it checks again.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+#[pyclass(frozen, module = "reput_native")]
+pub struct FlushTurns {
+    flushed: AtomicI64,
+    /// Never held while a thread waits for the interpreter lock.
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    failed: bool,
+    /// The thread whose turn it is, and how many turns it has: a signal handler that interrupted a
+    /// flush on its thread cannot wait for it.
+    turn: Option<(ThreadId, usize)>,
+    /// In the order in which they came.
+    asleep: VecDeque<Arc<Sleeper>>,
+    /// Asleep too, but their bytes are on disk.
+    covered: VecDeque<Arc<Sleeper>>,
+}
+
+struct Sleeper {
+    thread: ThreadId,
+    physical_offset: i64,
+    awake: Condvar,
+}
+
+/// Why a thread does not sleep, or sleeps no longer.
+enum Awake {
+    OnDisk,
+    Failed,
+    ItsTurn,
+    /// It has slept as long as it may.
+    Slept,
+}
+
+#[pymethods]
+impl FlushTurns {
+    #[new]
+    fn new(flushed_offset: i64) -> Self {
+        Self {
+            flushed: AtomicI64::new(flushed_offset),
+            waiting: Mutex::default(),
+        }
+    }
+
+    #[getter]
+    fn flushed_offset(&self) -> i64 {
+        self.flushed.load(Ordering::Acquire)
+    }
+
+    fn reached(&self, flushed_offset: i64) {
+        let mut waiting = self.lock();
+        if flushed_offset > self.flushed_offset() {
+            self.flushed.store(flushed_offset, Ordering::Release);
+            waiting.cover(flushed_offset);
+        }
+    }
+
+    fn fail(&self) {
+        let mut waiting = self.lock();
+        waiting.failed = true;
+        for sleeper in waiting.asleep.drain(..) {
+            sleeper.awake.notify_one();
+        }
+    }
+
+    fn wait<'py>(
+        &self,
+        py: Python<'py>,
+        physical_offset: i64,
+        timeout: Option<f64>,
+        flush: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        guarded(py, "FlushTurns.wait", || {
+            let is_on_disk = self.wait_in_turn(py, physical_offset, timeout, flush)?;
+            Ok(Some(PyBool::new(py, is_on_disk).to_owned().into_any()))
+        })
+    }
+}
+
+impl FlushTurns {
+    fn wait_in_turn(
+        &self,
+        py: Python<'_>,
+        physical_offset: i64,
+        timeout: Option<f64>,
+        flush: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        // None also if it is so long that no clock counts to its end.
+        let deadline = timeout.and_then(|seconds| {
+            let seconds = Duration::try_from_secs_f64(seconds.max(0.0)).ok()?;
+            Instant::now().checked_add(seconds)
+        });
+        let mut longest = HEARS_SIGNALS;
+        loop {
+            let awake = match self.look(physical_offset) {
+                Some(awake) => awake,
+                None => py.detach(|| self.sleep(physical_offset, deadline, longest)),
+            };
+            match awake {
+                Awake::OnDisk => return Ok(true),
+                Awake::Failed => return Ok(false),
+                Awake::ItsTurn => {
+                    let turn = Turn(self);
+                    flush.call0()?;
+                    drop(turn);
+                }
+                Awake::Slept => {
+                    py.check_signals()?;
+                    if !is_main_thread(py)? {
+                        longest = LONGEST_WAIT;
+                    }
+                }
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(self.flushed_offset() >= physical_offset);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a thread finds without sleeping; `None` if it has to.
+    fn look(&self, physical_offset: i64) -> Option<Awake> {
+        if self.flushed_offset() >= physical_offset {
+            return Some(Awake::OnDisk);
+        }
+        self.found(&mut self.lock(), physical_offset)
+    }
+
+    fn found(&self, waiting: &mut Waiting, physical_offset: i64) -> Option<Awake> {
+        if self.flushed_offset() >= physical_offset {
+            return Some(Awake::OnDisk);
+        }
+        if waiting.failed {
+            return Some(Awake::Failed);
+        }
+        let me = thread::current().id();
+        let turns = match waiting.turn {
+            None => 0,
+            Some((thread, turns)) if thread == me => turns,
+            Some(_) => return None,
+        };
+        waiting.turn = Some((me, turns + 1));
+        Some(Awake::ItsTurn)
+    }
+
+    /// Sleep until there is something to do, at most until `deadline` and no longer than `longest`.
+    fn sleep(&self, physical_offset: i64, deadline: Option<Instant>, longest: Duration) -> Awake {
+        let until = Instant::now() + longest;
+        let until = deadline.map_or(until, |deadline| deadline.min(until));
+        let mut waiting = self.lock();
+        // Again, as it may have changed before the lock was taken.
+        if let Some(awake) = self.found(&mut waiting, physical_offset) {
+            return awake;
+        }
+        let me = Arc::new(Sleeper {
+            thread: thread::current().id(),
+            physical_offset,
+            awake: Condvar::new(),
+        });
+        waiting.asleep.push_back(Arc::clone(&me));
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            (waiting, _) = me
+                .awake
+                .wait_timeout(waiting, left)
+                .unwrap_or_else(PoisonError::into_inner);
+            if let Some(place) = place_of(&me, &waiting.asleep) {
+                if Instant::now() >= until {
+                    waiting.asleep.remove(place);
+                    return Awake::Slept;
+                }
+            } else if waiting.turn.is_some_and(|(thread, _)| thread == me.thread) {
+                return Awake::ItsTurn;
+            } else if self.flushed_offset() >= physical_offset {
+                // It may have woken by itself, before it was woken.
+                if let Some(place) = place_of(&me, &waiting.covered) {
+                    waiting.covered.remove(place);
+                }
+                waiting.wake_covered();
+                return Awake::OnDisk;
+            } else {
+                return Awake::Failed;
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// Take those off the list of sleepers who wait for nothing at or above `flushed_offset`.
+    fn cover(&mut self, flushed_offset: i64) {
+        let covered = &mut self.covered;
+        self.asleep.retain(|sleeper| {
+            let stays = sleeper.physical_offset > flushed_offset;
+            if !stays {
+                covered.push_back(Arc::clone(sleeper));
+            }
+            stays
+        });
+    }
+
+    /// Wake one of those whose bytes are on disk; it wakes the next.
+    fn wake_covered(&mut self) {
+        if let Some(sleeper) = self.covered.pop_front() {
+            sleeper.awake.notify_one();
+        }
+    }
+
+    fn end_turn(&mut self) {
+        self.turn = match self.turn {
+            Some((thread, turns)) if turns > 1 => Some((thread, turns - 1)),
+            // First of all, as the disk does nothing until then.
+            _ => self.asleep.pop_front().map(|next| {
+                next.awake.notify_one();
+                (next.thread, 1)
+            }),
+        };
+        self.wake_covered();
+    }
+}
+
+/// A turn to flush, until it is dropped; then it is another thread's turn.
+struct Turn<'a>(&'a FlushTurns);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.lock().end_turn();
+    }
+}
+
+fn place_of(sleeper: &Arc<Sleeper>, sleepers: &VecDeque<Arc<Sleeper>>) -> Option<usize> {
+    sleepers
+        .iter()
+        .position(|other| Arc::ptr_eq(other, sleeper))
+}
+
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    main.eq(threading.call_method0("get_ident")?)
+}
