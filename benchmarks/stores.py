@@ -13,7 +13,7 @@ __all__ = ["QUEUES", "open_large", "open_store"]
 
 QUEUES = ("consumequeue",)
 """The plugins needed to read by topic and queue, and no more."""
-_OTHERS = ("index",)
+_OTHERS = ("counter", "index")
 """Plugins that cases add to the large log, which they share."""
 
 
@@ -26,10 +26,11 @@ def open_store(path: Path | str, **options: Any) -> reput.Store:
 
 
 def open_large(
-    path: Path, plugins: Sequence[str] = QUEUES, mode: Literal["w", "r"] = "w"
+    path: Path, plugins: Sequence[Any] = QUEUES, mode: Literal["w", "r"] = "w"
 ) -> reput.Store:
     """Open the large log with these plugins, whatever plugins an earlier case used."""
     import reput
 
-    forgotten = [name for name in _OTHERS if name not in plugins] if mode == "w" else []
+    names = [getattr(each, "name", each) for each in plugins]
+    forgotten = [name for name in _OTHERS if name not in names] if mode == "w" else []
     return reput.open(path, mode=mode, plugins=plugins, forget=forgotten)

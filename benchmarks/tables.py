@@ -12,6 +12,7 @@ __all__ = [
     "BACKFILL",
     "COMPACTION",
     "COMPACTION_JOBS",
+    "COUNTS",
     "DERIVE",
     "EXPORT",
     "FILTER",
@@ -45,6 +46,11 @@ APPEND_MANY_DURABLE = Table(
 DERIVE = Table("Consume queues from nothing, the log already there", bytes_of="records")
 INDEX = Table(
     "Consume queues and key index from nothing, the log already there", bytes_of="records"
+)
+COUNTS = Table(
+    "Messages counted by topic, tag and minute, the log already there",
+    bytes_of="records",
+    note="in SQLite, by the plugin of fifteen lines in examples/",
 )
 REBUILD = Table(
     "Build queues and index aside, and exchange them",
@@ -116,6 +122,7 @@ TABLES = (
     APPEND_MANY_DURABLE,
     DERIVE,
     INDEX,
+    COUNTS,
     REBUILD,
     QUERY,
     COMPACTION,

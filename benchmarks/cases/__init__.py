@@ -25,6 +25,7 @@ from benchmarks.cases import (
     spark_read,
     spark_stream,
     spark_write,
+    table,
     timer,
     transaction,
 )
@@ -42,6 +43,7 @@ ALL: tuple[Case, ...] = tuple(
             durable,
             derive,
             index,
+            table,
             rebuild,
             compaction,
             spark_compact,

@@ -11,13 +11,17 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 __all__ = ["door"]
 
 
 def door(
-    package: str, homes: Mapping[str, str], former: Mapping[str, str] | None = None
+    package: str,
+    homes: Mapping[str, str],
+    former: Mapping[str, str] | None = None,
+    elsewhere: Mapping[str, str] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package that is a door.
 
@@ -26,14 +30,18 @@ def door(
         homes: for each name its module, relative to the package; ``module:name`` if the name there
             is another one.
         former: old names with their new ones; using an old name is a warning.
+        elsewhere: names that another distribution brings, with its package. They are not in
+            ``__all__``, and a type checker finds them in that package alone.
     """
-    renamed = former or {}
+    renamed, brought = former or {}, elsewhere or {}
 
     def get(name: str) -> Any:
         if name in renamed:
             message = f"{package}.{name} is called {package}.{renamed[name]} now"
             warnings.warn(message, DeprecationWarning, stacklevel=2)
             return getattr(sys.modules[package], renamed[name])
+        if name in brought:
+            return getattr(_other_package(brought[name], f"{package}.{name}"), name)
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -46,3 +54,14 @@ def door(
         return sorted(vars(sys.modules[package]).keys() | homes.keys())
 
     return get, names
+
+
+def _other_package(other: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(other)
+    except ModuleNotFoundError as error:
+        if error.name != other:
+            raise
+        extra = other.removeprefix("reput_")
+        step = f"pip install 'reput[{extra}]'"
+        raise ImportError(f"{name} comes with reput-{extra}: {step}", name=other) from error

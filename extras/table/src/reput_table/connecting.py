@@ -1,0 +1,165 @@
+"""Connections to a table's file: for its writer, for readers beside a writer, and in memory.
+
+SQLite opens, locks and flushes its files by itself. It is the one part of a store that does not
+reach them through `reput.files.Disk`, which is asked first whether the path is one of the store's.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from reput_table.errors import QueryError, error_of, is_busy
+from reput_table.schema import Schema, checksum
+
+if TYPE_CHECKING:
+    from reput.files import Disk
+
+__all__ = ["FILE_NAME", "connect", "connect_in_memory", "reading", "run_query"]
+
+FILE_NAME: Final = "table.sqlite"
+_JOURNAL: Final = "-journal"
+_LOCK_SECONDS: Final = 5.0
+_STEPS: Final = 10_000  # of SQLite's machine, between two looks at the clock
+_PRAGMAS: Final = (
+    "synchronous = EXTRA",  # the journal's removal is a commit, and is on disk, too
+    "cache_size = -65536",  # 64 MiB
+    "cache_spill = OFF",  # a spill would lock readers out in the middle of a transaction
+    "temp_store = MEMORY",
+    "cell_size_check = ON",
+    "trusted_schema = OFF",
+)
+_READING: Final = {
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
+}
+
+
+def connect(path: str, disk: Disk, mode: str) -> sqlite3.Connection:
+    """Connect to the file at ``path``.
+
+    Args:
+        path: the file, below the store's directory.
+        disk: the store's; it refuses paths that lead out of the store.
+        mode: ``"ro"``, ``"rw"``, or ``"rwc"`` to make the file if it is missing.
+
+    Raises:
+        UnsafePathError: the file, or a directory on the way, is a link.
+        OSError: the file cannot be opened.
+    """
+    for each in (path, path + _JOURNAL):
+        if disk.exists(each):
+            disk.status(each)
+    try:
+        return _prepared(
+            sqlite3.connect(
+                f"file:{quote(path)}?mode={mode}",
+                timeout=_LOCK_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=True,
+            )
+        )
+    except (sqlite3.Error, UnicodeError) as error:
+        raise error_of(error, path) from error
+
+
+def connect_in_memory(schema: Schema, view: str) -> sqlite3.Connection:
+    """Return an empty table that is in no file."""
+    made = _prepared(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+    for statement in schema.statements(view):
+        made.execute(statement)
+    return made
+
+
+def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.create_function("reput_check", -1, checksum, deterministic=True)
+    try:
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("PRAGMA schema_version").fetchone()  # reads the file now
+    except (sqlite3.Error, UnicodeError):
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def reading(path: str, disk: Disk) -> Iterator[sqlite3.Connection]:
+    """Connect for reading only, beside a writer or after the death of one; nothing is written.
+
+    A writer that died in a commit has left a journal, which only a writer may roll back. Then a
+    copy of the two files is rolled back and read, outside of the store.
+    """
+    with ExitStack() as stack:
+        try:
+            connection = connect(path, disk, "ro")
+        except OSError as error:
+            if error.errno != errno.EROFS or not disk.exists(path + _JOURNAL):
+                raise
+            made = tempfile.TemporaryDirectory(prefix="reput-table-")
+            connection = _copied(path, stack.enter_context(made))
+        stack.callback(connection.close)
+        try:
+            yield connection
+        except (sqlite3.Error, UnicodeError) as error:
+            raise error_of(error, path) from error
+
+
+def _copied(path: str, directory: str) -> sqlite3.Connection:
+    copy = os.path.join(directory, FILE_NAME)
+    shutil.copyfile(path + _JOURNAL, copy + _JOURNAL)
+    shutil.copyfile(path, copy)
+    return _prepared(sqlite3.connect(copy, isolation_level=None))
+
+
+# --------------------------------------------------------------------------- queries
+
+
+def run_query(
+    connection: sqlite3.Connection,
+    view: str,
+    columns: Sequence[str],
+    query: str,
+    parameters: Sequence[Any],
+    seconds: float,
+) -> list[tuple[Any, ...]]:
+    """Return all rows of a query that changes nothing.
+
+    Raises:
+        QueryError: SQLite refuses the query, it would change something, or it takes too long.
+    """
+    stop = time.monotonic() + seconds
+    connection.set_authorizer(_allow_reading)
+    connection.set_progress_handler(lambda: time.monotonic() > stop, _STEPS)
+    try:
+        return connection.execute(query, parameters).fetchall()
+    except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
+        reason = str(error)
+        if reason == "interrupted":
+            reason = f"it took longer than {seconds:g} s; give more by timeout=, or an index"
+        elif is_busy(error):
+            reason = "a writer has kept the file locked; try again"
+        raise QueryError(view, query, reason, tuple(columns)) from error
+    except sqlite3.DatabaseError as error:
+        if str(error) == "not authorized":
+            reason = "a query only reads: SELECT"
+            raise QueryError(view, query, reason, tuple(columns)) from error
+        raise
+    finally:
+        connection.set_authorizer(None)
+        connection.set_progress_handler(None, 0)
+
+
+def _allow_reading(action: int, *_: Any) -> int:
+    return sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY

@@ -1,0 +1,288 @@
+"""`TablePlugin`: a plugin that is a SQL table; its author writes a schema and one function."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import reput
+from reput.errors import CorruptFileError, PluginError, ReputError
+from reput_table.checking import Layout, check_table
+from reput_table.comparing import weigh
+from reput_table.connecting import FILE_NAME, connect_in_memory, reading, run_query
+from reput_table.pending import Parting, Pending
+from reput_table.schema import Schema
+from reput_table.shards import TableBuilder
+from reput_table.tablefile import TableFile
+
+if TYPE_CHECKING:
+    from reput.plugin import Compared, Comparison, Difference
+
+__all__ = ["TablePlugin"]
+
+logger = logging.getLogger(__name__)
+
+_PENDING_MAX = 1 << 16  # rows; more are moved into the transaction by the dispatch itself
+_UNCOMMITTED_MAX = 1 << 19  # rows; a longer transaction is committed before a flush asks for it
+
+
+class TablePlugin(reput.Plugin):
+    """Base class of plugins that keep a table; `query` asks it.
+
+        class Words(TablePlugin):
+            name = "words"
+            schema = Schema(columns={"word": str, "physical_offset": int}, indexes=[["word"]])
+
+            def rows(self, batch): ...
+
+    The table is ``<store>/<plugin>/table.sqlite``. Rows, and how far the log is in the table, are
+    committed together, so that each message counts once. A subclass needs no hook.
+    """
+
+    schema: ClassVar[Schema]
+    """The table's columns."""
+    version: ClassVar[int] = 1
+    """Raise it whenever `rows` gives other rows for the same messages: tables are made again."""
+    part_size: ClassVar[int] = 64 << 20
+    """Bytes of the log whose rows are forgotten, and derived again, together. A table with a key
+    has a row for each part of the log and key."""
+    check_size: ClassVar[int] = 16 << 20
+    """Largest file, bytes, of which every row is checked at each opening."""
+
+    _context: reput.StoreContext | None = None
+    _file: TableFile | None = None
+    _pending: Pending
+    _failure: BaseException | None = None
+    _progress = 0
+
+    def rows(self, batch: reput.DispatchBatch) -> Any:
+        """Return the rows of messages: columns by name, an Arrow table, or None for no rows.
+
+        A column is a numpy array, a `reput.record.TextColumn`, a list, one value for all rows, or
+        a pair of codes and names such as ``(batch.topic_code, batch.topics)``. The result must
+        follow from the messages alone, and rows must not depend on where a batch begins or ends.
+
+        Args:
+            batch: one message or more; read-only, valid until the call returns.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must say which rows a batch gives")
+
+    def query(
+        self, sql: str, parameters: Sequence[Any] = (), *, timeout: float = 30.0
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of a ``SELECT``; the table has the plugin's name.
+
+        In a writable store all dispatched messages are seen, in a read-only store those of the
+        writer's last flush. A flush of the plugin waits until the query has ended.
+
+        Args:
+            sql: the query, in SQLite's SQL.
+            parameters: values for the question marks in ``sql``.
+            timeout: seconds after which the query is given up.
+
+        Raises:
+            QueryError: a query that SQLite refuses, that would change something, or that takes too
+                long.
+            CorruptFileError: the file is damaged; opening the store for writing makes it again.
+        """
+        context = self._opened()
+        columns = tuple(self.schema.types)
+        if not context.writable:
+            with self._read() as connection:
+                return run_query(connection, context.plugin, columns, sql, parameters, timeout)
+        with self._using:
+            self._drain()
+            found = self._made()
+            return run_query(found.connection, context.plugin, columns, sql, parameters, timeout)
+
+    # ------------------------------------------------------------------ hooks
+
+    @reput.hookimpl
+    def reput_open(self, context: reput.StoreContext) -> None:
+        """Begin with nothing; `reput_recover` opens the file."""
+        self._context, self._file, self._failure = context, None, None
+        self._process = os.getpid()
+        self._pending = Pending(self.schema)
+        self._parting = Parting(context.log.file_size, self.part_size)
+        self._layout = self._layout_in(context)
+        self._path = context.directory(context.plugin, FILE_NAME)
+        self._is_sound = False  # for readers: whether the file was checked
+        self._lock = threading.Lock()  # of what is pending; held for moments
+        self._using = threading.RLock()  # of the connection; held through queries and flushes
+
+    @reput.hookimpl
+    def reput_recover(self, progress: int) -> int:
+        """Cut the table to ``progress``, or make it anew if it is damaged or of other options."""
+        context = self._opened()
+        self._progress = progress
+        if not context.writable:
+            self._check_as_reader()
+            return progress
+        with self._using:
+            try:
+                self._file = TableFile.open(self._layout, self._path, context.disk, self.check_size)
+            except CorruptFileError as error:
+                logger.warning("making the table anew: %s", str(error))  # it holds a cursor
+            if self._file is None:
+                return 0
+            self._file.trim(context.log.min_physical_offset)
+            self._file.cut(progress, self._parting)
+            if self._file.connection.in_transaction:
+                self._file.commit()
+            self._pending.dispatched_to = self._file.dispatched_to
+            return self._file.dispatched_to
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch: reput.DispatchBatch) -> None:
+        """Keep the rows of ``batch`` for the next flush."""
+        self._refuse_after_failure()
+        fresh = batch.after(self._pending.dispatched_to)
+        made = Pending.of(fresh, self.schema, self._parting, self.rows)
+        with self._lock:
+            self._pending.add(made)
+            count = len(self._pending)
+        if count > _PENDING_MAX:
+            with self._using:
+                self._drain()
+                if self._made().uncommitted > _UNCOMMITTED_MAX:
+                    self._commit()
+
+    @reput.hookimpl
+    def reput_flush(self) -> None:
+        """Commit the rows of all dispatched messages, with their place."""
+        with self._using:
+            self._drain()
+            if self._file is not None and self._file.connection.in_transaction:
+                self._commit()
+
+    @reput.hookimpl
+    def reput_trim(self, min_physical_offset: int) -> None:
+        """Forget the rows of messages that the log has removed."""
+        with self._using:
+            self._drain()
+            if self._file is not None:
+                with self._noting_failure():
+                    self._file.trim(min_physical_offset)
+
+    @reput.hookimpl
+    def reput_shards(self, context: reput.StoreContext) -> TableBuilder:
+        """Return what builds the table from splits of the log."""
+        parting = Parting(context.log.file_size, self.part_size)
+        return TableBuilder(self._layout_in(context), parting, self.rows, context.disk)
+
+    @reput.hookimpl
+    def reput_report(self) -> dict[str, object] | None:
+        """Return the size of the file, and how far the log is in the table."""
+        context = self._opened()
+        if not context.disk.exists(self._path):
+            return None
+        facts: dict[str, object] = {"file_size": context.disk.status(self._path).st_size}
+        if self._file is not None:
+            facts |= {"dispatched_to": self._file.dispatched_to, "parts": len(self._file.parts)}
+        return facts
+
+    @reput.hookimpl
+    def reput_close(self) -> None:
+        """Close the file."""
+        if self._context is None:
+            return
+        with self._using:
+            if self._file is not None:
+                self._file.close()
+            # A later call must not make the file anew.
+            self._context = self._file = None
+
+    def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared:
+        """Compare rows: SQLite's files differ in what rows were before, and in order."""
+        return weigh(comparison, differences)
+
+    # ------------------------------------------------------------------ the file
+
+    def _opened(self) -> reput.StoreContext:
+        if self._context is None:
+            raise PluginError(self.name, "its table is not open: the store or the plugin is closed")
+        if os.getpid() != self._process:
+            raise PluginError(self._context.plugin, "a forked child cannot use its parent's table")
+        return self._context
+
+    def _layout_in(self, context: reput.StoreContext) -> Layout:
+        parts = (1, self.version, self.config, context.log.file_size, self.part_size)
+        fingerprint = hashlib.sha256(repr(parts).encode()).hexdigest()
+        return Layout(self.schema, context.plugin, fingerprint)
+
+    def _made(self) -> TableFile:
+        """Return the file; make it if there is none."""
+        if self._file is None:
+            self._file = TableFile.make(self._layout, self._path, self._opened().disk)
+        return self._file
+
+    def _drain(self) -> None:
+        """Move what is pending into the file's transaction."""
+        self._refuse_after_failure()
+        with self._lock:
+            pending = self._pending
+            if not pending.parts and pending.dispatched_to == self._dispatched_to:
+                return
+            self._pending = Pending(self.schema, pending.dispatched_to)
+        with self._noting_failure():
+            self._made().add(pending)
+
+    @property
+    def _dispatched_to(self) -> int:
+        return 0 if self._file is None else self._file.dispatched_to
+
+    def _commit(self) -> None:
+        with self._noting_failure():
+            self._made().commit()
+
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _refuse_after_failure(self) -> None:
+        """Raise if rows were lost in a failure: nothing counts until the plugin is opened again."""
+        if self._failure is not None:
+            reason = f"it failed before and must be resumed: {self._failure}"
+            raise PluginError(self._layout.view, reason) from self._failure
+
+    # ------------------------------------------------------------------ as a reader
+
+    def _check_as_reader(self) -> None:
+        try:
+            with self._read():
+                pass
+        except (ReputError, OSError) as error:
+            self._opened().note_problem(f"{self._path}: the table is not used: {error}")
+
+    @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        """Connect to what the writer has flushed; to an empty table if that is nothing."""
+        context = self._opened()
+        if not context.disk.exists(self._path):
+            if self._progress > context.log.min_physical_offset:
+                raise CorruptFileError(self._path, 0, f"the file is missing; {_STEP}")
+            with closing(connect_in_memory(self.schema, context.plugin)) as empty:
+                yield empty
+            return
+        with reading(self._path, context.disk) as connection:
+            connection.execute("BEGIN")
+            if not self._is_sound:
+                size = context.disk.status(self._path).st_size
+                if not check_table(connection, self._layout, self._path, size, self.check_size):
+                    reason = f"the table was made by another version or with other options; {_STEP}"
+                    raise PluginError(context.plugin, reason)
+                self._is_sound = True
+            yield connection
+
+
+_STEP = "open the store for writing once, and the table is made again"

@@ -1,0 +1,148 @@
+"""A table of every row, with an index: the contract, and what a row may be."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import reput
+from reput_table import QueryError, Rows, Schema, TablePlugin
+from reput_testing import KillContract, PluginContract
+
+
+class WordsPlugin(TablePlugin):
+    """An inverted index of the words of bodies."""
+
+    name = "words"
+    schema = Schema(columns={"word": str, "topic": str, "physical_offset": int}, indexes=[["word"]])
+    part_size = 1_500
+
+    def rows(self, batch: reput.DispatchBatch) -> Rows:
+        words, rows = [], []
+        for row in range(len(batch)):
+            text = batch.message(row).body.decode("utf-8", "replace").lower()
+            found = sorted(set(re.findall(r"\w+", text)))
+            words += found
+            rows += [row] * len(found)
+        return {
+            "word": words,
+            "topic": (batch.topic_code[rows], batch.topics),
+            "physical_offset": batch.physical_offset[rows],
+        }
+
+
+class TestContract(PluginContract):
+    plugin_type = WordsPlugin
+    same_files = False
+
+    def state(self, plugin: WordsPlugin) -> object:
+        return plugin.query("SELECT * FROM words ORDER BY physical_offset, word")
+
+
+class TestKilled(KillContract):
+    plugin_type = WordsPlugin
+    same_files = False
+    kills = 4
+
+    def state(self, plugin: WordsPlugin) -> object:
+        return plugin.query("SELECT * FROM words ORDER BY physical_offset, word")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with reput.open(tmp_path, plugins=[WordsPlugin()]) as store:
+        yield store
+
+
+def test_words_are_found_by_their_index(store):
+    first = store.put(reput.Message("notes", b"the quick brown fox"))
+    store.put(reput.Message("notes", b"the lazy dog"))
+    second = store.put(reput.Message("notes", b"a fox, again"))
+    store.wait_dispatched()
+    words = store.plugin("words")
+
+    found = words.query("SELECT physical_offset FROM words WHERE word = ?", ["fox"])
+    plan = words.query("EXPLAIN QUERY PLAN SELECT * FROM words WHERE word = 'fox'")
+
+    assert found == [(first.physical_offset,), (second.physical_offset,)]
+    assert "USING INDEX" in str(plan)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT unknown FROM words", r"no such column: unknown.*columns: word, topic, physical_"),
+        ("SELECT * FROM word", "no such table: word"),
+        ("DELETE FROM _rows", "only reads"),
+        ("DROP VIEW words", "only reads"),
+        ("PRAGMA journal_mode = OFF", "only reads"),
+        ("ATTACH DATABASE '/dev/null' AS other", "only reads"),
+        ("SELECT ?", "binding"),
+        ("SELECT 1; SELECT 2", "one statement"),
+    ],
+)
+def test_what_is_no_query_is_refused(store, query, reason):
+    store.put(reput.Message("notes", b"one"))
+    store.wait_dispatched()
+    words = store.plugin("words")
+
+    with pytest.raises(QueryError, match=reason):
+        words.query(query)
+
+    assert words.query("SELECT word FROM words") == [("one",)]
+
+
+def test_a_query_that_takes_too_long_is_given_up(store):
+    endless = (
+        "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+    )
+
+    with pytest.raises(QueryError, match=r"longer than 0\.01 s"):
+        store.plugin("words").query(endless, timeout=0.01)
+
+
+def test_a_closed_table_answers_no_query_and_stays(tmp_path):
+    with reput.open(tmp_path, plugins=[WordsPlugin()]) as store:
+        store.put(reput.Message("notes", b"one"))
+        words = store.plugin("words")
+
+    with pytest.raises(reput.ReputError, match="not open"):
+        words.query("SELECT * FROM words")
+
+    with reput.open(tmp_path, "r", plugins=[WordsPlugin()]) as store:
+        assert store.plugin("words").query("SELECT word FROM words") == [("one",)]
+
+
+class EveryKind(TablePlugin):
+    """A column of each type, given in every way."""
+
+    name = "kinds"
+    schema = Schema(
+        columns={"whole": int, "real": float, "body": bytes, "tag": str, "key": str, "same": str}
+    )
+
+    def rows(self, batch: reput.DispatchBatch) -> Rows:
+        return {
+            "whole": batch.queue_id.astype(np.uint8),
+            "real": np.where(batch.queue_id > 0, batch.queue_id / 2, np.nan),
+            "body": batch.body,
+            "tag": batch.text("TAGS"),
+            "key": batch.text("KEYS").tolist(),
+            "same": "always",
+        }
+
+
+def test_columns_come_as_arrays_texts_lists_and_single_values(tmp_path):
+    with reput.open(tmp_path, plugins=[EveryKind()]) as store:
+        store.put(reput.Message("notes", b"\0\xff", 3, tags="t", keys="k"))
+        store.put(reput.Message("notes", b"", 0))
+        store.wait_dispatched()
+
+        found = store.plugin("kinds").query("SELECT * FROM kinds")
+
+    assert found == [
+        (3, 1.5, b"\0\xff", "t", "k", "always"),
+        (0, None, b"", None, None, "always"),
+    ]
