@@ -9,13 +9,23 @@
 //! the reader of a window uses its buffer again after the batch is done with, and an index holds a
 //! lock around its slots.
 
+mod appender;
 mod arrays;
 mod border;
 mod bytes;
+mod columns;
+mod folding;
 mod hash;
 mod items;
 mod keys;
+mod limits;
+mod message;
 mod properties;
+mod propertytext;
+mod queues;
+mod record;
+mod rows;
+mod target;
 mod text;
 mod topics;
 mod turns;
@@ -25,18 +35,23 @@ mod window;
 use pyo3::prelude::*;
 
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 #[pymodule]
 fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<appender::Appender>()?;
     module.add_class::<turns::FlushTurns>()?;
     module.add_function(wrap_pyfunction!(border::provoke_panic, module)?)?;
     module.add_function(wrap_pyfunction!(hash::java_string_hash_column, module)?)?;
     module.add_function(wrap_pyfunction!(items::make_items, module)?)?;
     module.add_function(wrap_pyfunction!(keys::keys_of_texts, module)?)?;
     module.add_function(wrap_pyfunction!(properties::property_places, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::append_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::queue_offsets_of_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::rows_of_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::rows_of_messages, module)?)?;
     module.add_function(wrap_pyfunction!(topics::topic_table, module)?)?;
     module.add_function(wrap_pyfunction!(units::units_by_queue, module)?)?;
     module.add_function(wrap_pyfunction!(window::cut_window, module)?)

@@ -13,6 +13,12 @@ from hypothesis import strategies as st
 import reput_native
 from reput.engine import ENGINE, INTERFACE
 from reput.errors import KernelError, ReputError
+from reput.log.writing.rows import (
+    append_rows,
+    queue_offsets_of_rows,
+    rows_of_columns,
+    rows_of_messages,
+)
 from reput.record import java_string_hash, java_text
 from reput.record.decode import cut_window
 from reput.record.text.hashing import java_string_hash_column
@@ -29,6 +35,10 @@ KERNELS = (
     keys_of_texts,
     make_items,
     property_places,
+    queue_offsets_of_rows,
+    append_rows,
+    rows_of_columns,
+    rows_of_messages,
     topic_table,
     units_by_queue,
 )

@@ -9,6 +9,11 @@ from unittest import mock
 import numpy as np
 
 import reput.engine
+
+# Before anything is replaced: a module that is loaded meanwhile would keep what it found.
+import reput.log.writing.commitlog
+import reput.store.calls.writes
+from reput.engine import REFERENCES
 from reput.record import Decoder
 from reput.record.layout import HEADER_DTYPE
 from reput.record.text.topics import TopicTable
@@ -29,13 +34,16 @@ def is_kernel(value):
 
 @contextlib.contextmanager
 def python_engine():
-    """Python's functions in the place of all kernels, wherever they were imported."""
+    """Python's functions and classes in the place of all compiled ones, wherever imported."""
     with contextlib.ExitStack() as stack:
         for name, module in list(sys.modules.items()):
             if name.startswith("reput"):
                 for attribute, value in list(vars(module).items()):
                     if is_kernel(value):
                         stack.enter_context(mock.patch.object(module, attribute, value.__wrapped__))
+                    elif isinstance(value, type) and value in REFERENCES:
+                        reference = REFERENCES[value]
+                        stack.enter_context(mock.patch.object(module, attribute, reference))
         yield
 
 

@@ -7,28 +7,38 @@ from __future__ import annotations
 
 from reput_native._kernels import (
     INTERFACE,
+    Appender,
     FlushTurns,
     __version__,
+    append_rows,
     cut_window,
     java_string_hash_column,
     keys_of_texts,
     make_items,
     property_places,
     provoke_panic,
+    queue_offsets_of_rows,
+    rows_of_columns,
+    rows_of_messages,
     topic_table,
     units_by_queue,
 )
 
 __all__ = [
     "INTERFACE",
+    "Appender",
     "FlushTurns",
     "__version__",
+    "append_rows",
     "cut_window",
     "java_string_hash_column",
     "keys_of_texts",
     "make_items",
     "property_places",
     "provoke_panic",
+    "queue_offsets_of_rows",
+    "rows_of_columns",
+    "rows_of_messages",
     "topic_table",
     "units_by_queue",
 ]

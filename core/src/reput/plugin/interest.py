@@ -51,6 +51,13 @@ class PutInterest:
         is_plain = type(given) is dict and all(type(name) is str for name in given)
         return not is_plain or not self.properties.isdisjoint(given)
 
+    def names(self) -> tuple[frozenset[str], frozenset[str]] | None:
+        """Return topics and properties as exact `str`; None if they do not decide it alone."""
+        if self.properties & _OF_FIELDS:
+            return None
+        topics, properties = map(_plain, (self.topics, self.properties))
+        return topics, properties
+
     def covers(self, columns: Columns) -> bool:
         """Whether any row of ``columns`` may be of interest."""
         return self._names_a_topic(columns.topic) or self._has_property(columns)
@@ -97,6 +104,10 @@ def united(interests: Iterable[PutInterest | None]) -> PutInterest | None:
             return None
         properties, topics = properties | each.properties, topics | each.topics
     return PutInterest(properties, topics)
+
+
+def _plain(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(str.__str__, names))
 
 
 def _is_pair(column: Any) -> bool:

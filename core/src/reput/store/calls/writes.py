@@ -98,8 +98,8 @@ class Writes:
         self._hooks: _Hooks | None = None
         """Replaced as a whole."""
         self._watched: tuple[frozenset[str], frozenset[str]] | None = None
-        """Topics and properties of which a hook must see the messages; None if a hook must see all
-        messages, or if the engine puts none at once."""
+        """Names of topics and of properties: a hook must see messages that have one of them. None
+        if a hook must see all messages, or if the engine puts none at once."""
         self.use()
 
     # ------------------------------------------------------------------ hooks
@@ -124,11 +124,11 @@ class Writes:
 
     def _arrange(self) -> None:
         first = () if self._guard is None else (self._guard,)
-        self._hooks = hooks = _Hooks.of((*first, *self._of_plugins))
+        hooks = self._hooks = _Hooks.of((*first, *self._of_plugins))
+        interest = PutInterest() if hooks is None else hooks.interest
         self._watched = None
-        if self._put_at_once is not None:
-            interest = PutInterest() if hooks is None else hooks.interest
-            self._watched = None if interest is None else (interest.topics, interest.properties)
+        if self._put_at_once is not None and interest is not None:
+            self._watched = interest.names()
 
     # ------------------------------------------------------------------ putting
 

@@ -1,0 +1,122 @@
+//! Bytes of a record; see `reput.record.layout` and `reput.record.encoding.one`.
+
+use crate::message::Numbers;
+
+pub const MAGIC_V1: u32 = 0xDAA3_20A7;
+pub const MAGIC_V2: u32 = 0xDAA3_20AB;
+pub const BLANK_MAGIC: u32 = 0xCBD4_3194;
+pub const BLANK_MIN_SIZE: i64 = 8;
+pub const HEADER_SIZE: usize = 88;
+const TOPIC_SIZE_V1_MAX: usize = 127;
+const TOPIC_SIZE_MAX: usize = 255;
+const RETRY_PREFIX: &[u8] = b"%RETRY%";
+const TRANSACTION_MASK: i32 = 0xC;
+const TRANSACTION_COMMIT: i32 = 0x8;
+
+/// A topic as a record holds it.
+pub struct NamedTopic {
+    pub magic: u32,
+    /// The name, after its length.
+    pub part: Box<[u8]>,
+}
+
+impl NamedTopic {
+    /// `None` for a name that no topic can have; see `reput.record.encoding.one.check_topic`.
+    pub fn of(name: &[u8]) -> Option<Self> {
+        let is_allowed =
+            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'|' | b'_' | b'-');
+        let is_retry = name.starts_with(RETRY_PREFIX);
+        let limit = if is_retry { TOPIC_SIZE_MAX } else { TOPIC_SIZE_V1_MAX };
+        if name.is_empty() || name.len() > limit || !name.iter().all(is_allowed) {
+            return None;
+        }
+        let size = name.len() as u16;
+        let (magic, mut part) = if name.len() > TOPIC_SIZE_V1_MAX {
+            (MAGIC_V2, size.to_be_bytes().to_vec())
+        } else {
+            (MAGIC_V1, vec![size as u8])
+        };
+        part.extend_from_slice(name);
+        let part = part.into();
+        Some(Self { magic, part })
+    }
+
+    /// The name, without its length.
+    pub fn name(&self) -> &[u8] {
+        &self.part[if self.magic == MAGIC_V1 { 1 } else { 2 }..]
+    }
+}
+
+/// What is known of a record before it has its place.
+pub struct Record<'a> {
+    pub numbers: Numbers,
+    pub topic: &'a NamedTopic,
+    pub body: &'a [u8],
+    pub body_crc: u32,
+    pub properties: &'a [u8],
+}
+
+/// Where and when a record is stored.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub physical_offset: i64,
+    pub queue_offset: i64,
+    pub store_timestamp: i64,
+    pub store_host: [u8; 8],
+}
+
+impl Record<'_> {
+    /// Bytes of the whole record: fewer than 2**31, as `max_message_size` is bounded.
+    #[inline]
+    pub fn size(&self) -> usize {
+        HEADER_SIZE + self.body.len() + self.topic.part.len() + 2 + self.properties.len()
+    }
+
+    /// Hand on all parts of the record, in their order.
+    #[inline]
+    pub fn parts(&self, place: &Place) -> ([u8; HEADER_SIZE], [&[u8]; 2], [u8; 2], &[u8]) {
+        let numbers = &self.numbers;
+        let born = numbers.born_timestamp.unwrap_or(place.store_timestamp);
+        let mut header = [0; HEADER_SIZE];
+        let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &(self.size() as u32).to_be_bytes());
+        put(4, &self.topic.magic.to_be_bytes());
+        put(8, &self.body_crc.to_be_bytes());
+        put(12, &numbers.queue_id.to_be_bytes());
+        put(16, &numbers.flag.to_be_bytes());
+        put(20, &place.queue_offset.to_be_bytes());
+        put(28, &place.physical_offset.to_be_bytes());
+        put(36, &numbers.sys_flag.to_be_bytes());
+        put(40, &born.to_be_bytes());
+        put(48, &numbers.born_host.unwrap_or(place.store_host));
+        put(56, &place.store_timestamp.to_be_bytes());
+        put(64, &place.store_host);
+        put(72, &numbers.reconsume_times.to_be_bytes());
+        put(76, &numbers.prepared_transaction_offset.to_be_bytes());
+        put(84, &(self.body.len() as u32).to_be_bytes());
+        let size = (self.properties.len() as u16).to_be_bytes();
+        (header, [self.body, &self.topic.part], size, self.properties)
+    }
+
+    /// Append the whole record to `out`.
+    #[inline]
+    pub fn write(&self, place: &Place, out: &mut Vec<u8>) {
+        let (header, [body, topic], size, properties) = self.parts(place);
+        for part in [&header, body, topic, &size, properties] {
+            out.extend_from_slice(part);
+        }
+    }
+}
+
+/// Whether messages with that flag take a queue offset: not prepared, not rolled back.
+#[inline]
+pub fn takes_queue_offset(sys_flag: i32) -> bool {
+    let transaction = sys_flag & TRANSACTION_MASK;
+    transaction == 0 || transaction == TRANSACTION_COMMIT
+}
+
+/// See `reput.record.checksum`, and the mask of the header's field.
+#[inline]
+pub fn body_crc(body: &[u8]) -> u32 {
+    crc32fast::hash(body) & 0x7FFF_FFFF
+}
