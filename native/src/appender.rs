@@ -206,24 +206,22 @@ impl Appender {
 
     // ------------------------------------------------------------------ records
 
-    fn put<'py>(
+    fn put_at_once<'py>(
         slf: &Bound<'py, Self>,
-        message: &Bound<'py, PyAny>,
         log: &Bound<'py, PyAny>,
         topics: &Bound<'py, PyAny>,
         properties: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        guarded(slf.py(), "Appender.put", || {
-            let put = Self::put_at_once(slf, message, topics, properties);
-            let Some((fields, place, size)) = put else {
-                return Ok(None);
-            };
-            let kept = (fields.topic().to_owned(), fields.queue_id().to_owned());
-            if slf.try_borrow()?.wake.is_some() {
-                Self::call_wake(slf)?;
-            }
-            receipt(log, kept.0, kept.1, &place, size)
-        })
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if slf.try_borrow()?.at_once.is_none() {
+            return Ok(None);
+        }
+        let putter = Putter {
+            appender: slf.clone().unbind(),
+            log: log.clone().unbind(),
+            topics: topics.cast_exact::<PyFrozenSet>()?.clone().unbind(),
+            properties: properties.cast_exact::<PyFrozenSet>()?.clone().unbind(),
+        };
+        Bound::new(slf.py(), putter)?.getattr("put").map(Some)
     }
 
     fn publish(
@@ -293,17 +291,51 @@ impl Appender {
     pub fn position(&self) -> usize {
         usize::try_from(self.end_offset - self.base_offset).unwrap_or(usize::MAX)
     }
+}
 
+/// Puts messages of one store in one step; see `PutAtOnce` of Python's module.
+#[pyclass(module = "reput_native", frozen)]
+struct Putter {
+    appender: Py<Appender>,
+    log: Py<PyAny>,
+    topics: Py<PyFrozenSet>,
+    properties: Py<PyFrozenSet>,
+}
+
+#[pymethods]
+impl Putter {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.appender)?;
+        visit.call(&self.log)
+    }
+
+    fn put<'py>(&self, message: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = message.py();
+        guarded(py, "put_at_once", || {
+            let Some((fields, place, size)) = self.put_or_nothing(message) else {
+                return Ok(None);
+            };
+            // Held: what follows may run Python code, which may change the message.
+            let (topic, queue_id) = (fields.topic().to_owned(), fields.queue_id().to_owned());
+            let appender = self.appender.bind(py);
+            if appender.try_borrow()?.wake.is_some() {
+                Appender::call_wake(appender)?;
+            }
+            receipt(self.log.bind(py), topic, queue_id, &place, size)
+        })
+    }
+}
+
+impl Putter {
     /// Put a message, or do nothing. No Python code runs in here.
     #[inline]
-    fn put_at_once<'a, 'py>(
-        slf: &Bound<'py, Self>,
+    fn put_or_nothing<'a, 'py>(
+        &self,
         message: &'a Bound<'py, PyAny>,
-        topics: &Bound<'py, PyAny>,
-        properties: &Bound<'py, PyAny>,
     ) -> Option<(Fields<'a, 'py>, Place, usize)> {
+        let py = message.py();
         let fields = Fields::of(message)?;
-        let mut borrowed = slf.try_borrow_mut().ok()?;
+        let mut borrowed = self.appender.bind(py).try_borrow_mut().ok()?;
         let this = &mut *borrowed;
         if this.is_appending {
             return None;
@@ -314,7 +346,10 @@ impl Appender {
         };
         let topic = fields.topic();
         let name = text(topic)?;
-        if concerns(topics, topic)? || concerns_one(properties, fields.properties())? {
+        if is_among(self.topics.bind(py), topic)? {
+            return None;
+        }
+        if is_one_among(self.properties.bind(py), fields.properties())? {
             return None;
         }
         let body = bytes(fields.body())?;
@@ -363,21 +398,22 @@ impl Appender {
 
 /// Whether a set of names holds this one, which is an exact `str`.
 #[inline]
-fn concerns(names: &Bound<'_, PyAny>, name: Borrowed<'_, '_, PyAny>) -> Option<bool> {
-    let names = names.cast_exact::<PyFrozenSet>().ok()?;
+fn is_among(names: &Bound<'_, PyFrozenSet>, name: Borrowed<'_, '_, PyAny>) -> Option<bool> {
     Some(!names.is_empty() && names.contains(name).ok()?)
 }
 
 /// Whether a set of names holds one of a message's properties; `None` where Python has to look.
 #[inline]
-fn concerns_one(names: &Bound<'_, PyAny>, given: Borrowed<'_, '_, PyAny>) -> Option<bool> {
-    let set = names.cast_exact::<PyFrozenSet>().ok()?;
-    if set.is_empty() || given.is_none() {
+fn is_one_among(names: &Bound<'_, PyFrozenSet>, given: Borrowed<'_, '_, PyAny>) -> Option<bool> {
+    if names.is_empty() || given.is_none() {
         return Some(false);
     }
     for (name, _) in given.cast_exact::<PyDict>().ok()?.iter() {
-        if !name.is_exact_instance_of::<PyString>() || set.contains(name).ok()? {
+        if !name.is_exact_instance_of::<PyString>() {
             return None;
+        }
+        if names.contains(name).ok()? {
+            return Some(true);
         }
     }
     Some(false)

@@ -14,9 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput.engine import REFERENCES
 from reput.errors import ServiceNotAvailableError
-from reput.log.writing.appender import Appender
 from reput.record.layout import (
     BORN_HOST_POSITION,
     BORN_HOST_V6,
@@ -303,14 +301,12 @@ def test_any_puts_store_and_answer_the_same(tmp_path_factory, tasks, options):
 
 
 def test_the_usual_message_is_put_at_once(tmp_path):
-    assert REFERENCES[Appender].put is None
     with reput.open(tmp_path / "store", plugins=[]) as store:
         store.put(reput.Message("T", b"makes the file"))
         first = store.put(reput.Message("T", b"makes its pages present"))
-        at_once = store.log.put_at_once
         usual = reput.Message("T", b"body", 3, tags="a", keys=["k", "l"], properties={"a": "b"})
 
-        receipt = at_once(usual, store.log, frozenset(), frozenset())
+        receipt = store.log.put_at_once(frozenset(), frozenset())(usual)
 
         assert isinstance(receipt, reput.Receipt)
         assert receipt.physical_offset == first.end_offset
@@ -322,8 +318,10 @@ def test_the_usual_message_is_put_at_once(tmp_path):
             (Mine("T"), (frozenset(), frozenset())),
             ("no message", (frozenset(), frozenset())),
         ):
-            assert at_once(message, store.log, *watched) is NotImplemented
+            assert store.log.put_at_once(*watched)(message) is NotImplemented
         assert store.log.max_physical_offset == receipt.end_offset
+    with python_engine(), reput.open(tmp_path / "store", plugins=[]) as store:
+        assert store.log.put_at_once(frozenset(), frozenset()) is None
 
 
 def test_a_message_without_a_field_is_no_message(tmp_path):

@@ -10,13 +10,14 @@ than half a record.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from reput.engine import compiled
 from reput.record.layout import BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from types import NotImplementedType
 
     from reput.files.mapping.mapped import MappedFile
@@ -30,30 +31,13 @@ QueueKey = tuple[str, int]
 """Topic and queue id."""
 
 
-class PutAtOnce(Protocol):
-    """Prepares and appends a message in one step."""
+PutAtOnce = Callable[["Message"], "Receipt | NotImplementedType"]
+"""Prepares and appends a message in one step.
 
-    def __call__(
-        self,
-        message: Message,
-        log: FlushProgress,
-        topics: frozenset[str],
-        properties: frozenset[str],
-    ) -> Receipt | NotImplementedType:
-        """Put ``message``.
-
-        Args:
-            message: any object.
-            log: what the receipt needs.
-            topics: plugins must see messages of these topics before they are stored.
-            properties: likewise messages with one of these properties.
-
-        Returns:
-            The receipt. `NotImplemented`, with nothing done, if the steps must be taken one by one:
-            for a message that is unusual, wrong, or of interest to plugins, and where room must be
-            made first.
-        """
-        ...
+It takes any object, and returns the receipt. It returns `NotImplemented`, with nothing done, if the
+steps must be taken one by one: for a message that is unusual, wrong, or of interest to plugins, and
+where room must be made first.
+"""
 
 
 @compiled
@@ -62,10 +46,6 @@ class Appender:
 
     Other threads read `end_offset` at any time: it grows only when a record is whole in the map.
     """
-
-    put: PutAtOnce | None = None
-    """Prepares and appends a message in one step. None if the engine takes the steps one by one, as
-    the Python engine does."""
 
     __slots__ = (
         "_is_refused",
@@ -194,6 +174,20 @@ class Appender:
         return dict(self._next)
 
     # ------------------------------------------------------------------ records
+
+    def put_at_once(
+        self, log: FlushProgress, topics: frozenset[str], properties: frozenset[str]
+    ) -> PutAtOnce | None:
+        """Return what puts messages in one step; None if the engine takes the steps one by one.
+
+        The Python engine does that.
+
+        Args:
+            log: what receipts need.
+            topics: exact `str`. Plugins must see messages of these topics before they are stored.
+            properties: likewise messages with one of these properties.
+        """
+        return None
 
     def publish(
         self,

@@ -230,10 +230,9 @@ class CommitLog(LogReader):
 
     # ------------------------------------------------------------------ one message
 
-    @property
-    def put_at_once(self) -> PutAtOnce | None:
-        """See `Appender.put`."""
-        return self._appender.put
+    def put_at_once(self, topics: frozenset[str], properties: frozenset[str]) -> PutAtOnce | None:
+        """See `Appender.put_at_once`."""
+        return self._appender.put_at_once(self, topics, properties)
 
     def append(self, prepared: Prepared) -> Receipt:
         """Append one message and return its receipt.

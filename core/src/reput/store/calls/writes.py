@@ -19,6 +19,7 @@ from reput.record.messages.message import Message, encode_property_text, waits_f
 from reput.record.messages.plainmessages import listed_messages, plain_message
 
 if TYPE_CHECKING:
+    from reput.log.writing.appender import PutAtOnce
     from reput.log.writing.commitlog import CommitLog
     from reput.store.calls.active import ActivePlugins
 
@@ -89,7 +90,6 @@ class Writes:
         self._is_sync = log.config.flush == "sync"
         self._append = log.append
         self._prepare = log.encoder.prepare
-        self._put_at_once = log.put_at_once
         # `use` and `guard` each set one of the two below, on different threads; under this lock
         # both are combined into `_hooks`, which puts use.
         self._lock = new_lock()
@@ -97,9 +97,8 @@ class Writes:
         self._guard: PutHook | None = None
         self._hooks: _Hooks | None = None
         """Replaced as a whole."""
-        self._watched: tuple[frozenset[str], frozenset[str]] | None = None
-        """Names of topics and of properties: a hook must see messages that have one of them. None
-        if a hook must see all messages, or if the engine puts none at once."""
+        self._put_at_once: PutAtOnce | None = None
+        """Replaced as a whole; None if a hook must see all messages, or if the engine has none."""
         self.use()
 
     # ------------------------------------------------------------------ hooks
@@ -126,17 +125,16 @@ class Writes:
         first = () if self._guard is None else (self._guard,)
         hooks = self._hooks = _Hooks.of((*first, *self._of_plugins))
         interest = PutInterest() if hooks is None else hooks.interest
-        self._watched = None
-        if self._put_at_once is not None and interest is not None:
-            self._watched = interest.names()
+        names = None if interest is None else interest.names()
+        self._put_at_once = None if names is None else self._log.put_at_once(*names)
 
     # ------------------------------------------------------------------ putting
 
     def put(self, message: Message) -> Receipt:
         """See `reput.Store.put`."""
-        watched = self._watched
-        if watched is not None:
-            receipt = self._put_at_once(message, self._log, *watched)  # type: ignore[misc]
+        put_at_once = self._put_at_once
+        if put_at_once is not None:
+            receipt = put_at_once(message)
             if receipt is not NotImplemented:
                 if self._is_sync and _waits_for_disk(message):
                     self._wait_durable(receipt)
