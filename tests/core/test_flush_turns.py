@@ -314,15 +314,16 @@ def test_no_thread_waits_for_one_that_is_in_a_handler(turns):
 
 def test_a_handler_may_wait_in_turn_while_its_thread_waits(turns):
     def handler(frame):
-        if is_waiting(frame) and not came.is_set():
-            came.set()
+        if is_waiting(frame) and not inside:
+            inside.append(frame)
             answers.append(turns.wait(140, 0.001, never))
+            came.set()
 
     def interrupt():
         until(lambda: send() or came.is_set())
         flush.let_go.set()
 
-    came, answers, flush = threading.Event(), [], Held(turns, 150)
+    came, inside, answers, flush = threading.Event(), [], [], Held(turns, 150)
     first = Waiting(turns, 150, flush)
     assert flush.begun.wait(SECONDS)
     with on_signal(handler) as send:
