@@ -28,7 +28,7 @@ def read_count(trial: Trial) -> int:
 
 
 def cases() -> Iterator[Case]:
-    """Reads of 32 and 1024 messages, a scan; and SQLite through its index in the same steps."""
+    """Reads of 32 and 1024 messages, as objects and columns; a scan; SQLite through its index."""
     for body in BODIES:
         name = body_name(body)
         for step in (32, 1024):
@@ -36,6 +36,12 @@ def cases() -> Iterator[Case]:
                 name=f"read.{name}.{step}",
                 table=READ,
                 run=partial(read_queues, step=step),
+                body_size=body,
+            )
+            yield Case(
+                name=f"read.{name}.{step}.columns",
+                table=READ,
+                run=partial(read_columns, step=step),
                 body_size=body,
             )
             yield Case(
@@ -72,6 +78,28 @@ def read_queues(trial: Trial, *, step: int) -> None:
                     at = found.next_queue_offset
     trial.require(read_size == size, f"{read_size} of {size} bytes were read")
     measured.latencies = Latencies.of(f"read of {step}", times)
+
+
+def read_columns(trial: Trial, *, step: int) -> None:
+    """``store.read`` as columns until each queue is at its end, a bytes object for each body."""
+    count = read_count(trial)
+    with _filled(trial, count) as store:
+        trial.settle()
+        read_size = 0
+        size = count * trial.body_size
+        with trial.timed(f"reput, by queue as columns, {step} a read", count, size):
+            for queue in store.queues():
+                at = 0
+                while True:
+                    found = store.read(
+                        queue.topic, queue.queue_id, at, step, 8 << 20, as_columns=True
+                    )
+                    if not found:
+                        break
+                    for body in found.batch.body.as_bytes():
+                        read_size += len(body or b"")
+                    at = found.next_queue_offset
+    trial.require(read_size == size, f"{read_size} of {size} bytes were read")
 
 
 def read_log(trial: Trial) -> None:
