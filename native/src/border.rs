@@ -54,6 +54,11 @@ fn kernel_error(py: Python<'_>, kernel: &str, reason: &str) -> PyErr {
     }
 }
 
+/// A `reput.errors.KernelError`: the kernel contradicts the Python that it stands for.
+pub fn kernel_error_here(kernel: &str, reason: &str) -> PyErr {
+    Python::attach(|py| kernel_error(py, kernel, reason))
+}
+
 /// Panic, and show what comes out at the border; for tests.
 #[pyfunction]
 pub fn provoke_panic<'py>(py: Python<'py>, reason: String) -> PyResult<Bound<'py, PyAny>> {

@@ -20,22 +20,25 @@ mod items;
 mod keys;
 mod limits;
 mod message;
+mod pieces;
 mod properties;
 mod propertytext;
 mod queues;
 mod record;
 mod rows;
+mod sound;
 mod target;
 mod text;
 mod topics;
 mod turns;
 mod units;
+mod view;
 mod window;
 
 use pyo3::prelude::*;
 
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
-const INTERFACE: u32 = 3;
+const INTERFACE: u32 = 4;
 
 #[pymodule]
 fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -47,12 +50,15 @@ fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hash::java_string_hash_column, module)?)?;
     module.add_function(wrap_pyfunction!(items::make_items, module)?)?;
     module.add_function(wrap_pyfunction!(keys::keys_of_texts, module)?)?;
+    module.add_function(wrap_pyfunction!(pieces::read_pieces, module)?)?;
     module.add_function(wrap_pyfunction!(properties::property_places, module)?)?;
     module.add_function(wrap_pyfunction!(rows::append_rows, module)?)?;
     module.add_function(wrap_pyfunction!(rows::queue_offsets_of_rows, module)?)?;
     module.add_function(wrap_pyfunction!(rows::rows_of_columns, module)?)?;
     module.add_function(wrap_pyfunction!(rows::rows_of_messages, module)?)?;
+    module.add_function(wrap_pyfunction!(sound::sound_messages, module)?)?;
     module.add_function(wrap_pyfunction!(topics::topic_table, module)?)?;
     module.add_function(wrap_pyfunction!(units::units_by_queue, module)?)?;
+    module.add_class::<view::MessageView>()?;
     module.add_function(wrap_pyfunction!(window::cut_window, module)?)
 }

@@ -6,13 +6,13 @@ use crate::arrays::{Column, array};
 use crate::border::{guarded, unlocked};
 use crate::bytes::{be_i16, be_i32, be_i64, be_u32};
 
-const MAGIC_V1: u32 = 0xDAA3_20A7;
-const MAGIC_V2: u32 = 0xDAA3_20AB; // topic size takes two bytes
-const HEADER_SIZE: usize = 88; // of a record whose hosts are both IPv4
-const RECORD_MIN_SIZE: usize = HEADER_SIZE + 1 + 2;
-const HOST_EXTRA_V6: usize = 12;
-const BORN_HOST_V6: i32 = 0x10;
-const STORE_HOST_V6: i32 = 0x20;
+pub const MAGIC_V1: u32 = 0xDAA3_20A7;
+pub const MAGIC_V2: u32 = 0xDAA3_20AB; // topic size takes two bytes
+pub const HEADER_SIZE: usize = 88; // of a record whose hosts are both IPv4
+pub const RECORD_MIN_SIZE: usize = HEADER_SIZE + 1 + 2;
+pub const HOST_EXTRA_V6: usize = 12;
+pub const BORN_HOST_V6: i32 = 0x10;
+pub const STORE_HOST_V6: i32 = 0x20;
 const STORE_TIMESTAMP: usize = 56;
 const AFTER_STORE_HOST: usize = 72;
 const CRC_PROPERTY: &[u8] = b"__CRC32#\x01";
@@ -155,22 +155,30 @@ fn record_at(window: &[u8], at: usize) -> Option<&[u8]> {
     if is_record { rest.get(..size) } else { None }
 }
 
+/// Whether these are the bytes of a record, by size and magic.
+#[inline]
+pub fn is_record(bytes: &[u8]) -> bool {
+    bytes.len() >= RECORD_MIN_SIZE
+        && i64::from(be_i32(bytes, 0)) == bytes.len() as i64
+        && matches!(be_u32(bytes, 4), MAGIC_V1 | MAGIC_V2)
+}
+
 /// Where the parts of a record stand in it.
-struct Parts {
+pub struct Parts {
     /// Bytes by which hosts are longer than those of IPv4.
-    born_extra: usize,
-    extra: usize,
-    body: usize,
-    body_size: usize,
-    topic: usize,
-    topic_size: usize,
-    properties: usize,
+    pub born_extra: usize,
+    pub extra: usize,
+    pub body: usize,
+    pub body_size: usize,
+    pub topic: usize,
+    pub topic_size: usize,
+    pub properties: usize,
 }
 
 impl Parts {
     /// `None` where lengths inside of a record contradict its size.
     #[inline]
-    fn of(record: &[u8]) -> Option<Self> {
+    pub fn of(record: &[u8]) -> Option<Self> {
         let sys_flag = be_i32(record, 36);
         let born_extra = if sys_flag & BORN_HOST_V6 == 0 {
             0
@@ -224,16 +232,20 @@ impl Parts {
         if checks.offset && be_i64(record, 28) != own_offset {
             return Reason::PhysicalOffset;
         }
-        if checks.crc && self.body_size > 0 {
-            let body = &record[self.body..self.body + self.body_size];
-            if crc32(body) != i64::from(be_i32(record, 8)) {
-                return Reason::BodyCrc;
-            }
+        if checks.crc && !self.body_matches(record) {
+            return Reason::BodyCrc;
         }
         if checks.record_crc && !self.record_crc_matches(record) {
             return Reason::RecordCrc;
         }
         Reason::None
+    }
+
+    /// Whether the body matches its checksum; an empty one always does.
+    #[inline]
+    pub fn body_matches(&self, record: &[u8]) -> bool {
+        let body = &record[self.body..self.body + self.body_size];
+        body.is_empty() || crc32(body) == i64::from(be_i32(record, 8))
     }
 
     /// Whether the whole-record checksum of a record is absent or right.

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 import reput_native
 from reput.engine import ENGINE, INTERFACE
 from reput.errors import KernelError, ReputError
+from reput.files.system.pieces import read_pieces
 from reput.log.writing.rows import (
     append_rows,
     queue_offsets_of_rows,
     rows_of_columns,
     rows_of_messages,
 )
-from reput.record import java_string_hash, java_text
+from reput.record import java_string_hash, java_text, sound_messages
 from reput.record.decode import cut_window
 from reput.record.text.hashing import java_string_hash_column
 from reput.record.text.properties import PropertyPlaces, property_places
@@ -37,8 +38,16 @@ KERNELS = (
     property_places,
     units_by_queue,
 )
-"""Kernels whose arguments are arrays; `test_appends` is about the others."""
-OTHERS = (append_rows, queue_offsets_of_rows, rows_of_columns, rows_of_messages, topic_table)
+"""Kernels whose arguments are arrays; `test_appends` and `test_reads` are about the others."""
+OTHERS = (
+    append_rows,
+    queue_offsets_of_rows,
+    read_pieces,
+    rows_of_columns,
+    rows_of_messages,
+    sound_messages,
+    topic_table,
+)
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
 int64s = st.integers(-(1 << 63), (1 << 63) - 1)
 

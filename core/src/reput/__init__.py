@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reput.plugin.answers import MissingMessage as MissingMessage
     from reput.plugin.answers import QueryResult as QueryResult
     from reput.plugin.answers import QueueInfo as QueueInfo
+    from reput.plugin.answers import ReadColumns as ReadColumns
     from reput.plugin.answers import ReadResult as ReadResult
     from reput.plugin.base import Plugin as Plugin
     from reput.plugin.context import StoreContext as StoreContext
@@ -57,6 +58,7 @@ _HOMES = {
     "PutStatus": "status",
     "QueryResult": "plugin.answers",
     "QueueInfo": "plugin.answers",
+    "ReadColumns": "plugin.answers",
     "ReadResult": "plugin.answers",
     "ROCKETMQ_RETENTION": "retention.config",
     "ReadStatus": "status",

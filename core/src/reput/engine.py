@@ -16,7 +16,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable
-from types import ModuleType
+from types import MemberDescriptorType, ModuleType
 from typing import Any, Final, TypeVar, cast
 
 import attrs
@@ -28,7 +28,7 @@ __all__ = ["ENGINE", "REFERENCES", "Engine", "compiled", "kernel"]
 logger = logging.getLogger(__name__)
 
 VARIABLE: Final = "REPUT_ENGINE"
-INTERFACE: Final = 3
+INTERFACE: Final = 4
 """Raised with every change of a kernel's arguments, answer or meaning; ``reput-native`` must say
 the same number."""
 
@@ -133,13 +133,19 @@ def compiled(reference: _C) -> _C:
 
     Args:
         reference: what says how its objects are to behave, and what is used where no other engine
-            is at hand. Nobody may derive from it.
+            is at hand. Nobody may derive from it. Public methods and properties that the engine's
+            class does not have it is given from here; they may use public ones only.
 
     Returns:
         The class to use: ``reference``, or one with the same methods and attributes.
     """
-    native = getattr(_chosen[1], reference.__name__, None)
+    native: Any = getattr(_chosen[1], reference.__name__, None)
     if native is None:
         return reference
     REFERENCES[native] = reference
+    for name, member in vars(reference).items():
+        is_lent = name in ("__reduce__", "__repr__") or not name.startswith("_")
+        if is_lent and name not in vars(native) and not isinstance(member, MemberDescriptorType):
+            setattr(native, name, member)
+    native.__doc__ = reference.__doc__
     return cast("_C", native)

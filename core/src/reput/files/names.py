@@ -11,11 +11,12 @@ OWN_DIRECTORY: Final = "reput"
 """The directory of a store with all files that reput writes and RocketMQ does not know."""
 
 FILE_NAME_DIGITS: Final = 20
+_FILE_NAME: Final = f"%0{FILE_NAME_DIGITS}d"
 
 
 def file_name(base_offset: int) -> str:
     """Return the name of the file whose first byte is at ``base_offset``."""
-    return f"{base_offset:0{FILE_NAME_DIGITS}d}"
+    return _FILE_NAME % base_offset
 
 
 def is_file_name(name: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -72,6 +72,14 @@ class FilePool:
         descriptor = self._pin(file)
         try:
             return self._disk.read(descriptor, size, position)
+        finally:
+            self._unpin(file)
+
+    def read_pieces(self, file: str | Handle, *wanted: Any) -> list[bytes]:
+        """Call `Disk.read_pieces` on a pooled file."""
+        descriptor = self._pin(file)
+        try:
+            return self._disk.read_pieces(descriptor, *wanted)
         finally:
             self._unpin(file)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reput.plugin.answers import MissingMessage as MissingMessage
     from reput.plugin.answers import QueryResult as QueryResult
     from reput.plugin.answers import QueueInfo as QueueInfo
+    from reput.plugin.answers import ReadColumns as ReadColumns
     from reput.plugin.answers import ReadResult as ReadResult
     from reput.plugin.base import NoConfig as NoConfig
     from reput.plugin.base import Plugin as Plugin
@@ -56,6 +57,7 @@ _HOMES = {
     "PutInterest": "interest",
     "QueryResult": "answers",
     "QueueInfo": "answers",
+    "ReadColumns": "answers",
     "ReadResult": "answers",
     "ShardBuilder": "rebuilding.sharding",
     "ShardScan": "rebuilding.sharding",

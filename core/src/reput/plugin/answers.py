@@ -11,9 +11,13 @@ from reput.status import ReadStatus
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
+    import numpy.typing as npt
+
+    from reput.record.batch import DispatchBatch
     from reput.record.view import MessageView
 
-__all__ = ["MissingMessage", "QueryResult", "QueueInfo", "ReadResult"]
+__all__ = ["MissingMessage", "QueryResult", "QueueInfo", "ReadColumns", "ReadResult"]
 
 
 @attrs.frozen
@@ -51,6 +55,49 @@ class ReadResult:
 
     def __iter__(self) -> Iterator[MessageView]:
         return iter(self.messages)
+
+    def __bool__(self) -> bool:
+        return self.status is ReadStatus.FOUND
+
+
+@attrs.frozen(eq=False)
+class ReadColumns:
+    """Answer to one read of one queue, as columns; row ``i`` is one message in all of them."""
+
+    status: ReadStatus
+    next_queue_offset: int
+    """As in `ReadResult`."""
+    min_queue_offset: int
+    max_queue_offset: int
+    """First queue offset that has no message yet."""
+    batch: DispatchBatch
+    """The ``n`` messages. The batch has memory of its own, so it may be kept; ``physical_offset``
+    says where each record stands in the log."""
+    queue_offsets: npt.NDArray[np.int64]
+    """``(n,)`` int64: queue offset of each message in the queue that was read (in a light queue it
+    differs from the one in the record, which is ``batch.queue_offset``)."""
+    holes: tuple[MissingMessage, ...] = ()
+    """As in `ReadResult`."""
+
+    @classmethod
+    def of(cls, result: ReadResult) -> ReadColumns:
+        """Return the same answer as columns."""
+        import numpy as np
+
+        from reput.record.gathered import batch_of
+
+        return cls(
+            result.status,
+            result.next_queue_offset,
+            result.min_queue_offset,
+            result.max_queue_offset,
+            batch_of(result.messages),
+            np.array(result.queue_offsets, np.int64),
+            result.holes,
+        )
+
+    def __len__(self) -> int:
+        return len(self.batch)
 
     def __bool__(self) -> bool:
         return self.status is ReadStatus.FOUND

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from reput.record.encoding.one import Encoder as Encoder
     from reput.record.encoding.one import Prepared as Prepared
     from reput.record.encoding.one import check_topic as check_topic
+    from reput.record.gathered import batch_of as batch_of
     from reput.record.ids import pack_host as pack_host
     from reput.record.ids import parse_message_id as parse_message_id
     from reput.record.messages.message import Host as Host
     from reput.record.messages.message import Message as Message
     from reput.record.messages.message import encode_property_text as encode_property_text
+    from reput.record.sound import sound_messages as sound_messages
     from reput.record.text.gather import fixed_rows as fixed_rows
     from reput.record.text.gather import rows_by_width as rows_by_width
     from reput.record.text.gather import words_at as words_at
@@ -62,6 +64,7 @@ _HOMES = {
     "PropertyColumns": "text.properties",
     "RECORD_SIZE_MAX": "decode",
     "TextColumn": "text.properties",
+    "batch_of": "gathered",
     "check_topic": "encoding.one",
     "crc32": "checksum",
     "encode_properties": "text.properties",
@@ -79,6 +82,7 @@ _HOMES = {
     "parse_properties": "text.properties",
     "prepare_columns": "encoding.many",
     "rows_by_width": "text.gather",
+    "sound_messages": "sound",
     "words_at": "text.gather",
 }
 

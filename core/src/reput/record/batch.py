@@ -59,7 +59,8 @@ class DispatchBatch:
 
     Attributes:
         window: ``(w,)`` uint8, the bytes in which the records lie.
-        base_offset: physical offset of ``window[0]``.
+        base_offset: physical offset of ``window[0]``; 0 if the records were moved together from
+            several places, so that only `physical_offset` says where each of them stands.
         start: ``(n,)`` int64, position of each record in the window.
         size: ``(n,)`` int64, bytes of each record.
         end_offset: physical offset at which the next batch begins: the end of the last record, or
@@ -200,7 +201,12 @@ class DispatchBatch:
     @property
     def start_offset(self) -> int:
         """Physical offset of the first record; `end_offset` if the batch is empty."""
-        return self.base_offset + int(self.start[0]) if len(self.start) else self.end_offset
+        return self._offset_of(0) if len(self.start) else self.end_offset
+
+    def _offset_of(self, row: int) -> int:
+        """Physical offset of one row, without computing those of all."""
+        known = self._cache.get("physical_offset")
+        return self.base_offset + int(self.start[row]) if known is None else int(known[row])
 
     # ------------------------------------------------------------------ text
 
@@ -246,7 +252,7 @@ class DispatchBatch:
         """Return one record as a message with bytes of its own, which outlives the batch."""
         from reput.record.view import MessageView
 
-        return MessageView(self.record(row), self.base_offset + int(self.start[row]))
+        return MessageView(self.record(row), self._offset_of(row))
 
     # ------------------------------------------------------------------ parts
 
@@ -260,9 +266,9 @@ class DispatchBatch:
         if whole_end:
             end_offset = self.end_offset
         elif stop > first:
-            end_offset = self.base_offset + int(self.start[stop])
+            end_offset = self._offset_of(stop)
         else:
-            end_offset = self.base_offset + int(self.start[first])
+            end_offset = self._offset_of(first)
         return DispatchBatch(
             window=self.window,
             base_offset=self.base_offset,
@@ -280,6 +286,16 @@ class DispatchBatch:
                 if isinstance(column, np.ndarray)
             },
         )
+
+    def stand_at(self, physical_offset: npt.NDArray[np.int64]) -> None:
+        """Say where each record stands, as they were moved together; for who makes the batch.
+
+        Args:
+            physical_offset: ``(n,)`` int64; it is not copied.
+        """
+        physical_offset.flags.writeable = False
+        self._cache["physical_offset"] = physical_offset
+        self.end_offset = int(physical_offset[-1] + self.size[-1]) if len(self) else 0
 
     def after(self, physical_offset: int) -> DispatchBatch:
         """Return the records that begin at or after ``physical_offset``."""

@@ -7,7 +7,9 @@ the store that it came from.
 from __future__ import annotations
 
 import ipaddress
+from typing import Any
 
+from reput.engine import compiled
 from reput.errors import CorruptFileError
 from reput.record.checksum import crc32
 from reput.record.ids import offset_message_id
@@ -37,6 +39,9 @@ from reput.record.text.properties import parse_properties
 __all__ = ["MessageView", "host_of", "message_at"]
 
 _from_bytes = int.from_bytes
+_new = object.__new__
+_COPIED_SIZE = 4096
+_MAGIC_V1_END = MAGIC_V1 & 0xFF  # the byte in which the two magic numbers differ
 _COMPRESSION_NAMES = {0: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
 
 
@@ -45,6 +50,7 @@ def host_of(packed: bytes) -> Host:
     return str(ipaddress.ip_address(packed[:-4])), _from_bytes(packed[-4:], "big", signed=True)
 
 
+@compiled
 class MessageView:
     """One stored message.
 
@@ -59,20 +65,54 @@ class MessageView:
 
     __slots__ = ("_head", "_places", "_properties", "_topic", "physical_offset", "record")
 
+    record: bytes
+    physical_offset: int
+    _head: tuple[Any, ...]
+    _places: tuple[int, int, int, int]
+    _properties: dict[str, str]
+    _topic: str
+
     def __init__(self, record: bytes, physical_offset: int | None = None) -> None:
         if len(record) < RECORD_MIN_SIZE:
             raise _corrupt(physical_offset, f"{len(record)} bytes are no record")
         head = HEADER.unpack_from(record)
         self.record = record
-        self.physical_offset: int = head[6] if physical_offset is None else physical_offset
+        self.physical_offset = head[6] if physical_offset is None else physical_offset
         self._head = head
-        self._places: tuple[int, int, int, int] | None = None
-        self._properties: dict[str, str] | None = None
-        self._topic: str | None = None
         if head[0] != len(record) or (head[1] != MAGIC_V1 and head[1] != MAGIC_V2):
             raise _corrupt(self.physical_offset, "size or magic of a record expected")
         if head[7] & (BORN_HOST_V6 | STORE_HOST_V6) and self._body_size_at + 4 > len(record):
             raise _corrupt(self.physical_offset, "the record ends inside its header")
+
+    @classmethod
+    def _checked(
+        cls, record: bytes, physical_offset: int, places: tuple[int, int, int, int]
+    ) -> MessageView:
+        """Return a view of a record whose header and lengths were found right by the caller."""
+        view: MessageView = _new(cls)
+        view.record = record
+        view.physical_offset = physical_offset
+        view._places = places
+        return view
+
+    def __getattr__(self, name: str) -> Any:
+        # Called for a slot that is not filled yet: what most readers do not need is found late.
+        value: Any
+        if name == "_head":
+            value = HEADER.unpack_from(self.record)
+        elif name == "_places":
+            value = self._find_places()
+        elif name == "_properties":
+            value = parse_properties(self.properties_text)
+        elif name == "_topic":
+            value = java_text(self.topic_bytes)
+        else:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        setattr(self, name, value)
+        return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MessageView, (self.record, self.physical_offset)
 
     def __repr__(self) -> str:
         return (
@@ -195,10 +235,7 @@ class MessageView:
         Raises:
             CorruptFileError: a length inside the record leads out of it.
         """
-        found = self._places
-        if found is None:
-            found = self._places = self._find_places()
-        return found
+        return self._places
 
     def _find_places(self) -> tuple[int, int, int, int]:
         record, head = self.record, self._head
@@ -225,33 +262,29 @@ class MessageView:
     @property
     def body(self) -> bytes:
         """The body as stored."""
-        start, topic_start, _, _ = self.places()
-        return self.record[start : topic_start - (1 if self._head[1] == MAGIC_V1 else 2)]
+        start, topic_start, _, _ = self._places
+        record = self.record
+        return record[start : topic_start - (1 if record[7] == _MAGIC_V1_END else 2)]
 
     @property
     def topic(self) -> str:
         """The topic's name."""
-        if self._topic is None:
-            _, start, end, _ = self.places()
-            self._topic = java_text(self.record[start:end])
         return self._topic
 
     @property
     def topic_bytes(self) -> bytes:
         """The topic's name as stored."""
-        _, start, end, _ = self.places()
+        _, start, end, _ = self._places
         return self.record[start:end]
 
     @property
     def properties_text(self) -> bytes:
         """The property text as stored."""
-        return self.record[self.places()[3] :]
+        return self.record[self._places[3] :]
 
     @property
     def properties(self) -> dict[str, str]:
         """All properties, tags and keys among them."""
-        if self._properties is None:
-            self._properties = parse_properties(self.properties_text)
         return self._properties
 
     @property
@@ -278,12 +311,15 @@ class MessageView:
 
     def body_matches(self) -> bool:
         """Whether the body matches its checksum; an empty body always does."""
-        start, topic_start, _, _ = self._places or self.places()
-        end = topic_start - (1 if self._head[1] == MAGIC_V1 else 2)
+        start, topic_start, _, _ = self._places
+        record = self.record
+        end = topic_start - (1 if record[7] == _MAGIC_V1_END else 2)
         if start == end:
             return True
+        # To copy a small body costs less than to look at it through a view.
+        body = record[start:end] if end - start < _COPIED_SIZE else memoryview(record)[start:end]
         crc: int = self._head[2]
-        return crc32(memoryview(self.record)[start:end]) & 0x7FFFFFFF == crc
+        return crc32(body) & 0x7FFFFFFF == crc
 
     def to_message(self) -> Message:
         """Return a message to put again; a new put sets position, store time and store host."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from reput.log.losses import Loss
     from reput.log.recovery.end import RecoveryReport
     from reput.log.writing.receipts import BatchReceipt, Receipt
-    from reput.plugin.answers import QueryResult, QueueInfo, ReadResult
+    from reput.plugin.answers import QueryResult, QueueInfo, ReadColumns, ReadResult
     from reput.plugin.filters import MessageFilter
     from reput.plugin.host.pluginset import PlanStep
     from reput.record.batch import DispatchBatch
@@ -228,6 +228,32 @@ class Store:
 
     # ------------------------------------------------------------------ reading queues
 
+    @overload
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int = 32,
+        max_bytes: int = 4 << 20,
+        filter: str | MessageFilter | None = None,
+        *,
+        as_columns: Literal[False] = False,
+    ) -> ReadResult: ...
+
+    @overload
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int = 32,
+        max_bytes: int = 4 << 20,
+        filter: str | MessageFilter | None = None,
+        *,
+        as_columns: Literal[True],
+    ) -> ReadColumns: ...
+
     def read(
         self,
         topic: str,
@@ -236,7 +262,9 @@ class Store:
         max_count: int = 32,
         max_bytes: int = 4 << 20,
         filter: str | MessageFilter | None = None,  # noqa: A002 - the word for it
-    ) -> ReadResult:
+        *,
+        as_columns: bool = False,
+    ) -> ReadResult | ReadColumns:
         """Read messages of one queue from ``queue_offset`` on.
 
         Args:
@@ -249,6 +277,11 @@ class Store:
             filter: return only messages that this condition or compiled filter (`filter`) selects.
                 One read examines a limited number of messages; if none of these is selected, the
                 status is ``NO_MATCHED_MESSAGE`` and the queue may hold more.
+            as_columns: return the messages as columns of one batch instead of one object each. The
+                answer is the same otherwise: the same messages, status and holes.
+
+        Returns:
+            A `ReadResult`, which iterates over messages; with ``as_columns`` a `ReadColumns`.
 
         Raises:
             NoReaderError: no active plugin can read queues, or none compiles filters.
@@ -265,7 +298,12 @@ class Store:
             max_count = whole_number("max_count", max_count)
             max_bytes = whole_number("max_bytes", max_bytes)
         chosen = None if filter is None else self._reads.chosen(filter, topic)
-        return self._reads.read(topic, queue_id, queue_offset, max_count, max_bytes, chosen)
+        found = self._reads.read(topic, queue_id, queue_offset, max_count, max_bytes, chosen)
+        if as_columns is False:
+            return found
+        from reput.plugin.answers import ReadColumns
+
+        return ReadColumns.of(found) if flag_argument("as_columns", as_columns) else found
 
     def filter(
         self, expression: str, kind: str | None = None, *, topic: str | None = None

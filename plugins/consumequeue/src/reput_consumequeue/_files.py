@@ -106,12 +106,17 @@ class QueueFiles(RecordFiles):
 
     def read(self, unit: int, count: int) -> Units:
         """Return units from ``unit`` on, at most ``count`` and up to the end of their file."""
+        return np.frombuffer(self.read_data(unit, count), UNIT_DTYPE)
+
+    def read_data(self, unit: int, count: int) -> bytes:
+        """Return the same as `read`, as the bytes of whole units."""
         base = self.base_of(unit)
         if base is None or count <= 0:
-            return np.zeros(0, UNIT_DTYPE)
+            return b""
         count = min(count, base + self.per_file - unit)
         data = self.read_bytes(base, (unit - base) * UNIT_SIZE, count * UNIT_SIZE)
-        return np.frombuffer(data[: len(data) - len(data) % UNIT_SIZE], UNIT_DTYPE)
+        excess = len(data) % UNIT_SIZE
+        return data[:-excess] if excess else data
 
     def read_place(self, unit: int) -> tuple[int, int] | None:
         """Return the physical offset and size that a unit states; None if it cannot be read."""

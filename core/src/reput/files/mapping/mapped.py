@@ -95,6 +95,7 @@ class MappedFileQueue:
 
     def __init__(self, directory: str, file_size: int, disk: Disk, pool: FilePool) -> None:
         self.directory = directory
+        self._prefix = os.path.join(directory, "")
         self.file_size = file_size
         self._disk = disk
         self._pool = pool
@@ -200,7 +201,7 @@ class MappedFileQueue:
 
     def path(self, base_offset: int) -> str:
         """Return the path of the file with that base."""
-        return os.path.join(self.directory, file_name(base_offset))
+        return self._prefix + file_name(base_offset)
 
     def base_of(self, offset: int) -> int | None:
         """Return the base of the file that holds ``offset``; None if no file does."""
@@ -240,6 +241,32 @@ class MappedFileQueue:
             )
         except FileNotFoundError:  # trimmed in the meantime
             return b""
+
+    def read_many(
+        self,
+        limit: int,
+        places: bytes | memoryview,
+        stride: int,
+        max_size: int,
+        max_count: int,
+        max_bytes: int,
+    ) -> list[bytes]:
+        """Return the bytes of the first of many pieces that one file holds below ``limit``.
+
+        See `reput.files.system.pieces.read_pieces`; the file is that of the first piece.
+        """
+        if len(places) < stride:
+            return []
+        base = self.base_of(int.from_bytes(places[:8], "big", signed=True))
+        if base is None:
+            return []
+        limit = min(limit, base + self.file_size)
+        try:
+            return self._pool.read_pieces(
+                self.path(base), base, limit, places, stride, max_size, max_count, max_bytes
+            )
+        except FileNotFoundError:  # trimmed in the meantime
+            return []
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill ``buffer`` from ``offset`` up to the file's end; return the number of bytes read."""

@@ -6,6 +6,7 @@ finds by looking after the last known record each time that the end is asked for
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["LogEnd", "LogReader"]
 
 _DAMAGE_SIZE = 65_536
+_PLACE = struct.Struct(">qi")
 _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
 
 
@@ -235,6 +237,32 @@ class LogReader:
         if left < size:
             left = self.max_physical_offset - physical_offset
         return self.files.read(physical_offset, min(size, left)) if left > 0 else b""
+
+    def read_records(
+        self, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
+    ) -> list[bytes]:
+        """See `reput.log.LogView.read_records`."""
+        whole = len(places) - len(places) % stride
+        if not whole:
+            return []
+        offset, size = _PLACE.unpack_from(places, min(whole, max_count * stride) - stride)
+        limit = self._extent.end_offset
+        if offset + size > limit:
+            limit = self.max_physical_offset
+        found = self.files.read_many(limit, places, stride, RECORD_SIZE_MAX, max_count, max_bytes)
+        while found and len(found) < max_count and len(found) * stride < whole:
+            # What follows stands in another file, or is not to be had.
+            left = max_bytes - sum(map(len, found))
+            rest = places[len(found) * stride :]
+            if _PLACE.unpack_from(rest)[1] > left:
+                break
+            more = self.files.read_many(
+                limit, rest, stride, RECORD_SIZE_MAX, max_count - len(found), left
+            )
+            if not more:
+                break
+            found += more
+        return found
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
         """Return the record at the physical offset of a record; None if there is none.

@@ -39,6 +39,24 @@ class LogView(Protocol):
         """
         ...
 
+    def read_records(
+        self, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
+    ) -> list[bytes]:
+        """Return the bytes of many records at once, as `read` returns those of one.
+
+        Args:
+            places: ``n * stride`` bytes; each stride begins with a physical offset (int64) and a
+                size in bytes (int32), big-endian, as units of queues do.
+            stride: bytes from one place to the next, 12 or more.
+            max_count: most records to read.
+            max_bytes: most bytes to read; but one record at least.
+
+        Returns:
+            The bytes at the first places, up to the first at which the log does not hold as many
+            bytes as stated, or to a limit. What stands there is not looked at.
+        """
+        ...
+
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
         """Return the record at the physical offset of a record; None if there is none.
 

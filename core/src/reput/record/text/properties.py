@@ -75,6 +75,22 @@ class TextColumn:
         """Return all rows as Python strings; for tools and tests, not for hot paths."""
         return [self[row] for row in range(len(self))]
 
+    def as_bytes(self) -> list[bytes | None]:
+        """Return a copy of the bytes of each row, None if they are missing."""
+        if len(self) == 0:
+            return []
+        starts, ends = self.starts.tolist(), (self.starts + self.sizes).tolist()
+        is_there = self.present
+        if not is_there.all():
+            return [
+                self.window[start:end].tobytes() if there else None
+                for start, end, there in zip(starts, ends, is_there.tolist(), strict=True)
+            ]
+        # One copy of the stretch that holds all rows: slices of bytes cost less than those of it.
+        first = min(starts)
+        data = self.window[first : max(ends)].tobytes()
+        return [data[start - first : end - first] for start, end in zip(starts, ends, strict=True)]
+
     def java_hash(self, seeds: npt.NDArray[np.int32] | None = None) -> npt.NDArray[np.int32]:
         """Return the ``(n,)`` int32 Java string hash of every row; 0 or its seed if missing."""
         from reput.record.text.hashing import java_string_hash_column

@@ -7,6 +7,7 @@ store that ``reput.open`` opens.
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Collection, Iterable, Iterator
 from typing import Self
 
@@ -184,6 +185,21 @@ class SmallLog:
         file_end = (physical_offset // self._file_size + 1) * self._file_size
         end = min(physical_offset + size, file_end, self.max_physical_offset)
         return bytes(self._data[physical_offset : max(end, physical_offset)])
+
+    def read_records(
+        self, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
+    ) -> list[bytes]:
+        """Return the bytes at many places, up to the first that the log does not hold whole."""
+        found: list[bytes] = []
+        for at in range(0, min(len(places) // stride, max_count) * stride, stride):
+            offset, size = struct.unpack_from(">qi", places, at)
+            if size <= 0 or (found and sum(map(len, found)) + size > max_bytes):
+                break
+            record = self.read(offset, size)
+            if len(record) < size:
+                break
+            found.append(record)
+        return found
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
         """Return the record that begins at that offset; None if none begins there."""

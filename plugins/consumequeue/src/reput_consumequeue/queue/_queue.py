@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.log import CUT
-from reput.record.layout import RECORD_MIN_SIZE
+from reput.record.layout import LIGHT_QUEUE_PREFIX, RECORD_MIN_SIZE
 from reput_consumequeue._files import FileSet, QueueFiles
 from reput_consumequeue.layout import UNIT, UNIT_SIZE, gone_units, pre_blank_units
 
@@ -43,11 +43,13 @@ class ConsumeQueue:
         max_physical_offset: end of the newest record that a unit points to, -1 without one.
         min_physical_offset: beginning of the log for which `min_offset` is known to be right.
         extend: the extend files; None until they are needed.
+        is_light: whether it lists messages of other topics.
     """
 
     __slots__ = (
         "extend",
         "files",
+        "is_light",
         "max_offset",
         "max_physical_offset",
         "min_offset",
@@ -60,6 +62,7 @@ class ConsumeQueue:
     def __init__(self, topic: str, queue_id: int, directory: str, shared: FileSet) -> None:
         self.topic = topic
         self.topic_bytes = topic.encode()
+        self.is_light = topic.startswith(LIGHT_QUEUE_PREFIX)
         self.queue_id = queue_id
         self.files = QueueFiles(directory, shared)
         self.extend: ExtendFiles | None = None

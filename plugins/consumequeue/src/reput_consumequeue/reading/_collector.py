@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.plugin import MissingMessage
-from reput.record import RECORD_SIZE_MAX, message_at
-from reput.record.layout import LIGHT_QUEUE_PREFIX, RECORD_MIN_SIZE
+from reput.record import RECORD_SIZE_MAX, message_at, sound_messages
+from reput.record.layout import RECORD_MIN_SIZE
 from reput.status import ReadStatus
+from reput_consumequeue.layout import UNIT, UNIT_SIZE
 
 if TYPE_CHECKING:
     from reput.log import LogView
@@ -49,6 +50,49 @@ class Collector:
         if self._removed:
             return ReadStatus.MESSAGE_WAS_REMOVING
         return ReadStatus.NO_MATCHED_MESSAGE
+
+    def take_sound(self, queue_offset: int, units: bytes, count: int) -> int:
+        """Read the messages of consecutive units that leave nothing to decide; no filter applies.
+
+        Args:
+            queue_offset: of the first unit.
+            units: as in the file; one more than ``count`` if the next unit is known.
+            count: how many are wanted.
+
+        Returns:
+            How many units were dealt with. `is_full` says whether the read ends there; otherwise
+            `take` looks at those that are left.
+        """
+        messages, queue = self.messages, self.queue
+        left, room, after = self.max_count, self.max_bytes, self._skip_below - 1
+        if messages:
+            left, room = left - len(messages), room - self._total
+            after = max(after, messages[-1].physical_offset)
+            if left <= 0 or UNIT.unpack_from(units)[1] > room:
+                self.is_full = True
+                return 0
+        records = self.log.read_records(units, UNIT_SIZE, min(count, left), room)
+        sound = sound_messages(
+            records,
+            units,
+            UNIT_SIZE,
+            queue.topic_bytes,
+            queue.queue_id,
+            queue_offset,
+            queue.is_light,
+            after,
+        )
+        taken = len(sound)
+        messages += sound
+        self.places += range(queue_offset, queue_offset + taken)
+        if taken >= left:
+            self.is_full = True
+            return taken
+        self._total += sum(map(len, records[:taken]))
+        if messages and taken < count:
+            size = UNIT.unpack_from(units, taken * UNIT_SIZE)[1]
+            self.is_full = self._total + size > self.max_bytes
+        return taken
 
     def take(
         self,
@@ -251,4 +295,4 @@ def _stretch(
 def _belongs(message: MessageView, queue: ConsumeQueue) -> bool:
     if message.queue_id == queue.queue_id and message.topic_bytes == queue.topic_bytes:
         return True
-    return queue.topic.startswith(LIGHT_QUEUE_PREFIX)  # a light queue lists other topics
+    return queue.is_light  # which lists other topics

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from reput.plugin import ReadResult
 from reput.status import ReadStatus
-from reput_consumequeue.layout import UNIT_SIZE
+from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
 from reput_consumequeue.reading._collector import Collector
 
 if TYPE_CHECKING:
@@ -78,17 +80,24 @@ def _read(
         # At first no more units than can be returned, as most reads need no others, and the next
         # one, which tells whether the last is a hole unit.
         wanted = min(count, stop - at)
-        units = files.read(at, min(wanted + 1, high - at))
-        if len(units) == 0:
+        data = files.read_data(at, min(wanted + 1, high - at))
+        if not data:
             if found.messages:
                 break  # trimmed during the read; the next read says so
             return ReadResult(ReadStatus.OFFSET_FOUND_NULL, _end_of_file(files, at), low, high)
-        offsets, sizes = units["physical_offset"].tolist(), units["size"].tolist()
-        following = -1, 0
-        if len(units) > wanted:
-            following = offsets.pop(), sizes.pop()
-        rows = None if scout is None else scout.rows(at, units[: len(offsets)], following)
-        at += found.take(at, offsets, sizes, following, rows)
+        left = min(wanted, len(data) // UNIT_SIZE)
+        if scout is None:
+            sound = found.take_sound(at, data, left)
+            at, left = at + sound, left - sound
+            data = data[sound * UNIT_SIZE :] if left and not found.is_full else b""
+        if data:
+            units = np.frombuffer(data, UNIT_DTYPE)
+            offsets, sizes = units["physical_offset"].tolist(), units["size"].tolist()
+            following = -1, 0
+            if len(units) > left:
+                following = offsets.pop(), sizes.pop()
+            rows = None if scout is None else scout.rows(at, units[: len(offsets)], following)
+            at += found.take(at, offsets, sizes, following, rows)
         if found.is_full or at >= stop:
             break
         if at >= file_end:

@@ -1,0 +1,111 @@
+"""Makes messages of records as queues list them, as long as there is nothing to decide about them.
+
+What a queue's reader decides (a record that is gone, torn, damaged, or of another queue) it decides
+by looking at one record; most records leave nothing to decide, and these go through here.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from reput.engine import kernel
+from reput.record.checksum import crc32
+from reput.record.layout import (
+    BORN_HOST_V6,
+    HEADER_SIZE,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_MIN_SIZE,
+    STORE_HOST_V6,
+    TOPIC_SIZE_V1_MAX,
+)
+from reput.record.view import MessageView, message_at
+
+__all__ = ["sound_messages"]
+
+_PLACE_SIZE = 12  # physical offset (int64) and size (int32)
+_HEAD = struct.Struct(">iIii4xqqi44xi")
+"""Size, magic, CRC, queue id, queue offset, physical offset, system flag, body size: for IPv4."""
+_from_bytes = int.from_bytes
+
+
+@kernel
+def sound_messages(
+    records: list[bytes],
+    places: bytes | memoryview,
+    stride: int,
+    topic: bytes,
+    queue_id: int,
+    queue_offset: int,
+    is_light: bool,
+    after: int,
+) -> list[MessageView]:
+    """Return the first of consecutive messages of a queue: those that are beyond doubt.
+
+    A message is, if its record is whole and has the stated size, states the physical offset at
+    which it stands, lies behind the message before it, has a body that matches its checksum, and
+    states topic, queue id and queue offset of its place in the queue.
+
+    Args:
+        records: the bytes at the first places.
+        places: ``n * stride`` bytes, ``n`` not less than there are records; each stride begins with
+            physical offset (int64) and size (int32), big-endian.
+        stride: bytes from one place to the next, 12 or more.
+        topic: the queue's topic.
+        queue_id: the queue.
+        queue_offset: of the first place.
+        is_light: whether the queue lists messages of other queues. Then a message may state
+            another queue, and another queue offset if the next place is known to be another one.
+        after: physical offset that lies before the first message.
+
+    Returns:
+        The messages, up to the first record that is in doubt.
+    """
+    found: list[MessageView] = []
+    place = struct.Struct(f">qi{stride - _PLACE_SIZE}x")
+    known = list(place.iter_unpack(places[: len(places) - len(places) % stride]))
+    known.append((-1, 0))  # not known
+    # A name longer than a byte can tell is no topic of a version 1 record.
+    name_size = len(topic)
+    names = {
+        MAGIC_V1: bytes([name_size]) + topic if name_size <= TOPIC_SIZE_V1_MAX else None,
+        MAGIC_V2: name_size.to_bytes(2, "big") + topic,
+    }
+    checked, unpack = MessageView._checked, _HEAD.unpack_from
+    for row, record in enumerate(records):
+        offset, size = known[row]
+        if len(record) != size or size < RECORD_MIN_SIZE or offset <= after:
+            break
+        stated, magic, crc, queue, number, own, flag, body_size = unpack(record)
+        if stated != size or own != offset:
+            break
+        if is_light:
+            following = known[row + 1]
+            if number != queue_offset + row and (following[0] < 0 or following == known[row]):
+                break
+        elif queue != queue_id or number != queue_offset + row:
+            break
+        if is_light or body_size < 0 or flag & (BORN_HOST_V6 | STORE_HOST_V6):
+            view = message_at(record, offset)
+            if view is None or not view.body_matches():
+                break
+            if not is_light and view.topic_bytes != topic:
+                break
+        else:
+            name = names.get(magic)
+            if name is None:
+                break
+            body_end = HEADER_SIZE + body_size
+            topic_end = body_end + len(name)
+            start = topic_end + 2
+            if (
+                not record.startswith(name, body_end)
+                or max(_from_bytes(record[topic_end:start], "big", signed=True), 0) != size - start
+            ):
+                break
+            if body_size and crc32(record[HEADER_SIZE:body_end]) & 0x7FFFFFFF != crc:
+                break
+            view = checked(record, offset, (HEADER_SIZE, topic_end - name_size, topic_end, start))
+        found.append(view)
+        after = offset
+    return found

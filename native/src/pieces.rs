@@ -1,0 +1,207 @@
+//! Many short pieces of one file, read in one call; see `reput.files.system.pieces`.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{Error, ErrorKind};
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::FileExt;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::border::guarded;
+use crate::bytes::{be_i32, be_i64};
+
+const PLACE_SIZE: usize = 12;
+const GAP_MAX: usize = 4 << 10; // bytes between two pieces that are read rather than skipped
+const STRETCH_MAX: usize = 1 << 20; // bytes of one read, more only for one piece
+const KEPT_MAX: usize = 4 << 20; // bytes of a buffer that a thread keeps for its next call
+
+thread_local! {
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// See `reput.files.system.pieces.read_pieces`.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // they are those of the Python function
+pub fn read_pieces<'py>(
+    py: Python<'py>,
+    descriptor: &Bound<'py, PyAny>,
+    base: &Bound<'py, PyAny>,
+    limit: &Bound<'py, PyAny>,
+    places: &Bound<'py, PyAny>,
+    stride: &Bound<'py, PyAny>,
+    max_size: &Bound<'py, PyAny>,
+    max_count: &Bound<'py, PyAny>,
+    max_bytes: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    guarded(py, "read_pieces", || {
+        let Ok(places) = places.cast::<PyBytes>() else {
+            return Ok(None);
+        };
+        let (Ok(descriptor), Ok(stride)) = (descriptor.extract::<i32>(), stride.extract()) else {
+            return Ok(None);
+        };
+        let (Ok(base), Ok(limit), Ok(max_size), Ok(max_count), Ok(max_bytes)) = (
+            base.extract(),
+            limit.extract(),
+            max_size.extract(),
+            max_count.extract::<i64>(),
+            max_bytes.extract(),
+        ) else {
+            return Ok(None);
+        };
+        if stride < PLACE_SIZE || descriptor < 0 {
+            return Ok(None);
+        }
+        let wanted = Wanted {
+            base,
+            limit,
+            max_size,
+            max_count: usize::try_from(max_count).unwrap_or(0),
+            max_bytes,
+        };
+        let mut plan = wanted.plan(places.as_bytes(), stride);
+        let mut buffer = BUFFER.take();
+        // Always without the interpreter lock: a disk may take its time.
+        let outcome = py.detach(|| plan.read(descriptor, &mut buffer));
+        let answer = match outcome {
+            Ok(()) => {
+                let pieces = plan.pieces.iter();
+                let pieces: Vec<_> = pieces
+                    .map(|piece| PyBytes::new(py, &buffer[piece.clone()]))
+                    .collect();
+                Some(PyList::new(py, pieces)?.into_any())
+            }
+            Err(_) => None, // Python meets the same error, and says it in its words
+        };
+        if buffer.capacity() <= KEPT_MAX {
+            BUFFER.set(buffer);
+        }
+        Ok(answer)
+    })
+}
+
+struct Wanted {
+    base: i64,
+    limit: i64,
+    max_size: i64,
+    max_count: usize,
+    max_bytes: i64,
+}
+
+/// Neighbours that are read together, to `start` of the buffer.
+struct Stretch {
+    position: u64,
+    start: usize,
+    size: usize,
+    /// Behind the last of its pieces.
+    stop: usize,
+}
+
+/// What is read, and where in the buffer each piece stands then.
+struct Plan {
+    stretches: Vec<Stretch>,
+    pieces: Vec<Range<usize>>,
+    size: usize,
+}
+
+impl Wanted {
+    fn plan(&self, places: &[u8], stride: usize) -> Plan {
+        let count = self.max_count.min(places.len() / stride);
+        let mut plan = Plan {
+            stretches: Vec::with_capacity(count),
+            pieces: Vec::with_capacity(count),
+            size: 0,
+        };
+        let mut total = 0i64;
+        for place in places.chunks_exact(stride).take(count) {
+            let (offset, size) = (be_i64(place, 0), i64::from(be_i32(place, 8)));
+            let end = offset.saturating_add(size);
+            let is_there = offset >= self.base && end <= self.limit;
+            if size <= 0 || size > self.max_size || !is_there {
+                break;
+            }
+            total += size; // 2**31 pieces of 2**31 bytes are less than 2**63
+            if total > self.max_bytes && !plan.pieces.is_empty() {
+                break;
+            }
+            // Not below 0, as the offset is not below the base.
+            plan.add(offset.wrapping_sub(self.base) as u64, size as usize);
+        }
+        plan
+    }
+}
+
+impl Plan {
+    fn add(&mut self, position: u64, size: usize) {
+        let start = match self.stretches.last_mut() {
+            Some(last) if last.is_near(position, size) => {
+                let at = (position - last.position) as usize;
+                last.size = at + size;
+                last.stop += 1;
+                last.start + at
+            }
+            _ => {
+                self.stretches.push(Stretch {
+                    position,
+                    start: self.size,
+                    size,
+                    stop: self.pieces.len() + 1,
+                });
+                self.size
+            }
+        };
+        self.size = start + size;
+        self.pieces.push(start..start + size);
+    }
+
+    /// Read all stretches, one behind the other; pieces behind the file's end become shorter.
+    fn read(&mut self, descriptor: i32, buffer: &mut Vec<u8>) -> Result<(), Error> {
+        // SAFETY: the caller of the kernel keeps the descriptor open during the call, and what
+        // borrows it here is never dropped, so it is not closed.
+        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+        if buffer.len() < self.size {
+            buffer.resize(self.size, 0);
+        }
+        let mut first = 0;
+        for stretch in &self.stretches {
+            let room = &mut buffer[stretch.start..stretch.start + stretch.size];
+            let filled = read_some(&file, room, stretch.position)?;
+            if filled < stretch.size {
+                let end = stretch.start + filled;
+                for piece in &mut self.pieces[first..stretch.stop] {
+                    *piece = piece.start.min(end)..piece.end.min(end);
+                }
+            }
+            first = stretch.stop;
+        }
+        Ok(())
+    }
+}
+
+impl Stretch {
+    /// Whether a piece stands so close behind that it is worth reading along.
+    fn is_near(&self, position: u64, size: usize) -> bool {
+        let end = self.position + self.size as u64;
+        position >= end
+            && position - end <= GAP_MAX as u64
+            && (position - self.position) as usize + size <= STRETCH_MAX
+    }
+}
+
+/// Fill the room as far as the file reaches; how many bytes that are.
+fn read_some(file: &File, room: &mut [u8], position: u64) -> Result<usize, Error> {
+    let mut filled = 0;
+    while filled < room.len() {
+        match file.read_at(&mut room[filled..], position + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,126 @@
+//! Messages of records as queues list them; see `reput.record.sound`.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::border::{guarded, unlocked};
+use crate::bytes::{be_i32, be_i64};
+use crate::view::MessageView;
+use crate::window::{Parts, is_record};
+
+const PLACE_SIZE: usize = 12;
+
+/// See `reput.record.sound.sound_messages`.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // they are those of the Python function
+pub fn sound_messages<'py>(
+    py: Python<'py>,
+    records: &Bound<'py, PyAny>,
+    places: &Bound<'py, PyAny>,
+    stride: &Bound<'py, PyAny>,
+    topic: &Bound<'py, PyAny>,
+    queue_id: &Bound<'py, PyAny>,
+    queue_offset: &Bound<'py, PyAny>,
+    is_light: &Bound<'py, PyAny>,
+    after: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    guarded(py, "sound_messages", || {
+        let (Ok(records), Ok(places), Ok(topic)) = (
+            records.cast::<PyList>(),
+            places.cast::<PyBytes>(),
+            topic.cast::<PyBytes>(),
+        ) else {
+            return Ok(None);
+        };
+        let (Ok(stride), Ok(queue_id), Ok(queue_offset), Ok(is_light), Ok(after)) = (
+            stride.extract::<usize>(),
+            queue_id.extract(),
+            queue_offset.extract(),
+            is_light.extract(),
+            after.extract(),
+        ) else {
+            return Ok(None);
+        };
+        if stride < PLACE_SIZE || records.len() > places.as_bytes().len() / stride {
+            return Ok(None);
+        }
+        // Held here: what a list holds, others may exchange.
+        let mut held = Vec::with_capacity(records.len());
+        for record in records.iter() {
+            let Ok(record) = record.cast_into::<PyBytes>() else {
+                return Ok(None);
+            };
+            held.push(record);
+        }
+        let bytes: Vec<&[u8]> = held.iter().map(|record| record.as_bytes()).collect();
+        let queue = Queue {
+            topic: topic.as_bytes(),
+            queue_id,
+            queue_offset,
+            is_light,
+        };
+        let places = places.as_bytes();
+        let size = bytes.iter().map(|record| record.len()).sum();
+        let found = unlocked(py, size, || queue.sound(&bytes, places, stride, after));
+        let mut messages = Vec::with_capacity(found.len());
+        for (record, (offset, parts)) in held.into_iter().zip(found) {
+            messages.push(Bound::new(py, MessageView::made(record, offset, &parts))?);
+        }
+        Ok(Some(PyList::new(py, messages)?.into_any()))
+    })
+}
+
+struct Queue<'a> {
+    topic: &'a [u8],
+    queue_id: i64,
+    queue_offset: i64,
+    is_light: bool,
+}
+
+impl Queue<'_> {
+    /// Physical offset and parts of each record, up to the first one that is in doubt.
+    fn sound(
+        &self,
+        records: &[&[u8]],
+        places: &[u8],
+        stride: usize,
+        mut after: i64,
+    ) -> Vec<(i64, Parts)> {
+        let mut found = Vec::with_capacity(records.len());
+        for (row, record) in records.iter().enumerate() {
+            let place = &places[row * stride..row * stride + PLACE_SIZE];
+            let following = places.get((row + 1) * stride..(row + 2) * stride);
+            let offset = be_i64(place, 0);
+            if !is_record(record) || offset <= after {
+                break;
+            }
+            let is_there = i64::from(be_i32(place, 8)) == record.len() as i64
+                && be_i64(record, 28) == offset
+                && self.is_listed(record, row, place, following);
+            if !is_there {
+                break;
+            }
+            let Some(parts) = Parts::of(record) else {
+                break;
+            };
+            let name = &record[parts.topic..parts.topic + parts.topic_size];
+            if !(self.is_light || name == self.topic) || !parts.body_matches(record) {
+                break;
+            }
+            found.push((offset, parts));
+            after = offset;
+        }
+        found
+    }
+
+    /// Whether a record states the place at which the queue lists it, as far as it has to.
+    fn is_listed(&self, record: &[u8], row: usize, place: &[u8], next: Option<&[u8]>) -> bool {
+        let is_at_its_place = be_i64(record, 20) == self.queue_offset.wrapping_add(row as i64);
+        if !self.is_light {
+            return is_at_its_place && i64::from(be_i32(record, 12)) == self.queue_id;
+        }
+        // The unit of a message that is missing repeats the unit behind it.
+        let is_other = |next: &[u8]| be_i64(next, 0) >= 0 && next[..PLACE_SIZE] != *place;
+        is_at_its_place || next.is_some_and(is_other)
+    }
+}

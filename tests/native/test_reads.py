@@ -1,0 +1,337 @@
+"""Reads of queues give the same with both engines: messages, holes, statuses, columns."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import struct
+import threading
+import zlib
+
+import numpy as np
+import pytest
+from bothengines import python_engine
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import reput
+from reput.files.system.pieces import read_pieces
+from reput.record import Encoder, Message, sound_messages
+from reput.retention.config import RetentionConfig
+from reput_testing import fuzzing, strategies
+
+MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+ENCODERS = (Encoder(), Encoder(store_host=bytes(range(20))))
+COLUMNS = ("physical_offset", "queue_offset", "queue_id", "sys_flag", "store_timestamp", "size")
+
+# --------------------------------------------------------------------------- pieces of a file
+
+BASE = 10_000
+places = st.lists(
+    st.tuples(
+        st.integers(BASE - 20, BASE + 1_100) | st.sampled_from([-(1 << 63), (1 << 63) - 1]),
+        st.integers(-1, 90) | st.sampled_from([-(1 << 31), (1 << 31) - 1]),
+    ),
+    max_size=12,
+)
+
+
+@pytest.fixture(scope="module")
+def descriptor(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pieces") / "file"
+    path.write_bytes(bytes(range(256)) * 4)
+    found = os.open(path, os.O_RDONLY)
+    yield found
+    os.close(found)
+
+
+def packed(places, stride=20):
+    return b"".join(struct.pack(">qi", *place).ljust(stride, b"\x07") for place in places)
+
+
+@MANY
+@given(places, st.sampled_from([12, 20]), st.integers(0, 1_100), st.integers(-1, 13), st.data())
+def test_pieces_anywhere(descriptor, places, stride, limit, count, data):
+    cut = data.draw(st.integers(0, 5))
+    wanted = packed(places, stride) + b"\0" * cut
+    most = data.draw(st.sampled_from([0, 50, 90, 1 << 40]))
+    asked = (descriptor, BASE, BASE + limit, wanted, stride, 80, count, most)
+
+    found = read_pieces(*asked)
+
+    assert found == read_pieces.__wrapped__(*asked)
+    file = bytes(range(256)) * 4
+    for piece, (where, size) in zip(found, places, strict=False):
+        assert piece == file[where - BASE : where - BASE + size]
+
+
+def test_a_file_that_ends_inside_of_a_piece(descriptor):
+    ends = [(BASE + 1_000, 20), (BASE + 1_010, 30), (BASE + 1_020, 4), (BASE + 1_500, 9)]
+    asked = (descriptor, BASE, BASE + 9_999, packed(ends), 20, 80, 9, 1 << 20)
+
+    assert [len(piece) for piece in read_pieces(*asked)] == [20, 14, 4, 0]
+    assert read_pieces(*asked) == read_pieces.__wrapped__(*asked)
+
+
+@pytest.mark.parametrize("kernel", [read_pieces, sound_messages])
+@pytest.mark.parametrize("argument", [None, "text", 5, b"bytes", [1, 2], 1 << 70])
+def test_arguments_of_other_kinds_fail_as_in_python(kernel, argument):
+    arguments = [argument] * kernel.__wrapped__.__code__.co_argcount
+
+    found = failure(kernel, *arguments)
+
+    assert found == failure(kernel.__wrapped__, *arguments) is not None
+
+
+def failure(function, *arguments):
+    """How a call fails; None if it does not."""
+    try:
+        function(*arguments)
+    except Exception as error:
+        return type(error), str(error)
+    return None
+
+
+def test_an_error_of_the_disk_is_that_of_python(tmp_path):
+    directory = os.open(tmp_path, os.O_RDONLY)
+    asked = (directory, 0, 99, packed([(0, 9)]), 20, 80, 9, 1 << 20)
+
+    with pytest.raises(IsADirectoryError) as expected:
+        read_pieces.__wrapped__(*asked)
+    with pytest.raises(IsADirectoryError) as found:
+        read_pieces(*asked)
+
+    assert found.value.args == expected.value.args
+    os.close(directory)
+
+
+# --------------------------------------------------------------------------- messages of records
+
+
+def shown(messages):
+    return [(each.record, each.physical_offset, each.places(), each.body) for each in messages]
+
+
+@MANY
+@given(st.lists(strategies.messages(), min_size=1, max_size=6), st.booleans(), st.data())
+def test_records_that_are_beyond_doubt(sent, is_light, data):
+    records, offset, listed = [], 1_000, []
+    for number, message in enumerate(sent):
+        try:
+            record = ENCODERS[number % 2].encode(message, 5 + len(records), offset, 1)
+        except ValueError:  # a text that looks like a checksum
+            continue
+        listed.append((offset, len(record)))
+        offset += len(record) + number
+        for mutation in data.draw(
+            st.lists(fuzzing.mutations(len(record), [record]), max_size=1), label="damage"
+        ):
+            record = mutation.apply(record)
+        records.append(record)
+    topic = data.draw(st.sampled_from([sent[0].topic, "other", "t" * 200])).encode()
+    if listed and data.draw(st.booleans(), label="repeated"):
+        listed.insert(1, listed[0])
+        records.insert(1, records[0])
+    queue = topic, sent[0].queue_id, data.draw(st.sampled_from([5, 6])), is_light
+    following = data.draw(st.sampled_from([[], [(offset, 200)], listed[-1:]]))
+    asked = records, packed(listed + following), 20, *queue, data.draw(st.sampled_from([-1, 1000]))
+
+    found = sound_messages(*asked)
+
+    assert shown(found) == shown(sound_messages.__wrapped__(*asked))
+
+
+# --------------------------------------------------------------------------- whole reads
+
+PLUGINS = ["consumequeue", "filter", "compaction"]
+CONFIG = {
+    "commitlog": {"file_size": 1 << 15, "preallocate": False},
+    "consumequeue": {"units_per_file": 70, "multi_dispatch": True},
+    "compaction": {"topics": ["prices"]},
+}
+
+
+def sent():
+    chance = random.Random(11)
+    for number in range(900):
+        light = {"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b"} if number % 9 == 0 else {}
+        body = chance.randbytes(chance.choice([0, 1, 60, 60, 700]))
+        is_compressed = number % 7 == 0
+        yield Message(
+            chance.choice(["orders", "orders", "prices"]),
+            zlib.compress(body) if is_compressed else body,
+            number % 2,
+            tags=chance.choice([None, "TagA", "TagB"]),
+            keys=f"k{number % 40}",
+            properties={"n": str(number), **light},
+            sys_flag=1 if is_compressed else 0,
+        )
+
+
+def open_store(root, mode="w"):
+    return reput.open(root, mode, plugins=PLUGINS, config=CONFIG)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("reads") / "store"
+    with open_store(root, "w") as store:
+        for message in sent():
+            store.put(message)
+        assert store.wait_dispatched()
+        store.plugin("compaction").compact()
+        assert len(store.log.files.bases) > 4
+    return root
+
+
+def damage(root, seed):
+    """Turn bits of the log, and of a queue's units, over."""
+    chance = random.Random(seed)
+    for path in sorted((root / "commitlog").iterdir()):
+        data = bytearray(path.read_bytes())
+        for _ in range(6):
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(data)
+    path = root / "consumequeue" / "orders" / "0" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    for _ in range(5):
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    path.write_bytes(data)
+
+
+STEPS = ((1, 4096, None), (32, 3000, None), (300, 1 << 20, None), (50, 1 << 20, "TAGS = 'TagA'"))
+
+
+def answers(store):
+    """Everything that reads of all queues give, in several steps."""
+    found = []
+    for queue in store.queues():
+        for step, size, chosen in STEPS:
+            at = queue.min_queue_offset
+            for _ in range(1_000):
+                asked = queue.topic, queue.queue_id, at, step, size, chosen
+                answer, columns = store.read(*asked), store.read(*asked, as_columns=True)
+                found.append(facts(answer))
+                assert_same_columns(answer, columns)
+                if answer.next_queue_offset <= at:
+                    break
+                at = answer.next_queue_offset
+    return found
+
+
+def facts(answer):
+    messages = [
+        (*one, message.topic, message.properties)
+        for one, message in zip(shown(answer), answer, strict=True)
+    ]
+    return (
+        answer.status,
+        (answer.next_queue_offset, answer.min_queue_offset, answer.max_queue_offset),
+        (answer.queue_offsets, answer.holes),
+        messages,
+    )
+
+
+def assert_same_columns(answer, columns):
+    batch = columns.batch
+    assert (len(columns), bool(columns)) == (len(answer), bool(answer))
+    assert (columns.status, columns.next_queue_offset) == (
+        answer.status,
+        answer.next_queue_offset,
+    )
+    assert (columns.holes, columns.queue_offsets.tolist()) == (
+        answer.holes,
+        list(answer.queue_offsets),
+    )
+    for name in COLUMNS:
+        assert batch.column(name).tolist() == [getattr(each, name) for each in answer]
+    assert [batch.message(row) for row in range(len(batch))] == list(answer)
+    assert [batch.topics[code] for code in batch.topic_code] == [each.topic for each in answer]
+    assert batch.body.as_bytes() == [each.body for each in answer]
+
+
+@pytest.mark.parametrize("mode", ["w", "r"])
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_reads_of_all_queues_sound_and_damaged(tmp_path, made, mode, seed):
+    root = tmp_path / "store"
+    shutil.copytree(made, root)
+    if seed is not None:
+        damage(root, seed)
+    with open_store(root) as store:  # repairs what can be
+        assert store.wait_dispatched()
+
+    with open_store(root, mode) as store:
+        found = answers(store)
+        with python_engine():
+            expected = answers(store)
+
+    assert found == expected
+    assert sum(len(messages) for *_, messages in found) > 1_000
+
+
+def test_bodies_that_rot_under_an_open_store(tmp_path, made):
+    root = tmp_path / "store"
+    shutil.copytree(made, root)
+    with open_store(root) as store:
+        damage(root, 9)
+        found = answers(store)
+        with python_engine():
+            expected = answers(store)
+
+    assert found == expected
+    assert any(holes for _, _, (_, holes), _ in found)
+
+
+def test_readers_beside_a_writer_and_beside_trimming(tmp_path):
+    config = {
+        "commitlog": {"file_size": 1 << 14, "preallocate": False},
+        "consumequeue": {"units_per_file": 70},
+    }
+    failures, done = [], threading.Event()
+
+    def follow(store):
+        at, last = 0, -1
+        try:
+            while not (done.is_set() and at >= store.queues()[0].max_queue_offset):
+                answer = store.read("T", 0, at, 40)
+                for message, place in zip(answer, answer.queue_offsets, strict=True):
+                    assert message.queue_offset == place > last
+                    assert message.body == b"%d" % place * 9
+                    last = place
+                at = answer.next_queue_offset
+        except BaseException as error:
+            failures.append(error)
+
+    with reput.open(tmp_path / "s", "w", plugins=["consumequeue"], config=config) as store:
+        store.put(Message("T", b"0" * 9))
+        assert store.wait_dispatched()
+        threads = [threading.Thread(target=follow, args=(store,)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for number in range(1, 700):
+            store.put(Message("T", b"%d" % number * 9))
+            if number % 100 == 0:
+                store.expire_log(config=RetentionConfig(max_bytes=1 << 14))
+        assert store.wait_dispatched()
+        assert store.queues()[0].min_queue_offset > 0
+        done.set()
+        for thread in threads:
+            thread.join()
+
+    assert failures == []
+
+
+def test_columns_may_be_kept(tmp_path, made):
+    with open_store(made, "r") as store:
+        first = store.read("orders", 0, 0, 20, as_columns=True)
+        before = first.batch.window.tobytes(), first.batch.physical_offset.tolist()
+        for at in range(0, 100, 20):
+            store.read("orders", 0, at, 20, as_columns=True)
+
+    assert (first.batch.window.tobytes(), first.batch.physical_offset.tolist()) == before
+    part = first.batch[3:7]
+    assert part.physical_offset.tolist() == before[1][3:7]
+    assert (part.start_offset, part.end_offset) == (before[1][3], before[1][7])
+    assert first.batch.after(before[1][5]).physical_offset.tolist() == before[1][5:]
+    assert first.queue_offsets.dtype == np.int64
