@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from benchmarks.runner import Outcome
+from benchmarks.sheet import Sheet, print_sheet, quantity, time_text
 from benchmarks.tables import TABLES
 
 __all__ = ["Line", "markdown", "print_tables", "summarise"]
@@ -147,20 +148,10 @@ _HEADINGS = (
 )
 
 
-@attrs.frozen
-class _Sheet:
-    """One table as text."""
-
-    title: str
-    caption: str
-    headings: list[str]
-    cells: list[list[str]]
-
-
 def print_tables(rows: Sequence[Line], outcomes: Sequence[Outcome]) -> None:
     """Print every table that has rows, then what was skipped and what failed."""
     for sheet in _sheets(rows):
-        _print_sheet(sheet)
+        print_sheet(sheet)
     for word, reasons in (
         ("skipped", [(outcome.skipped, outcome.case.name) for outcome in outcomes]),
         ("FAILED", [(outcome.failed, outcome.case.name) for outcome in outcomes]),
@@ -185,15 +176,12 @@ def markdown(rows: Sequence[Line], headline: str) -> str:
     """Return all tables as the text of a page."""
     parts = [headline.replace("\n", "; "), ""]
     for sheet in _sheets(rows):
-        parts += [f"### {sheet.title}", ""]
-        parts.append("| " + " | ".join(sheet.headings) + " |")
-        parts.append("|---|" + "---:|" * (len(sheet.headings) - 1))
-        parts += ["| " + " | ".join(row) + " |" for row in sheet.cells]
-        parts += ["", f"{sheet.caption}.", ""] if sheet.caption else [""]
+        parts += [f"### {sheet.title}", "", *sheet.markdown(), ""]
+        parts += [f"{sheet.caption}.", ""] if sheet.caption else []
     return "\n".join(parts)
 
 
-def _sheets(rows: Sequence[Line]) -> Iterator[_Sheet]:
+def _sheets(rows: Sequence[Line]) -> Iterator[Sheet]:
     for table in TABLES:
         for body_size in sorted({row.body_size for row in rows if row.table == table.title}):
             title = table.title
@@ -209,7 +197,7 @@ def _sheets(rows: Sequence[Line]) -> Iterator[_Sheet]:
             notes = [f"MB/s count {table.bytes_of}"] if "MB/s" in headings else []
             if table.note:
                 notes.append(table.note)
-            yield _Sheet(
+            yield Sheet(
                 title,
                 "; ".join(notes),
                 headings,
@@ -222,13 +210,13 @@ def _cells(row: Line) -> tuple[str, ...]:
     return (
         row.label,
         f"{row.count:,}",
-        _quantity(row.rate) if row.rate else "",
+        quantity(row.rate) if row.rate else "",
         _range(row),
         f"{row.bytes_per_second / 1e6:,.0f}" if row.bytes_per_second >= 5e5 else "",
         f"{row.cpu_per_item * 1e6:,.2f}" if row.unit == "messages" and row.cpu_per_item else "",
-        _time(latencies["p50"]) if latencies else "",
-        _time(latencies["p99"]) if latencies else "",
-        _time(latencies["max"]) if latencies else "",
+        time_text(latencies["p50"]) if latencies else "",
+        time_text(latencies["p99"]) if latencies else "",
+        time_text(latencies["max"]) if latencies else "",
         f"{row.peak_memory / 1e6:,.0f}" if row.peak_memory else "",
         f"{row.private_memory / 1e6:,.0f}" if row.private_memory else "",
         f"{row.ratio:.2f}" if row.ratio else "",
@@ -239,52 +227,4 @@ def _cells(row: Line) -> tuple[str, ...]:
 def _range(row: Line) -> str:
     if row.rounds < 2 or not row.rate:
         return ""
-    return f"{_quantity(row.rate_min)} – {_quantity(row.rate_max)}"
-
-
-def _quantity(rate: float) -> str:
-    if rate >= 1e6:
-        return f"{rate / 1e6:.2f} M"
-    if rate >= 1e4:
-        return f"{rate / 1e3:.0f} k"
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2f}"
-
-
-def _time(microseconds: float) -> str:
-    if microseconds >= 1e6:
-        return f"{microseconds / 1e6:.2f} s"
-    if microseconds >= 1e3:
-        return f"{microseconds / 1e3:.2f} ms"
-    return f"{microseconds:.1f} µs"
-
-
-def _print_sheet(sheet: _Sheet) -> None:
-    try:
-        from rich.console import Console
-        from rich.table import Table as RichTable
-    except ImportError:
-        _print_plain(sheet)
-        return
-    drawn = RichTable(
-        title=sheet.title, caption=sheet.caption, title_justify="left", caption_justify="left"
-    )
-    for column, heading in enumerate(sheet.headings):
-        drawn.add_column(heading, justify="left" if column == 0 else "right", no_wrap=True)
-    for row in sheet.cells:
-        drawn.add_row(*row)
-    console = Console()
-    if not console.is_terminal:  # a file or a pipe has no width of its own
-        console = Console(width=200)
-    console.print(drawn)
-
-
-def _print_plain(sheet: _Sheet) -> None:
-    columns = zip(sheet.headings, *sheet.cells, strict=True)
-    widths = [max(map(len, column)) for column in columns]
-    print(f"\n{sheet.title}")
-    for row in (sheet.headings, ["-" * width for width in widths], *sheet.cells):
-        first, *rest = zip(row, widths, strict=True)
-        text = "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)])
-        print(text.rstrip())
-    if sheet.caption:
-        print(sheet.caption)
+    return f"{quantity(row.rate_min)} – {quantity(row.rate_max)}"
