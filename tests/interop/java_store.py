@@ -262,7 +262,7 @@ def _executable(name: str) -> str:
     inside = shutil.which(name, path=str(Path(home) / "bin")) if home else None
     found = inside or shutil.which(name)
     if found is None:
-        raise JavaUnavailableError(f"these tests drive RocketMQ's Java store and need {name!r}")
+        raise JavaUnavailableError(f"RocketMQ's Java store needs {name!r}, which is not here")
     return found
 
 

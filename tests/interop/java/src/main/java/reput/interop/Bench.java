@@ -1,19 +1,11 @@
 package reput.interop;
 
-import java.io.IOException;
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Random;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.apache.rocketmq.common.message.*;
 import org.apache.rocketmq.store.*;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
@@ -36,17 +28,13 @@ import org.apache.rocketmq.store.config.MessageStoreConfig;
  * </ul>
  */
 final class Bench {
-    private static final int TOPICS = 8;
-    private static final int QUEUES = 4;
-
     private final Path directory;
     private final MessageStoreConfig config;
     private final int count;
     private final int threads;
     private final int batchSize; // 0: one at a time
-    private final byte[] body;
-    private final InetSocketAddress bornHost;
-    private final InetSocketAddress storeHost;
+    private final int bodySize;
+    private final Messages messages;
     private final Map<String, List<Double>> rates = new LinkedHashMap<>();
     private final AtomicLong refused = new AtomicLong();
     private boolean warm;
@@ -57,10 +45,8 @@ final class Bench {
         this.count = count;
         this.threads = options.number("threads", 1);
         this.batchSize = options.text("mode", "put").equals("batch") ? options.number("batch-size", 50) : 0;
-        this.body = new byte[options.number("body", 100)];
-        new Random(1).nextBytes(body);
-        this.bornHost = new InetSocketAddress(InetAddress.getByName("10.1.2.3"), 40_000);
-        this.storeHost = new InetSocketAddress(InetAddress.getByName("192.168.0.7"), 10_911);
+        this.bodySize = options.number("body", 100);
+        this.messages = new Messages(bodySize, 1);
     }
 
     static void run(Main options) throws Exception {
@@ -76,15 +62,15 @@ final class Bench {
         for (Map.Entry<String, List<Double>> entry : bench.rates.entrySet()) {
             double[] sorted = entry.getValue().stream().mapToDouble(Double::doubleValue).sorted().toArray();
             print(Json.row("summary", "of", entry.getKey(), "mode", options.text("mode", "put"), "count",
-                bench.count, "body", bench.body.length, "index", options.has("index"), "best",
+                bench.count, "body", bench.bodySize, "index", options.has("index"), "best",
                 Math.round(sorted[sorted.length - 1]), "median", Math.round(sorted[sorted.length / 2]),
                 "rounds", sorted.length));
         }
-        delete(bench.directory);
+        Stores.delete(bench.directory);
     }
 
     private void round() throws Exception {
-        delete(directory);
+        Stores.delete(directory);
         System.gc(); // unmaps the files of the last round
         measured("make", timed(this::makeAll));
 
@@ -101,11 +87,11 @@ final class Bench {
             Stores.awaitDispatched(store);
             measured("reput", System.nanoTime() - began);
         }
-        expectAllThere(store);
+        Stores.expectInQueues(store, count);
         store.shutdown();
 
-        delete(directory.resolve("consumequeue"));
-        delete(directory.resolve("index"));
+        Stores.delete(directory.resolve("consumequeue"));
+        Stores.delete(directory.resolve("index"));
         System.gc();
         measured("reopen", reopen());
         if (refused.get() > 0) {
@@ -114,39 +100,12 @@ final class Bench {
     }
 
     private long reopen() throws Exception {
-        long began = System.nanoTime();
-        DefaultMessageStore store = Stores.create(config);
-        if (!store.load()) {
-            throw new IllegalStateException("load() refused " + directory);
-        }
-        // start() of 4.9 looks every second only whether it has caught up, so look from beside it.
         AtomicLong ended = new AtomicLong();
-        Thread watcher = new Thread(() -> {
-            try {
-                Stores.awaitDispatched(store);
-                ended.set(System.nanoTime());
-            } catch (InterruptedException e) {
-                throw new IllegalStateException(e);
-            }
-        });
-        watcher.start();
-        store.start();
-        watcher.join();
-        expectAllThere(store);
+        long began = System.nanoTime();
+        DefaultMessageStore store = Stores.openUntilDispatched(config, ended);
+        Stores.expectInQueues(store, count);
         store.shutdown();
         return ended.get() - began;
-    }
-
-    private void expectAllThere(DefaultMessageStore store) throws Exception {
-        long total = 0;
-        for (int topic = 0; topic < TOPICS; topic++) {
-            for (int queue = 0; queue < QUEUES; queue++) {
-                total += store.getMaxOffsetInQueue(topicName(topic), queue);
-            }
-        }
-        if (total != count) {
-            throw new IllegalStateException(total + " messages in the queues instead of " + count);
-        }
     }
 
     private void putAll(DefaultMessageStore store) throws Exception {
@@ -186,54 +145,13 @@ final class Bench {
     }
 
     private MessageExtBrokerInner single(int i) {
-        MessageExtBrokerInner message = new MessageExtBrokerInner();
-        address(message, i);
-        fill(message, i);
-        message.setPropertiesString(MessageDecoder.messageProperties2String(message.getProperties()));
-        message.setTagsCode(MessageExtBrokerInner.tagsString2tagsCode(message.getTags()));
+        MessageExtBrokerInner message = messages.single(i);
+        Messages.encode(message);
         return message;
     }
 
     private MessageExtBatch batch(int i, int size) {
-        MessageExtBatch batch = new MessageExtBatch();
-        address(batch, i / batchSize);
-        List<Message> messages = new ArrayList<>(size);
-        for (int j = 0; j < size; j++) {
-            Message message = new Message();
-            fill(message, i + j);
-            messages.add(message);
-        }
-        batch.setBody(MessageDecoder.encodeMessages(messages));
-        return batch;
-    }
-
-    private void address(MessageExt message, int i) {
-        message.setTopic(topicName(i % TOPICS));
-        message.setQueueId(i / TOPICS % QUEUES);
-        message.setBornTimestamp(System.currentTimeMillis());
-        message.setBornHost(bornHost);
-        message.setStoreHost(storeHost);
-    }
-
-    private void fill(Message message, int i) {
-        message.setBody(body);
-        message.setTags("Tag" + (char) ('A' + (i & 3)));
-        message.setKeys("order-" + (10_000_000 + i));
-        MessageAccessor.putProperty(message, "UNIQ_KEY", uniqueKey(i));
-        message.setWaitStoreMsgOK(true);
-    }
-
-    private static String topicName(int topic) {
-        return "bench-0" + topic;
-    }
-
-    /** 32 hexadecimal digits, the last eight of them counting. */
-    private static String uniqueKey(int i) {
-        char[] digits = "7F0000010000000002016C5F00000000".toCharArray();
-        for (int at = 31; at > 23; at--, i >>>= 4) {
-            digits[at] = "0123456789ABCDEF".charAt(i & 15);
-        }
-        return new String(digits);
+        return messages.batch(messages.several(i, size), i / batchSize);
     }
 
     private static long timed(Runnable work) {
@@ -253,18 +171,5 @@ final class Bench {
 
     private static void print(Map<String, Object> row) {
         System.out.println(Json.text(row));
-    }
-
-    private static void delete(Path folder) throws IOException {
-        if (!Files.exists(folder)) {
-            return;
-        }
-        List<Path> paths;
-        try (Stream<Path> walk = Files.walk(folder)) {
-            paths = walk.sorted(Comparator.reverseOrder()).collect(Collectors.toList());
-        }
-        for (Path path : paths) {
-            Files.delete(path);
-        }
     }
 }

@@ -7,7 +7,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Drives the real RocketMQ store: {@code dump}, {@code write} or {@code bench}, see each class.
+ * Drives the real RocketMQ store: {@code dump}, {@code write}, {@code bench}, {@code serve} or {@code die}, see
+ * each class.
  *
  * <p>One source for 4.9.x and 5.x: classes that moved between packages are found through imports on
  * demand, what differs otherwise goes through reflection in {@link Stores}.
@@ -16,12 +17,12 @@ public final class Main {
     static final int KILLED = 137;
 
     private static final Set<String> SWITCHES = Set.of(
-        "hold", "index", "kill", "light-queues", "queries", "record-crc", "times", "undispatched");
+        "hold", "index", "kill", "light-queues", "queries", "record-crc", "sync", "times", "undispatched");
 
     private final Map<String, String> options = new HashMap<>();
     private final List<String> operands = new ArrayList<>();
 
-    private Main(String[] arguments) {
+    Main(String[] arguments) {
         for (int i = 0; i < arguments.length; i++) {
             if (!arguments[i].startsWith("--")) {
                 operands.add(arguments[i]);
@@ -43,8 +44,12 @@ public final class Main {
                 Write.run(main);
             } else if (command.equals("bench")) {
                 Bench.run(main);
+            } else if (command.equals("serve")) {
+                Serve.run();
+            } else if (command.equals("die")) {
+                Work.die(main);
             } else {
-                throw new IllegalArgumentException("dump, write or bench, not " + command);
+                throw new IllegalArgumentException("dump, write, bench, serve or die, not " + command);
             }
             status = 0;
         } catch (Throwable error) {

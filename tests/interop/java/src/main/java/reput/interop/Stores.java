@@ -1,11 +1,18 @@
 package reput.interop;
 
+import java.io.IOException;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Comparator;
+import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.DispatchRequest;
@@ -18,6 +25,7 @@ import org.apache.rocketmq.store.stats.BrokerStatsManager;
 /** Opens and closes a DefaultMessageStore of whichever version is on the class path. */
 final class Stores {
     private static final int HUNDRED_YEARS_IN_HOURS = 876_000;
+    private static final int READ_SIZE = 8 << 20;
     private static final long BIT_MAP_FACTOR = 2_654_435_761L;
 
     static {
@@ -50,7 +58,13 @@ final class Stores {
             config.setMappedFileSizeConsumeQueueExt(options.number("extend-size", 0));
         }
         config.setBrokerRole(BrokerRole.ASYNC_MASTER);
-        config.setFlushDiskType(FlushDiskType.ASYNC_FLUSH);
+        config.setFlushDiskType(options.has("sync") ? FlushDiskType.SYNC_FLUSH : FlushDiskType.ASYNC_FLUSH);
+        if (options.has("batches")) { // reads as large as asked for, wherever the log is
+            config.setMaxTransferCountOnMessageInMemory(Integer.MAX_VALUE);
+            config.setMaxTransferCountOnMessageInDisk(Integer.MAX_VALUE);
+            config.setMaxTransferBytesOnMessageInMemory(READ_SIZE);
+            config.setMaxTransferBytesOnMessageInDisk(READ_SIZE);
+        }
         config.setHaListenPort(0); // any free port: stores may be open side by side
         config.setFileReservedTime(HUNDRED_YEARS_IN_HOURS);
         config.setCleanFileForciblyEnable(false);
@@ -107,6 +121,54 @@ final class Stores {
                 throw new IllegalStateException("still behind: " + store.dispatchBehindBytes());
             }
             Thread.sleep(1);
+        }
+    }
+
+    /**
+     * Opens a store and notes when all is dispatched: {@code start()} of 4.9 looks only every second
+     * whether that is so, and this looks from beside it.
+     */
+    static DefaultMessageStore openUntilDispatched(MessageStoreConfig config, AtomicLong ended) throws Exception {
+        DefaultMessageStore store = create(config);
+        if (!store.load()) {
+            throw new IllegalStateException("load() refused " + config.getStorePathRootDir());
+        }
+        Thread watcher = new Thread(() -> {
+            try {
+                awaitDispatched(store);
+                ended.set(System.nanoTime());
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+        });
+        watcher.start();
+        store.start();
+        watcher.join();
+        return store;
+    }
+
+    static void expectInQueues(DefaultMessageStore store, long count) throws Exception {
+        long total = 0;
+        for (int topic = 0; topic < Messages.TOPICS; topic++) {
+            for (int queue = 0; queue < Messages.QUEUES; queue++) {
+                total += store.getMaxOffsetInQueue(Messages.topic(topic), queue);
+            }
+        }
+        if (total != count) {
+            throw new IllegalStateException(total + " messages in the queues instead of " + count);
+        }
+    }
+
+    static void delete(Path folder) throws IOException {
+        if (!Files.exists(folder)) {
+            return;
+        }
+        List<Path> paths;
+        try (Stream<Path> walk = Files.walk(folder)) {
+            paths = walk.sorted(Comparator.reverseOrder()).collect(Collectors.toList());
+        }
+        for (Path path : paths) {
+            Files.delete(path);
         }
     }
 
