@@ -87,8 +87,8 @@ dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sou
 	@$(MAKE) --no-print-directory native-installed
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 
-bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others; ARGS="..." for python -m benchmarks
-	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[cli,table]' ./extras/cli ./extras/rebuild ./extras/table $(PLUGINS:%=./plugins/%)
+bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others, with ARGS=--java beside RocketMQ; ARGS="..." for python -m benchmarks
+	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[arrow,cli,table]' ./extras/arrow ./extras/cli ./extras/rebuild ./extras/table $(PLUGINS:%=./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@$(BIN)/python -m benchmarks $(ARGS)
 

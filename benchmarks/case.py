@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
 
@@ -47,12 +47,22 @@ class Case:
     """Modules without which the case is skipped."""
     big_log: bool = False
     """Whether the case reads the large store that is generated once per run."""
+    log_part: int = 1
+    """By what the size of that store is divided."""
     repeats: bool = True
     """If false, one round is enough, whatever the number of rounds."""
 
 
-def select(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
-    """Return cases whose name matches one of ``patterns`` (shell wildcards, or part of a name)."""
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_T = TypeVar("_T", bound=_Named)
+
+
+def select(cases: Sequence[_T], patterns: Sequence[str]) -> list[_T]:
+    """Return what has a name that matches one of ``patterns`` (shell wildcards, or part of it)."""
     if not patterns:
         return list(cases)
     return [case for case in cases if any(_matches(case.name, pattern) for pattern in patterns)]

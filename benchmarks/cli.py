@@ -8,10 +8,14 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
 from benchmarks.case import select
+
+if TYPE_CHECKING:
+    from benchmarks.runner import Options
 
 __all__ = ["main"]
 
@@ -32,13 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from benchmarks import profiling
 
         return profiling.main(asked)
-    return _measure(asked)
+    return _beside_java(asked) if asked.java else _measure(asked)
 
 
 def _measure(asked: argparse.Namespace) -> int:
     from benchmarks import machine, report
     from benchmarks.cases import ALL
-    from benchmarks.runner import Options, Runner
+    from benchmarks.runner import Runner
 
     cases = select(ALL, asked.only)
     if asked.list:
@@ -52,14 +56,7 @@ def _measure(asked: argparse.Namespace) -> int:
         from benchmarks.smoke import smoke
 
         return smoke(cases, asked.directory)
-    options = Options(
-        directory=asked.directory,
-        rounds=asked.rounds or (1 if asked.quick else 3),
-        scale=_QUICK_SCALE if asked.quick else 1.0,
-        size=asked.size or (_QUICK_SIZE if asked.quick else 1 << 30),
-        timeout=asked.timeout,
-        engines=_ENGINES[asked.engine],
-    )
+    options = _options(asked, _ENGINES[asked.engine])
     with Runner(options, lambda text: print(text, file=sys.stderr, flush=True)) as runner:
         facts = machine.describe(runner.directory)
         print(machine.headline(facts))
@@ -70,8 +67,7 @@ def _measure(asked: argparse.Namespace) -> int:
     report.print_tables(rows, outcomes)
     print(f"load average before and after: {loads[0]}, {loads[1]}")
     if asked.markdown is not None:
-        text = report.markdown(rows, machine.headline(facts))
-        asked.markdown.write_text(text, encoding="utf-8")
+        _write(asked.markdown, report.markdown(rows, machine.headline(facts)))
     if asked.json is not None:
         content = {
             "machine": facts,
@@ -96,8 +92,44 @@ def _measure(asked: argparse.Namespace) -> int:
                 for outcome in outcomes
             ],
         }
-        asked.json.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        _write(asked.json, json.dumps(content, indent=1))
     return 1 if any(outcome.failed for outcome in outcomes) else 0
+
+
+def _beside_java(asked: argparse.Namespace) -> int:
+    from benchmarks.cases import BESIDE_JAVA
+    from benchmarks.java import group
+
+    if asked.list:
+        group.list_rows()
+        return 0
+    if asked.smoke:
+        from benchmarks.smoke import smoke
+
+        return smoke(BESIDE_JAVA, asked.directory)
+    options = _options(asked, _ENGINES[asked.engine or "both"][::-1])
+    return group.measure(options, asked.only, _write, asked.json, asked.markdown)
+
+
+def _options(asked: argparse.Namespace, engines: Sequence[str]) -> Options:
+    from benchmarks.runner import Options
+
+    return Options(
+        directory=asked.directory,
+        rounds=asked.rounds or (1 if asked.quick else 3),
+        scale=_QUICK_SCALE if asked.quick else 1.0,
+        size=asked.size or (_QUICK_SIZE if asked.quick else 1 << 30),
+        timeout=asked.timeout,
+        engines=tuple(engines),
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    """Write ``text`` to a file, or print it where the path is ``-``."""
+    if path == Path("-"):
+        print(text)
+    else:
+        path.write_text(text, encoding="utf-8")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -137,10 +169,23 @@ def _parser() -> argparse.ArgumentParser:
         help="what runs reput's kernels; both: each case of reput with each engine in turn",
     )
     parser.add_argument(
+        "--java",
+        action="store_true",
+        help="instead of all that: beside RocketMQ's own store in Java, 4.9.8 and 5.3.3, in turn "
+        "with both engines; --only takes names of rows",
+    )
+    parser.add_argument(
         "--directory", type=Path, metavar="DIR", help="make the temporary directory there"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
+    for name, what in (("--json", "all figures"), ("--markdown", "the tables")):
+        parser.add_argument(
+            name,
+            type=Path,
+            metavar="FILE",
+            nargs="?",
+            const=Path("-"),
+            help=f"write {what} there too; without FILE: print them",
+        )
     parser.add_argument(
         "--timeout", type=float, default=600.0, metavar="SECONDS", help="for one case (600)"
     )

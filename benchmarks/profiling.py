@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from benchmarks.case import Case, select
-from benchmarks.cases import ALL
+from benchmarks.cases import ALL, BESIDE_JAVA
 from benchmarks.trial import Trial
 from benchmarks.worker import generate_log
 
@@ -31,7 +31,9 @@ _LINE_WIDTH = 90
 
 def main(asked: argparse.Namespace) -> int:
     """Run the case named ``asked.profile`` in this process and print what it did."""
-    cases = [case for case in ALL if case.name == asked.profile] or select(ALL, [asked.profile])
+    known = (*ALL, *BESIDE_JAVA)
+    cases = [case for case in known if case.name == asked.profile]
+    cases = cases or select(known, [asked.profile])
     if len(cases) != 1:
         print(f"{len(cases)} cases match {asked.profile!r}; --list shows them", file=sys.stderr)
         return 2
@@ -53,7 +55,8 @@ def _trial(case: Case, directory: Path, asked: argparse.Namespace) -> Trial:
     big_log = None
     if case.big_log:
         big_log = directory / "log"
-        generate_log(big_log, case.body_size, asked.size or (128 << 20 if asked.quick else 1 << 30))
+        size = asked.size or (128 << 20 if asked.quick else 1 << 30)
+        generate_log(big_log, case.body_size, size // case.log_part)
     work = directory / "work"
     work.mkdir()
     return Trial(

@@ -23,10 +23,20 @@ import attrs
 
 from benchmarks.case import Case
 
-__all__ = ["Options", "Outcome", "Runner"]
+__all__ = [
+    "LOOK_EVERY",
+    "LargeLog",
+    "Options",
+    "Outcome",
+    "Runner",
+    "in_short",
+    "private_memory",
+    "reason",
+]
 
 _ROOT = Path(__file__).resolve().parents[1]
-_LOOK_EVERY = 0.02  # seconds between two samples of a child's memory
+LOOK_EVERY = 0.02
+"""Seconds between two samples of a child's memory."""
 _FREE_SPACE_FACTOR = 5
 
 
@@ -65,6 +75,17 @@ class Outcome:
     failed: str | None = None
 
 
+@attrs.frozen(kw_only=True)
+class LargeLog:
+    """A store that several cases read."""
+
+    path: Path
+    count: int
+    """Messages."""
+    size: int
+    """Bytes of records."""
+
+
 class Runner:
     """Runs cases below one temporary directory; a context manager that removes it."""
 
@@ -75,7 +96,7 @@ class Runner:
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
         self.directory = Path(tempfile.mkdtemp(prefix="reput-benchmarks-", dir=directory))
-        self._logs: dict[int, Path | None] = {}
+        self._logs: dict[tuple[int, int], LargeLog | None] = {}
 
     def __enter__(self) -> Runner:
         return self
@@ -98,12 +119,12 @@ class Runner:
             for done, (number, case, engine) in enumerate(steps, start=1):
                 if (case.name, engine) in gone:
                     continue
-                outcome = self._run_case(case, number, engine)
+                outcome = self.run_case(case, number, engine)
                 outcomes.append(outcome)
                 if outcome.skipped or outcome.failed:
                     gone.add((case.name, engine))
                 name = f"{case.name}, {engine}" if engine else case.name
-                self._say(f"[{done}/{len(steps)}] {name}{_in_short(outcome)}")
+                self._say(f"[{done}/{len(steps)}] {name}{in_short(outcome)}")
         except KeyboardInterrupt:
             self._say("interrupted; these are the results so far")
         return outcomes
@@ -112,11 +133,12 @@ class Runner:
         uses_reput = any(name.startswith("reput") for name in case.needs)
         return self.options.engines if uses_reput else ("",)
 
-    def _run_case(self, case: Case, number: int, engine: str) -> Outcome:
+    def run_case(self, case: Case, number: int, engine: str) -> Outcome:
+        """Run one case in a process of its own, as part of round ``number``."""
         outcome = Outcome(case=case, round=number, engine=engine)
         big_log = None
         if case.big_log:
-            big_log = self._log(case.body_size)
+            big_log = self.log(case)
             if big_log is None:
                 return attrs.evolve(outcome, failed="the large log was not generated")
         work = self.directory / "work"
@@ -125,7 +147,7 @@ class Runner:
                 engine,
                 case=case.name,
                 body_size=case.body_size,
-                big_log=None if big_log is None else str(big_log),
+                big_log=None if big_log is None else str(big_log.path),
             )
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -140,26 +162,28 @@ class Runner:
             skipped=result.get("skipped"),
         )
 
-    def _log(self, body_size: int) -> Path | None:
-        """Return the large store with such bodies, generated on first use."""
-        if body_size not in self._logs:
-            path = self.directory / f"log-{body_size}"
+    def log(self, case: Case) -> LargeLog | None:
+        """Return the large store that ``case`` reads, generated on first use; None if it failed."""
+        key = body_size, part = case.body_size, case.log_part
+        if key not in self._logs:
+            size = self.options.size // part
+            path = self.directory / f"log-{body_size}-{part}"
             free = shutil.disk_usage(self.directory).free
-            if free < self.options.size * _FREE_SPACE_FACTOR:
+            if free < size * _FREE_SPACE_FACTOR:
                 self._say(f"only {free / 1e9:.1f} GB are free: use a smaller --size")
-                self._logs[body_size] = None
+                self._logs[key] = None
                 return None
-            result, _, error = self._child("", log=str(path), body_size=body_size)
+            result, _, error = self._child("", log=str(path), body_size=body_size, size=size)
             if result is None:
                 self._say(f"generating the large log failed: {error}")
-                self._logs[body_size] = None
+                self._logs[key] = None
                 return None
             self._say(
                 f"generated a log of {result['count']:,} messages with bodies of {body_size} "
                 f"bytes, {result['size'] / 1e6:,.0f} MB"
             )
-            self._logs[body_size] = path
-        return self._logs[body_size]
+            self._logs[key] = LargeLog(path=path, count=result["count"], size=result["size"])
+        return self._logs[key]
 
     def _child(self, engine: str, **order: Any) -> tuple[dict[str, Any] | None, int | None, str]:
         """Run a worker: (result, peak of private memory, why there is no result)."""
@@ -191,23 +215,23 @@ class Runner:
         if result_path.exists() and child.returncode == 0:
             return json.loads(result_path.read_text(encoding="utf-8")), private, ""
         lines = errors_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return None, private, _reason(child.returncode, lines)
+        return None, private, reason(child.returncode, lines)
 
     def _watch(self, child: subprocess.Popen[bytes]) -> int | None:
         """Wait for the child; return the most private memory that was seen."""
         deadline = time.monotonic() + self.options.timeout
         highest = 0
         while child.poll() is None:
-            highest = max(highest, _private_memory(child.pid))
+            highest = max(highest, private_memory(child.pid))
             if time.monotonic() > deadline:
                 child.kill()
                 child.wait()
                 break
-            time.sleep(_LOOK_EVERY)
+            time.sleep(LOOK_EVERY)
         return highest or None
 
 
-def _private_memory(pid: int) -> int:
+def private_memory(pid: int) -> int:
     """Return the bytes of the process's anonymous memory now; 0 where the system does not say."""
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
@@ -219,7 +243,8 @@ def _private_memory(pid: int) -> int:
     return 0
 
 
-def _reason(code: int, lines: list[str]) -> str:
+def reason(code: int | None, lines: list[str]) -> str:
+    """Return why a process ended, from its exit code and the lines that it printed."""
     if code == -signal.SIGKILL and not lines:
         return "killed: out of time or memory"
     last = lines[-1] if lines else f"exit code {code}"
@@ -227,7 +252,8 @@ def _reason(code: int, lines: list[str]) -> str:
     return f"{last} [{place}]" if place else last
 
 
-def _in_short(outcome: Outcome) -> str:
+def in_short(outcome: Outcome) -> str:
+    """Return an outcome as the end of a line of progress."""
     if outcome.skipped:
         return f": skipped, {outcome.skipped}"
     if outcome.failed:

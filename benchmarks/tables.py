@@ -10,6 +10,7 @@ __all__ = [
     "APPEND_ONE",
     "APPEND_ONE_DURABLE",
     "BACKFILL",
+    "BESIDE_JAVA",
     "COMPACTION",
     "COMPACTION_JOBS",
     "COUNTS",
@@ -114,6 +115,7 @@ OPEN = Table("Open a store", bytes_of="records", compares=False)
 SCHEDULE = Table("Deliver messages of delay levels", compares=False)
 TIMER = Table("Deliver timed messages", compares=False)
 TRANSACTION = Table("Transactions", bytes_of="records", compares=False)
+BESIDE_JAVA = Table("Beside RocketMQ's own store", compares=False)
 
 TABLES = (
     APPEND_ONE,
@@ -143,4 +145,5 @@ TABLES = (
     SCHEDULE,
     TIMER,
     TRANSACTION,
+    BESIDE_JAVA,
 )

@@ -32,8 +32,9 @@ from benchmarks.cases import (
 from benchmarks.cases import (
     filter as filters,
 )
+from benchmarks.java.jobs import CASES as BESIDE_JAVA
 
-__all__ = ["ALL", "by_name"]
+__all__ = ["ALL", "BESIDE_JAVA", "by_name"]
 
 ALL: tuple[Case, ...] = tuple(
     itertools.chain.from_iterable(
@@ -68,12 +69,12 @@ ALL: tuple[Case, ...] = tuple(
 
 
 def by_name(name: str) -> Case:
-    """Return the case of that name.
+    """Return the case of that name, be it one of `ALL` or of `BESIDE_JAVA`.
 
     Raises:
         KeyError: there is none.
     """
-    for case in ALL:
+    for case in (*ALL, *BESIDE_JAVA):
         if case.name == name:
             return case
     raise KeyError(name)
