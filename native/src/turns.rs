@@ -268,3 +268,6 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
     main.eq(threading.call_method0("get_ident")?)
 }
+
+#[cfg(test)]
+mod tests;

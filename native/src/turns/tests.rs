@@ -1,0 +1,150 @@
+//! Without Python, so that Miri can run them.
+
+use std::sync::atomic::AtomicUsize;
+
+use super::*;
+
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// A log that grows, and is flushed in turn.
+#[derive(Default)]
+struct Log {
+    end: AtomicI64,
+    flushing: AtomicUsize,
+    flushes: AtomicUsize,
+}
+
+impl Log {
+    fn flush(&self, turns: &FlushTurns) {
+        assert_eq!(self.flushing.fetch_add(1, Ordering::SeqCst), 0);
+        let end = self.end.load(Ordering::SeqCst);
+        self.flushes.fetch_add(1, Ordering::SeqCst);
+        thread::yield_now();
+        self.flushing.fetch_sub(1, Ordering::SeqCst);
+        turns.reached(end);
+    }
+
+    /// What `FlushTurns.wait` does, without an interpreter and its signals.
+    fn wait(&self, turns: &FlushTurns, physical_offset: i64, longest: Duration) -> bool {
+        let began = Instant::now();
+        loop {
+            let awake = turns
+                .look(physical_offset)
+                .unwrap_or_else(|| turns.sleep(physical_offset, None, longest));
+            assert!(began.elapsed() < LONG, "nobody has woken this thread");
+            match awake {
+                Awake::OnDisk => return true,
+                Awake::Failed => return false,
+                Awake::ItsTurn => {
+                    let turn = Turn(turns);
+                    self.flush(turns);
+                    drop(turn);
+                }
+                Awake::Slept => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn everybody_is_woken_and_nobody_flushes_beside_another() {
+    let (turns, log) = (FlushTurns::new(0), Log::default());
+
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..25 {
+                    let offset = log.end.fetch_add(1, Ordering::SeqCst) + 1;
+                    assert!(log.wait(&turns, offset, LONG));
+                    assert!(turns.flushed_offset() >= offset);
+                }
+            });
+        }
+    });
+
+    assert_eq!(turns.flushed_offset(), 100);
+    assert!(log.flushes.load(Ordering::SeqCst) <= 100);
+    let waiting = turns.lock();
+    assert!(waiting.turn.is_none() && waiting.asleep.is_empty() && waiting.covered.is_empty());
+}
+
+#[test]
+fn who_wakes_by_itself_goes_on_and_forgets_nobody() {
+    let (turns, log) = (FlushTurns::new(0), Log::default());
+
+    thread::scope(|scope| {
+        for number in 0..4 {
+            let (turns, log) = (&turns, &log);
+            scope.spawn(move || {
+                for _ in 0..25 {
+                    let offset = log.end.fetch_add(1, Ordering::SeqCst) + 1;
+                    let longest = if number % 2 == 0 {
+                        Duration::ZERO
+                    } else {
+                        LONG
+                    };
+                    assert!(log.wait(turns, offset, longest));
+                }
+            });
+        }
+    });
+
+    assert_eq!(turns.flushed_offset(), 100);
+}
+
+#[test]
+fn the_end_of_a_turn_wakes_the_next_and_all_whose_bytes_are_on_disk() {
+    let (turns, log) = (FlushTurns::new(0), Log::default());
+    log.end.store(9, Ordering::SeqCst);
+    assert!(matches!(turns.look(5), Some(Awake::ItsTurn)));
+    let turn = Turn(&turns);
+
+    thread::scope(|scope| {
+        for offset in [3, 9, 4, 8, 5] {
+            let (turns, log) = (&turns, &log);
+            scope.spawn(move || assert!(log.wait(turns, offset, LONG)));
+        }
+        while turns.lock().asleep.len() < 5 {
+            thread::yield_now();
+        }
+        turns.reached(5);
+        drop(turn);
+    });
+
+    assert_eq!(log.flushes.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_failure_wakes_everybody_and_gives_no_turn() {
+    let (turns, log) = (FlushTurns::new(5), Log::default());
+    assert!(matches!(turns.look(6), Some(Awake::ItsTurn)));
+    let turn = Turn(&turns);
+
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| assert!(!log.wait(&turns, 9, LONG)));
+        }
+        scope.spawn(|| assert!(log.wait(&turns, 5, LONG)));
+        thread::yield_now();
+        turns.fail();
+        drop(turn);
+    });
+
+    assert!(!log.wait(&turns, 6, LONG));
+    assert_eq!(log.flushes.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_turn_in_a_turn_of_its_thread_ends_alone() {
+    let turns = FlushTurns::new(0);
+    assert!(matches!(turns.look(1), Some(Awake::ItsTurn)));
+    let outer = Turn(&turns);
+    assert!(matches!(turns.look(1), Some(Awake::ItsTurn)));
+    drop(Turn(&turns));
+
+    let other = thread::scope(|scope| scope.spawn(|| turns.look(1).is_none()).join());
+    assert!(other.is_ok_and(|sleeps| sleeps));
+    drop(outer);
+
+    assert!(turns.lock().turn.is_none());
+}
