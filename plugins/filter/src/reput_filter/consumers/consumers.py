@@ -21,7 +21,7 @@ import numpy as np
 
 from reput_filter.columns._codes import TRUE
 from reput_filter.columns._columns import Columns
-from reput_filter.consumers.bloom import BloomFilter
+from reput_filter.consumers.bloom import BloomFilter, bits_of
 from reput_filter.consumers.consumer import NOT_YET, Consumer
 from reput_filter.errors import ExpressionError
 from reput_filter.expression import SQL92, TAG, Expression
@@ -37,6 +37,7 @@ BIT_MAP: Final = "bit_map"
 """Column of a batch: ``(n,)`` items of fixed size, each a bit map."""
 BIT_MAP_SIZE: Final = "bit_map_size"
 """Column of a batch: ``(n,)`` bytes that each bit map has; 0 without a bit map."""
+_WORD: Final = np.dtype("<u8")  # the lowest bit of the first byte is the lowest of the word
 
 
 def _nowhere(consumers: Sequence[Consumer]) -> None:
@@ -210,11 +211,25 @@ class Consumers:
                 continue
             sizes[rows] = self.bloom.size
             part = columns if len(rows) == len(batch) else columns.take(rows)
-            for consumer in groups:
-                hits = rows[consumer.compiled.codes(part) == TRUE]
-                maps[hits] |= np.frombuffer(self.bloom.bits(consumer.positions), np.uint8)
+            maps[rows] = self._maps_of(groups, part, len(rows))
         items = maps.view(np.dtype((np.void, self.bloom.size))).reshape(len(batch))
         return {BIT_MAP: items, BIT_MAP_SIZE: sizes}
+
+    def _maps_of(
+        self, groups: Sequence[Consumer], columns: Columns, count: int
+    ) -> npt.NDArray[np.uint8]:
+        """Return ``(count, bloom.size)``: the bit maps of messages of one topic."""
+        # By words: eight bytes of all messages at once take no longer than one byte of one message.
+        words = np.zeros((-(-self.bloom.size // _WORD.itemsize), count), _WORD)
+        for consumer in groups:
+            selected = consumer.compiled.codes(columns) == TRUE
+            if not selected.any():
+                continue
+            bits = bits_of(consumer.positions, words.shape[0] * _WORD.itemsize)
+            for number, word in enumerate(np.frombuffer(bits, _WORD)):
+                if word:
+                    words[number] |= selected * word
+        return np.ascontiguousarray(words.T).view(np.uint8)[:, : self.bloom.size]
 
 
 def _compiled(expression: str, kind: str | None) -> Expression | None:
