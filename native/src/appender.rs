@@ -15,9 +15,7 @@ use crate::limits::Limits;
 use crate::message::{Fields, bytes, integer, text};
 use crate::propertytext::PropertyText;
 use crate::queues::Queues;
-use crate::record::{
-    BLANK_MAGIC, BLANK_MIN_SIZE, Place, Record, body_crc, takes_queue_offset,
-};
+use crate::record::{BLANK_MAGIC, BLANK_MIN_SIZE, Place, Record, body_crc, takes_queue_offset};
 use crate::target::{Target, call_stores};
 
 const BODY_MAX: usize = 64 << 10; // larger ones are copied without the interpreter lock, by rows
@@ -71,7 +69,11 @@ impl Appender {
             wake: None,
             queues: Queues::new(),
             // A clock of the caller's is Python code, which cannot run in one step.
-            at_once: if clock.is_some() { None } else { Limits::of(encoder)? },
+            at_once: if clock.is_some() {
+                None
+            } else {
+                Limits::of(encoder)?
+            },
             scratch: vec![],
         })
     }
@@ -114,10 +116,19 @@ impl Appender {
         };
         if let Some((map, position, head)) = called {
             let map = map.bind(slf.py());
-            call_stores(map, usize::try_from(position)?, &head[..4], &head[4..], true)?;
+            call_stores(
+                map,
+                usize::try_from(position)?,
+                &head[..4],
+                &head[4..],
+                true,
+            )?;
         }
         let mut this = slf.try_borrow_mut()?;
-        let old = (this.target.replace(target), this.file.replace(file.clone().unbind()));
+        let old = (
+            this.target.replace(target),
+            this.file.replace(file.clone().unbind()),
+        );
         this.base_offset = base_offset;
         this.file_size = size;
         this.file_limit = base_offset + size - BLANK_MIN_SIZE;
@@ -277,7 +288,10 @@ impl Appender {
             None => Err(let_go_of()),
             Some(Target::Mapped(mapped, _)) => {
                 let whole = [word, rest].concat();
-                mapped.write_records(position, &whole).then_some(()).ok_or_else(out_of_room)
+                mapped
+                    .write_records(position, &whole)
+                    .then_some(())
+                    .ok_or_else(out_of_room)
             }
             Some(Target::Called(map)) => {
                 let map = map.clone_ref(slf.py());
@@ -378,7 +392,11 @@ impl Putter {
             return None;
         }
         let counts = takes_queue_offset(numbers.sys_flag);
-        let queue_offset = if counts { this.queues.next(number, queue_id) } else { 0 };
+        let queue_offset = if counts {
+            this.queues.next(number, queue_id)
+        } else {
+            0
+        };
         let place = Place {
             physical_offset: offset,
             queue_offset,
@@ -386,7 +404,9 @@ impl Putter {
             store_host: at_once.store_host,
         };
         let position = usize::try_from(offset - this.base_offset).ok()?;
-        mapped.write_record(position, &record, &place).then_some(())?;
+        mapped
+            .write_record(position, &record, &place)
+            .then_some(())?;
         if counts {
             this.queues.set(number, queue_id, queue_offset + 1);
         }

@@ -78,7 +78,7 @@ impl<'py> Columns<'py> {
         let write_text = |text: &mut PropertyText<'_>| {
             match self.keys.cell(row)? {
                 Cell::Object(keys) => text.keys(keys.as_borrowed())?,
-                Cell::Text(keys) if keys.is_empty() => {}
+                Cell::Text("") => {}
                 Cell::Text(keys) => text.of_field(b"KEYS", keys)?,
             }
             match self.tags.cell(row)? {
@@ -366,7 +366,11 @@ impl<'py> Integers<'py> {
             Self::Wide(array) => Some(Some(*array.as_slice().ok()?.get(row)?)),
             Self::List(list) => {
                 let value = list.get_item(row).ok()?;
-                if value.is_none() { Some(None) } else { Some(Some(integer(value.as_borrowed())?)) }
+                if value.is_none() {
+                    Some(None)
+                } else {
+                    Some(Some(integer(value.as_borrowed())?))
+                }
             }
         }
     }

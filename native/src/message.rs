@@ -108,8 +108,16 @@ impl<'a, 'py> Fields<'a, 'py> {
             queue_id,
             flag: i32::try_from(integer(self.0[6])?).ok()?,
             sys_flag: i32::try_from(sys_flag).ok()?,
-            born_timestamp: if born.is_none() { None } else { Some(integer(born)?) },
-            born_host: if host.is_none() { None } else { Some(packed_host(host)?) },
+            born_timestamp: if born.is_none() {
+                None
+            } else {
+                Some(integer(born)?)
+            },
+            born_host: if host.is_none() {
+                None
+            } else {
+                Some(packed_host(host)?)
+            },
             reconsume_times: i32::try_from(integer(self.0[10])?).ok()?,
             prepared_transaction_offset: integer(self.0[11])?,
         })
@@ -119,9 +127,13 @@ impl<'a, 'py> Fields<'a, 'py> {
 impl MessageClass {
     /// Find the places by making a message of objects that are nowhere else, and looking for them.
     fn find(py: Python<'_>) -> PyResult<Option<Self>> {
-        let class = py.import("reput.record.messages.message")?.getattr("Message")?;
+        let class = py
+            .import("reput.record.messages.message")?
+            .getattr("Message")?;
         let object = py.import("builtins")?.getattr("object")?;
-        let objects = (0..FIELDS).map(|_| object.call0()).collect::<PyResult<Vec<_>>>()?;
+        let objects = (0..FIELDS)
+            .map(|_| object.call0())
+            .collect::<PyResult<Vec<_>>>()?;
         let message = class.call1(PyTuple::new(py, &objects)?)?;
         let size: usize = class.getattr("__basicsize__")?.extract()?;
         let word = size_of::<*mut ffi::PyObject>();
@@ -130,7 +142,14 @@ impl MessageClass {
             let is_field = |at: &usize| {
                 // SAFETY: an object has at least the bytes that its class states, and `at` is a
                 // multiple of a word's size below them.
-                let found = unsafe { message.as_ptr().cast::<u8>().add(*at).cast::<usize>().read() };
+                let found = unsafe {
+                    message
+                        .as_ptr()
+                        .cast::<u8>()
+                        .add(*at)
+                        .cast::<usize>()
+                        .read()
+                };
                 found == field.as_ptr() as usize
             };
             let mut found = (1..size / word).map(|at| at * word).filter(is_field);

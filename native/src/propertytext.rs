@@ -42,7 +42,11 @@ impl<'a> PropertyText<'a> {
         self.has_keys_or_tags = true;
         if keys.is_exact_instance_of::<PyString>() {
             let keys = text(keys)?;
-            return if keys.is_empty() { Some(()) } else { self.of_field(b"KEYS", keys) };
+            return if keys.is_empty() {
+                Some(())
+            } else {
+                self.of_field(b"KEYS", keys)
+            };
         }
         let mut joined = String::new();
         let mut add = |place: usize, word: Borrowed<'_, '_, PyAny>| {
@@ -63,13 +67,21 @@ impl<'a> PropertyText<'a> {
                 add(place, words.get_borrowed_item(place).ok()?)?;
             }
         }
-        if joined.is_empty() { Some(()) } else { self.of_field(b"KEYS", &joined) }
+        if joined.is_empty() {
+            Some(())
+        } else {
+            self.of_field(b"KEYS", &joined)
+        }
     }
 
     /// The property `TAGS`.
     #[inline]
     pub fn tags(&mut self, tags: Borrowed<'_, '_, PyAny>) -> Option<()> {
-        if tags.is_none() { Some(()) } else { self.of_field(b"TAGS", text(tags)?) }
+        if tags.is_none() {
+            Some(())
+        } else {
+            self.of_field(b"TAGS", text(tags)?)
+        }
     }
 
     #[inline]
@@ -109,7 +121,9 @@ impl<'a> PropertyText<'a> {
     #[inline]
     pub fn check_name(&self, name: &str) -> Option<()> {
         let is_other = name.is_empty()
-            || name.bytes().any(|byte| byte == NAME_END || byte == VALUE_END)
+            || name
+                .bytes()
+                .any(|byte| byte == NAME_END || byte == VALUE_END)
             || name == "INNER_MULTI_DISPATCH"
             || name == "INNER_NUM"
             || self.has_keys_or_tags && (name == "KEYS" || name == "TAGS");
@@ -154,5 +168,6 @@ impl<'a> PropertyText<'a> {
 }
 
 fn has_zeros(text: &[u8]) -> bool {
-    text.split(|&byte| byte != 0).any(|zeros| zeros.len() >= SECTOR_SIZE)
+    text.split(|&byte| byte != 0)
+        .any(|zeros| zeros.len() >= SECTOR_SIZE)
 }

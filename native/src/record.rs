@@ -26,7 +26,11 @@ impl NamedTopic {
         let is_allowed =
             |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'|' | b'_' | b'-');
         let is_retry = name.starts_with(RETRY_PREFIX);
-        let limit = if is_retry { TOPIC_SIZE_MAX } else { TOPIC_SIZE_V1_MAX };
+        let limit = if is_retry {
+            TOPIC_SIZE_MAX
+        } else {
+            TOPIC_SIZE_V1_MAX
+        };
         if name.is_empty() || name.len() > limit || !name.iter().all(is_allowed) {
             return None;
         }
@@ -72,9 +76,9 @@ impl Record<'_> {
         HEADER_SIZE + self.body.len() + self.topic.part.len() + 2 + self.properties.len()
     }
 
-    /// Hand on all parts of the record, in their order.
+    /// The bytes before the body.
     #[inline]
-    pub fn parts(&self, place: &Place) -> ([u8; HEADER_SIZE], [&[u8]; 2], [u8; 2], &[u8]) {
+    pub fn header(&self, place: &Place) -> [u8; HEADER_SIZE] {
         let numbers = &self.numbers;
         let born = numbers.born_timestamp.unwrap_or(place.store_timestamp);
         let mut header = [0; HEADER_SIZE];
@@ -94,17 +98,23 @@ impl Record<'_> {
         put(72, &numbers.reconsume_times.to_be_bytes());
         put(76, &numbers.prepared_transaction_offset.to_be_bytes());
         put(84, &(self.body.len() as u32).to_be_bytes());
-        let size = (self.properties.len() as u16).to_be_bytes();
-        (header, [self.body, &self.topic.part], size, self.properties)
+        header
+    }
+
+    /// The size of the properties, as it stands before them.
+    #[inline]
+    pub fn properties_size(&self) -> [u8; 2] {
+        (self.properties.len() as u16).to_be_bytes()
     }
 
     /// Append the whole record to `out`.
     #[inline]
     pub fn write(&self, place: &Place, out: &mut Vec<u8>) {
-        let (header, [body, topic], size, properties) = self.parts(place);
-        for part in [&header, body, topic, &size, properties] {
-            out.extend_from_slice(part);
-        }
+        out.extend_from_slice(&self.header(place));
+        out.extend_from_slice(self.body);
+        out.extend_from_slice(&self.topic.part);
+        out.extend_from_slice(&self.properties_size());
+        out.extend_from_slice(self.properties);
     }
 }
 

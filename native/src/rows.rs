@@ -12,8 +12,8 @@ use crate::appender::{Appender, let_go_of, out_of_room};
 use crate::arrays::array;
 use crate::border::{guarded, unlocked};
 use crate::columns::Columns;
-use crate::limits::Limits;
 use crate::folding::Folding;
+use crate::limits::Limits;
 use crate::message::{Fields, Numbers, bytes, text};
 use crate::propertytext::PropertyText;
 use crate::record::{NamedTopic, Place, Record, body_crc, takes_queue_offset};
@@ -157,11 +157,17 @@ impl<'py> Making<'py> {
         let queues = &mut self.queues;
         let topics = &self.topics;
         let queue_id = numbers.queue_id;
-        let queue = *self.queue_of.entry((topic_number, queue_id)).or_insert_with(|| {
-            let name = topics[topic_number as usize].name().into();
-            queues.push(Queue { name, queue_id: queue_id.into() });
-            queues.len() as u32 - 1
-        });
+        let queue = *self
+            .queue_of
+            .entry((topic_number, queue_id))
+            .or_insert_with(|| {
+                let name = topics[topic_number as usize].name().into();
+                queues.push(Queue {
+                    name,
+                    queue_id: queue_id.into(),
+                });
+                queues.len() as u32 - 1
+            });
         let begin = self.texts.len();
         let mut property_text = PropertyText::begin(&mut self.texts);
         write_text(&mut property_text)?;
@@ -207,7 +213,11 @@ impl<'py> Making<'py> {
                 row.body_crc = body_crc(row.body.bytes());
             }
         });
-        let queue_id = self.rows.iter().map(|row| row.numbers.queue_id.into()).collect();
+        let queue_id = self
+            .rows
+            .iter()
+            .map(|row| row.numbers.queue_id.into())
+            .collect();
         let mut made = Rows {
             rows: self.rows,
             topics: self.topics,
@@ -219,7 +229,11 @@ impl<'py> Making<'py> {
             queue_id: array(py, queue_id).unbind(),
             size: array(py, vec![]).unbind(),
         };
-        let size = made.rows.iter().map(|row| row.record(&made).size() as i64).collect();
+        let size = made
+            .rows
+            .iter()
+            .map(|row| row.record(&made).size() as i64)
+            .collect();
         made.size = array(py, size).unbind();
         Bound::new(py, made)
     }
@@ -432,7 +446,9 @@ impl<'a> Chunk<'a> {
             if takes_queue_offset(row.numbers.sys_flag) {
                 let queue = &rows.queues[row.queue as usize];
                 let number = appender.queues.number(&queue.name);
-                appender.queues.set(number, queue.queue_id, queue_offset + 1);
+                appender
+                    .queues
+                    .set(number, queue.queue_id, queue_offset + 1);
             }
         }
         appender.end_offset = self.start + self.size as i64;

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySlice};
 
-use crate::record::{HEADER_SIZE, Place, Record};
+use crate::record::{Place, Record};
 
 const SIZE_SIZE: usize = 4;
 const HEAD_SIZE: usize = 8; // size and magic
@@ -88,9 +88,15 @@ impl Mapped {
         if !self.has(position, record.size()) {
             return false;
         }
-        let (header, [body, topic], size, properties) = record.parts(place);
+        let (header, size) = (record.header(place), record.properties_size());
         let mut at = position + SIZE_SIZE;
-        for part in [&header[SIZE_SIZE..HEADER_SIZE], body, topic, &size, properties] {
+        for part in [
+            &header[SIZE_SIZE..],
+            record.body,
+            &record.topic.part,
+            &size,
+            record.properties,
+        ] {
             self.copy(at, part);
             at += part.len();
         }
@@ -147,7 +153,9 @@ pub fn call_stores(
     is_alone: bool,
 ) -> PyResult<()> {
     if word.len() != SIZE_SIZE || rest.len() < HEAD_SIZE - SIZE_SIZE {
-        return Err(PyValueError::new_err("a record begins with a size and a magic"));
+        return Err(PyValueError::new_err(
+            "a record begins with a size and a magic",
+        ));
     }
     if !is_alone {
         set(map, position + SIZE_SIZE, &rest[..HEAD_SIZE - SIZE_SIZE])?;

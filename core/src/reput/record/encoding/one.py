@@ -199,29 +199,10 @@ class Encoder:
         Raises:
             MessageIllegalError: a number does not fit its field.
         """
-        packed = self._packed_head(prepared, queue_offset, physical_offset, store_timestamp)
-        size, _, _, _, _, body, topic, properties, *_ = prepared
-        if self.record_crc:
-            return _with_crc(size, packed, body, topic, properties)
-        return b"".join((packed, body, topic, len(properties).to_bytes(2, "big"), properties))
-
-    def require_fields_fit(self, prepared: Prepared) -> None:
-        """Check that the numbers of ``prepared`` fit their fields, before any append.
-
-        A put of several messages checks all of them before it appends the first.
-
-        Raises:
-            MessageIllegalError: a number does not fit its field.
-        """
-        self._packed_head(prepared, 0, 0, 0)
-
-    def _packed_head(
-        self, prepared: Prepared, queue_offset: int, physical_offset: int, store_timestamp: int
-    ) -> bytes:
-        _, head, magic, crc, message, body, _, _, born_host, sys_flag, _ = prepared
+        size, head, magic, crc, message, body, topic, properties, born_host, sys_flag, _ = prepared
         born = message.born_timestamp
         try:
-            return head.pack(
+            packed = head.pack(
                 magic,
                 crc,
                 message.queue_id,
@@ -239,6 +220,19 @@ class Encoder:
             )
         except struct.error as error:
             raise unpackable(message, str(error)) from None
+        if self.record_crc:
+            return _with_crc(size, packed, body, topic, properties)
+        return b"".join((packed, body, topic, len(properties).to_bytes(2, "big"), properties))
+
+    def require_fields_fit(self, prepared: Prepared) -> None:
+        """Check that the numbers of ``prepared`` fit their fields, before any append.
+
+        A put of several messages checks all of them before it appends the first.
+
+        Raises:
+            MessageIllegalError: a number does not fit its field.
+        """
+        self.finish(prepared, 0, 0, 0)
 
     def encode(
         self, message: Message, queue_offset: int, physical_offset: int, store_timestamp: int
