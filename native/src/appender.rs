@@ -4,13 +4,14 @@
 //! lock is held: what Python's `Appender` calls one step is one step here.
 
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
+use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyString, PyTuple, PyType};
-use pyo3::{Borrowed, ffi};
 
 use crate::border::{Answer, guarded};
+use crate::interest::{is_among, is_one_among};
 use crate::limits::Limits;
 use crate::message::{Fields, bytes, integer, text};
 use crate::propertytext::PropertyText;
@@ -414,29 +415,6 @@ impl Putter {
         this.last_record_offset = offset;
         Some((fields, place, size))
     }
-}
-
-/// Whether a set of names holds this one, which is an exact `str`.
-#[inline]
-fn is_among(names: &Bound<'_, PyFrozenSet>, name: Borrowed<'_, '_, PyAny>) -> Option<bool> {
-    Some(!names.is_empty() && names.contains(name).ok()?)
-}
-
-/// Whether a set of names holds one of a message's properties; `None` where Python has to look.
-#[inline]
-fn is_one_among(names: &Bound<'_, PyFrozenSet>, given: Borrowed<'_, '_, PyAny>) -> Option<bool> {
-    if names.is_empty() || given.is_none() {
-        return Some(false);
-    }
-    for (name, _) in given.cast_exact::<PyDict>().ok()?.iter() {
-        if !name.is_exact_instance_of::<PyString>() {
-            return None;
-        }
-        if names.contains(name).ok()? {
-            return Some(true);
-        }
-    }
-    Some(false)
 }
 
 /// ms since the epoch, as `time.time_ns() // 1_000_000`.

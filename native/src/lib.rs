@@ -16,6 +16,7 @@ mod bytes;
 mod columns;
 mod folding;
 mod hash;
+mod interest;
 mod items;
 mod keys;
 mod limits;
@@ -48,6 +49,7 @@ fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<turns::FlushTurns>()?;
     module.add_function(wrap_pyfunction!(border::provoke_panic, module)?)?;
     module.add_function(wrap_pyfunction!(hash::java_string_hash_column, module)?)?;
+    module.add_function(wrap_pyfunction!(interest::concerns_any, module)?)?;
     module.add_function(wrap_pyfunction!(items::make_items, module)?)?;
     module.add_function(wrap_pyfunction!(keys::keys_of_texts, module)?)?;
     module.add_function(wrap_pyfunction!(pieces::read_pieces, module)?)?;

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import reput
 from reput.errors import ServiceNotAvailableError
+from reput.plugin.interest import concerns_any
 from reput.record.layout import (
     BORN_HOST_POSITION,
     BORN_HOST_V6,
@@ -298,6 +299,19 @@ def test_any_puts_store_and_answer_the_same(tmp_path_factory, tasks, options):
 
     for ours, reference in zip(found, expected, strict=True):
         assert ours == reference
+
+
+@given(
+    st.lists(messages(), max_size=4),
+    st.frozensets(st.sampled_from(["orders", "payments"])),
+    st.frozensets(names.filter(lambda name: type(name) is str and name not in {"KEYS", "TAGS"})),
+)
+@settings(max_examples=200, deadline=None)
+def test_what_plugins_must_see_is_the_same(tasks, topics, properties):
+    for found in (tasks, tuple(tasks)):
+        assert concerns_any(found, topics, properties) == concerns_any.__wrapped__(
+            found, topics, properties
+        )
 
 
 def test_the_usual_message_is_put_at_once(tmp_path):

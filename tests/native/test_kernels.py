@@ -20,6 +20,7 @@ from reput.log.writing.rows import (
     rows_of_columns,
     rows_of_messages,
 )
+from reput.plugin.interest import concerns_any
 from reput.record import java_string_hash, java_text, sound_messages
 from reput.record.decode import cut_window
 from reput.record.text.hashing import java_string_hash_column
@@ -41,6 +42,7 @@ KERNELS = (
 """Kernels whose arguments are arrays; `test_appends` and `test_reads` are about the others."""
 OTHERS = (
     append_rows,
+    concerns_any,
     queue_offsets_of_rows,
     read_pieces,
     rows_of_columns,

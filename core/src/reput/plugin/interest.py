@@ -6,19 +6,20 @@ its properties and topics go to the log without a call of its `reput_put`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
+from reput.engine import kernel
 from reput.record.layout import NAME_END, PROPERTY_KEYS, PROPERTY_TAGS
 
 if TYPE_CHECKING:
     from reput.record.encoding.many import Columns
     from reput.record.messages.message import Message
 
-__all__ = ["PutInterest", "united"]
+__all__ = ["PutInterest", "concerns_any", "united"]
 
 
 @attrs.frozen
@@ -93,6 +94,20 @@ class PutInterest:
     def _is_in(self, text: bytes) -> bool:
         """Whether ``text``, one property text or several, may hold one of the names."""
         return any(name.encode() + _END in text for name in self.properties)
+
+
+@kernel
+def concerns_any(
+    messages: Sequence[Message], topics: frozenset[str], properties: frozenset[str]
+) -> bool:
+    """Return whether any message may be of one of these topics, or have one of these properties.
+
+    Args:
+        messages: any objects.
+        topics: as `PutInterest.names` gives them.
+        properties: likewise.
+    """
+    return any(map(PutInterest(properties, topics).covers_message, messages))
 
 
 def united(interests: Iterable[PutInterest | None]) -> PutInterest | None:

@@ -12,7 +12,7 @@ from reput.errors import FlushDiskTimeoutError, MessageTooLargeError, PluginErro
 from reput.locks import new_lock
 from reput.log.writing.receipts import BatchReceipt, Receipt
 from reput.log.writing.rows import rows_of_columns, rows_of_messages
-from reput.plugin.interest import PutInterest, united
+from reput.plugin.interest import PutInterest, concerns_any, united
 from reput.record.encoding.many import Columns
 from reput.record.encoding.wirebatch import encode_batch, expand_batch
 from reput.record.messages.message import Message, encode_property_text, waits_for_disk
@@ -46,21 +46,24 @@ class _Hooks:
     all: tuple[PutHook, ...]
     interest: PutInterest | None
     """Which messages any of them must see; None for all."""
+    names: tuple[frozenset[str], frozenset[str]] | None
+    """See `PutInterest.names`."""
 
     @classmethod
     def of(cls, hooks: Sequence[PutHook]) -> _Hooks | None:
         if not hooks:
             return None
-        return cls(tuple(hooks), united(hook.interest for hook in hooks))
+        interest = united(hook.interest for hook in hooks)
+        return cls(tuple(hooks), interest, None if interest is None else interest.names())
 
     def cover(self, messages: Sequence[Message] | Columns) -> bool:
         """Whether a hook must see any of ``messages``; if not, columns need not be split."""
         interest = self.interest
-        if interest is None:
+        if interest is None or self.names is None:
             return True
         if isinstance(messages, Columns):
             return interest.covers(messages)
-        return any(map(interest.covers_message, messages))
+        return concerns_any(messages, *self.names)
 
     def changed(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return the messages as the hooks change them."""
@@ -124,8 +127,7 @@ class Writes:
     def _arrange(self) -> None:
         first = () if self._guard is None else (self._guard,)
         hooks = self._hooks = _Hooks.of((*first, *self._of_plugins))
-        interest = PutInterest() if hooks is None else hooks.interest
-        names = None if interest is None else interest.names()
+        names = PutInterest().names() if hooks is None else hooks.names
         self._put_at_once = None if names is None else self._log.put_at_once(*names)
 
     # ------------------------------------------------------------------ putting
