@@ -44,7 +44,7 @@ class PutInterest:
             return True  # no message: the encoder refuses it
         if type(topic) is not str or topic in self.topics or self.properties & _OF_FIELDS:
             return True
-        if given is None:
+        if given is None or not self.properties:
             return False
         if type(given) is bytes:
             return self._is_in(given)
