@@ -15,7 +15,9 @@ from benchmarks.trial import Trial
 
 __all__ = ["cases"]
 
-_EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "counter.py"
+_EXAMPLE = (
+    Path(__file__).resolve().parents[2] / "examples/reput-counter/src/reput_counter/plugin.py"
+)
 
 
 def cases() -> Iterator[Case]:

@@ -1,4 +1,4 @@
-"""What tests of tables share: the examples, a log, and plugins that look installed."""
+"""What tests of tables share: the example, found by its name, and as if it was installed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-sys.path.append(str(EXAMPLES))
+COUNTER = Path(__file__).parents[2] / "examples" / "reput-counter" / "src"
+sys.path.append(str(COUNTER))
 
 
 @pytest.fixture
@@ -18,8 +18,10 @@ def installed_counter(tmp_path, monkeypatch):
     site = tmp_path / "site"
     about = site / "reput_counter-0.1.dist-info"
     about.mkdir(parents=True)
-    shutil.copy(EXAMPLES / "counter.py", site)
+    shutil.copytree(COUNTER / "reput_counter", site / "reput_counter")
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: reput-counter\nVersion: 0.1\n")
-    (about / "entry_points.txt").write_text("[reput.plugins]\ncounter = counter:CounterPlugin\n")
+    (about / "entry_points.txt").write_text(
+        "[reput.plugins]\ncounter = reput_counter:CounterPlugin\n"
+    )
     monkeypatch.syspath_prepend(str(site))
     return "counter"

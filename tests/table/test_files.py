@@ -8,10 +8,10 @@ import sqlite3
 import threading
 
 import pytest
-from counter import CounterPlugin
 
 import reput
 from reput.errors import CorruptFileError, PluginError
+from reput_counter import CounterPlugin
 from reput_table.connecting import connect
 from reput_testing import Driver, place, sample_log, snapshot, traces
 

@@ -7,7 +7,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -55,6 +55,9 @@ class TablePlugin(reput.Plugin):
     check_size: ClassVar[int] = 16 << 20
     """Largest file, bytes, of which every row is checked at each opening."""
 
+    contract_options: ClassVar[Mapping[str, Any]] = {"same_files": False}
+    """For `reput plugins check`: equal logs give equal rows, in files that may differ."""
+
     _context: reput.StoreContext | None = None
     _file: TableFile | None = None
     _pending: Pending
@@ -100,6 +103,13 @@ class TablePlugin(reput.Plugin):
             self._drain()
             found = self._made()
             return run_query(found.connection, context.plugin, columns, sql, parameters, timeout)
+
+    def contract_state(self) -> list[tuple[Any, ...]]:
+        """Return all rows, sorted: what `reput plugins check` compares."""
+        name, columns = self._opened().plugin, self.schema.types
+        listed = ", ".join(f'"{each}"' for each in columns)
+        order = ", ".join(str(number + 1) for number in range(len(columns)))
+        return self.query(f'SELECT {listed} FROM "{name}" ORDER BY {order}')
 
     # ------------------------------------------------------------------ hooks
 

@@ -22,10 +22,41 @@ Examples:
   reput plugins
   reput plugins STORE
   reput plugins STORE --plan
+  reput plugins new words
+  reput plugins check words
 """
 
 
-@click.command(short_help="List plugins, installed or of a store.", epilog=_EXAMPLES)
+class PluginsCommand(click.Command):
+    """The list of plugins, and two commands for authors: ``new`` and ``check``."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the command line of the list, or of the command that its first word names."""
+        if args and args[0] in _OF_AUTHORS:
+            command = _command_of_authors(args[0])
+            return command.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+_OF_AUTHORS = ("new", "check")
+
+
+def _command_of_authors(name: str) -> click.Command:
+    from reput_cli.commands.pluginscheck import check
+    from reput_cli.commands.pluginsnew import new
+
+    return {"new": new, "check": check}[name]
+
+
+@click.command(
+    cls=PluginsCommand, short_help="List plugins, installed or of a store.", epilog=_EXAMPLES
+)
 @click.argument("path", type=STORE_PATH, required=False)
 @follow_links_option
 @click.option("--plan", is_flag=True, help="Show in what order messages go to a store's plugins.")
@@ -37,6 +68,10 @@ def plugins(path: str | None, plan: bool, as_json: bool) -> None:
     With PATH list the plugins of the store there: how far each has seen the log, how fast it is,
     and what went wrong, also while another process has the store open. Installed is not active: a
     store uses the plugins that it was made with, or was given since.
+
+    For authors: `reput plugins new NAME` makes the folder of a new plugin, and `reput plugins check
+    NAME` checks an installed one; --help after these words says more. A store in a directory named
+    new or check is ./new or ./check.
     """
     from reput_cli.kit.enginefacts import engine_document, engine_line
 

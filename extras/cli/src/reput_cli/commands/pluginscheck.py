@@ -1,0 +1,144 @@
+"""``reput plugins check``: runs the rules for every plugin against an installed one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import Failure
+from reput_cli.kit.options import json_option, with_debug
+
+if TYPE_CHECKING:
+    from reput.plugin import InstalledPlugin
+    from reput_cli.plugins.checking import Score
+
+__all__ = ["check"]
+
+_EXAMPLES = """\b
+Examples:
+  reput plugins check words
+  reput plugins check words --quick
+  reput plugins check index --set slots_per_file=20 --set items_per_file=60
+"""
+
+
+@click.command(
+    short_help="Check an installed plugin by the rules for all plugins.", epilog=_EXAMPLES
+)
+@click.argument("name")
+@click.option("--quick", is_flag=True, help="Leave out power cuts and killed processes.")
+@click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="An option to check it with, such as small files; may be repeated.",
+)
+@json_option("one document")
+@with_debug
+def check(name: str, quick: bool, given: tuple[str, ...], as_json: bool) -> None:
+    r"""Check the installed plugin NAME by the rules that every plugin must keep.
+
+    Messages come again, batches end elsewhere, files are damaged, the log is cut and trimmed, disks
+    fail, the power is cut, processes are killed: the plugin must give the same state and the same
+    files as an undisturbed one. A plugin says what its state is by a method contract_state; without
+    it only files are compared. Exit code 1 says that a rule was broken.
+    """
+    from reput_cli.kit.output import print_json
+    from reput_cli.kit.progressbar import ProgressBar
+
+    found, options = _installed(name), _options(given)
+    check_plugin = _rules()
+    with ProgressBar("checking", None, "rules") as progress:
+        scores = check_plugin(found, options, quick=quick, progress=progress.update)
+    if as_json:
+        print_json(_document(found, scores))
+    else:
+        _print_scores(found, scores)
+    if any(score.outcome == "failed" for score in scores):
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
+
+
+def _installed(name: str) -> InstalledPlugin:
+    from reput.errors import PluginNotFoundError
+    from reput.plugin import installed
+
+    for found in installed():
+        if found.name == name:
+            found.load()
+            return found
+    raise PluginNotFoundError(name, "no plugin of this name is installed")
+
+
+def _rules() -> Any:
+    try:
+        from reput_cli.plugins.checking import check_plugin
+    except ModuleNotFoundError as error:
+        text = f"the rules need {error.name}: pip install 'reput[testing]'"
+        raise Failure(text, ExitCode.UNAVAILABLE) from error
+    return check_plugin
+
+
+def _options(given: tuple[str, ...]) -> dict[str, Any]:
+    import json
+
+    options: dict[str, Any] = {}
+    for each in given:
+        option, is_given, text = each.partition("=")
+        if not (option and is_given):
+            raise click.BadParameter(f"{each!r} is not OPTION=VALUE", param_hint="--set")
+        try:
+            options[option] = json.loads(text)
+        except ValueError:
+            options[option] = text
+    return options
+
+
+def _document(found: InstalledPlugin, scores: list[Score]) -> dict[str, Any]:
+    import attrs
+
+    return {
+        "plugin": found.name,
+        "distribution": found.distribution,
+        "version": found.version,
+        **_counts(scores),
+        "rules": [attrs.asdict(score) for score in scores],
+    }
+
+
+def _counts(scores: list[Score]) -> dict[str, int]:
+    outcomes = [score.outcome for score in scores]
+    return {outcome: outcomes.count(outcome) for outcome in ("passed", "failed", "skipped")}
+
+
+def _print_scores(found: InstalledPlugin, scores: list[Score]) -> None:
+    from reput_cli.kit.output import Column, print_heading, print_table
+    from reput_cli.plugins.checking import GROUPS
+
+    print_heading(f"{found.name}  ({found.distribution} {found.version})", space=False)
+    rows = []
+    for group, about in GROUPS.items():
+        own = [score for score in scores if score.group == group]
+        counts = _counts(own)
+        if own:
+            seconds = sum(score.seconds for score in own)
+            verdict = "FAILED" if counts["failed"] else "ok"
+            numbers = [str(counts[each]) for each in ("passed", "failed", "skipped")]
+            rows.append([group, verdict, *numbers, f"{seconds:.1f} s", about])
+    columns = [Column("RULES"), Column("")]
+    columns += [Column(title, right=True) for title in ("PASSED", "FAILED", "SKIPPED", "TIME")]
+    print_table([*columns, Column("ABOUT", shrink=True)], rows)
+    for score in scores:
+        if score.outcome == "failed":
+            print_heading(f"{score.group}: {score.rule}")
+            click.echo(f"  {score.says}")
+            click.echo(f"  {score.reason}")
+    click.echo()
+    counts = _counts(scores)
+    verdict = "breaks rules" if counts["failed"] else "keeps the rules"
+    click.echo(
+        f"{found.name} {verdict}: {counts['passed']} passed, {counts['failed']} failed, "
+        f"{counts['skipped']} skipped"
+    )

@@ -1,0 +1,56 @@
+"""``reput plugins new``: makes the folder of a plugin that passes its tests at once."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from reput_cli.kit.escape import escape_text
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import Failure
+from reput_cli.kit.options import json_option, with_debug
+
+__all__ = ["new"]
+
+_EXAMPLES = """\b
+Examples:
+  reput plugins new words
+  reput plugins new words --directory ~/plugins/words
+"""
+
+
+@click.command(short_help="Make the folder of a new plugin.", epilog=_EXAMPLES)
+@click.argument("name")
+@click.option(
+    "--directory",
+    type=click.Path(),
+    help="Where to make it; ./reput-NAME when left out. It must not exist.",
+)
+@json_option("one document")
+@with_debug
+def new(name: str, directory: str | None, as_json: bool) -> None:
+    r"""Make the folder of a plugin NAME: sources, entry point, tests, matrix.
+
+    The plugin is a table that counts messages, and passes the rules for all plugins at once. Change
+    its columns and its rows, and run its tests again.
+    """
+    from reput_cli.kit.output import print_json
+    from reput_cli.plugins.creating import check_name, create
+
+    reason = check_name(name)
+    if reason is not None:
+        raise click.BadParameter(f"{name!r}: {reason}", param_hint="NAME")
+    target = directory or f"reput-{name}"
+    try:
+        made = create(name, target)
+    except FileExistsError:
+        text = f"{target}: there is something already; name another place by --directory"
+        raise Failure(text, ExitCode.UNAVAILABLE) from None
+    if as_json:
+        print_json({"plugin": name, "directory": os.path.abspath(target), "files": made})
+        return
+    click.echo(f"Made the plugin {name} in {escape_text(target)}. Next:")
+    click.echo(f"  pip install --no-deps --editable {escape_text(target)}")
+    click.echo(f"  reput plugins check {name}")
+    click.echo(f"  edit {escape_text(os.path.join(target, 'src', f'reput_{name}', 'plugin.py'))}")

@@ -1,0 +1,184 @@
+"""``reput plugins new`` and ``check``: a folder that passes its tests at once, and a score."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from reput_cli.plugins.checking import GROUPS
+from reput_cli.plugins.creating import check_name, render
+
+ROOT = Path(__file__).resolve().parents[2]
+COUNTER = ROOT / "examples" / "reput-counter"
+
+
+def reput_command(*arguments, python=sys.executable, **options):
+    command = [str(python), "-m", "reput", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+
+
+def install(folder, name, site):
+    """Do what an installer does with a wheel of pure Python."""
+    shutil.copytree(folder / "src" / f"reput_{name}", site / f"reput_{name}")
+    about = site / f"reput_{name}-0.1.0.dist-info"
+    about.mkdir()
+    head = f"Metadata-Version: 2.1\nName: reput-{name}\nVersion: 0.1.0\n"
+    (about / "METADATA").write_text(head)
+    project = (folder / "pyproject.toml").read_text()
+    (entry,) = [line for line in project.splitlines() if line.startswith(f"{name} = ")]
+    (about / "entry_points.txt").write_text(f"[reput.plugins]\n{entry.replace(chr(34), '')}\n")
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    """Make an environment that has what this one has, and nothing that is installed later."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    own = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout
+    site = Path(own.strip())
+    ours = [path for path in sys.path if path.endswith("site-packages")]
+    # As a directory of packages: with `.pth` files, which editable installs of ours need.
+    lines = [f"import site; site.addsitedir({path!r})" for path in ours]
+    (site / "ours.pth").write_text("\n".join(lines))
+    return python, site
+
+
+def test_a_new_plugin_is_the_example_under_another_name():
+    made = dict(render("counter"))
+
+    files = [path for path in COUNTER.rglob("*") if path.is_file() and "cache" not in str(path)]
+    assert {path.relative_to(COUNTER).as_posix() for path in files} == made.keys()
+    for path, text in made.items():
+        assert (COUNTER / path).read_text(encoding="utf-8") == text, path
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param("TestContract or counted", id="short"),
+        pytest.param("", marks=pytest.mark.proof, id="all"),  # crashes and kills, too
+    ],
+)
+def test_a_new_plugin_passes_its_tests_in_a_fresh_environment(tmp_path, fresh, chosen):
+    python, site = fresh
+    folder = tmp_path / "my plugin"
+    made = reput_command("plugins", "new", "my_words", "--directory", folder, python=python)
+    install(folder, "my_words", site)
+
+    done = subprocess.run(
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+    assert made.returncode == 0, made.stderr
+    assert "reput plugins check my_words" in made.stdout
+    assert done.returncode == 0, done.stdout
+    assert int(done.stdout.splitlines()[-1].split()[0]) > 45, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("My", "small letters"),
+        ("a-b", "small letters"),
+        ("../up", "small letters"),
+        ("class", "no word of Python"),
+        ("_a", "no _ in front"),
+        ("testing", "taken"),
+        ("json", "taken"),
+        ("words", None),
+    ],
+)
+def test_a_name_that_a_plugin_cannot_have_is_refused(name, reason):
+    found = check_name(name)
+
+    assert found is None if reason is None else reason in (found or "")
+
+
+def test_what_is_there_is_not_overwritten(tmp_path):
+    (tmp_path / "there").mkdir()
+
+    done = reput_command("plugins", "new", "words", "--directory", tmp_path / "there")
+    refused = reput_command("plugins", "new", "a/b", cwd=tmp_path)
+    as_json = reput_command("plugins", "new", "words", "--json", cwd=tmp_path)
+
+    assert (done.returncode, refused.returncode, as_json.returncode) == (5, 2, 0)
+    assert "there is something already" in done.stderr
+    document = json.loads(as_json.stdout)
+    assert document["directory"] == str(tmp_path / "reput-words")
+    assert "src/reput_words/plugin.py" in document["files"]
+
+
+BROKEN = """
+import reput
+from reput_counter import CounterPlugin
+
+class Broken(CounterPlugin):
+    name = "broken"
+
+    @reput.hookimpl
+    def reput_trim(self, min_physical_offset):
+        pass
+"""
+
+
+def offered(tmp_path, name, source):
+    """Return an environment in which a module is a plugin's distribution."""
+    (tmp_path / f"{name}.py").write_text(source)
+    about = tmp_path / f"{name}-2.5.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.5\n")
+    (about / "entry_points.txt").write_text(f"[reput.plugins]\n{name} = {name}:Broken\n")
+    return {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+
+def test_a_plugin_that_breaks_a_rule_is_told_which(tmp_path):
+    shutil.copytree(COUNTER / "src" / "reput_counter", tmp_path / "reput_counter")
+
+    done = reput_command(
+        "plugins", "check", "broken", "--quick", env=offered(tmp_path, "broken", BROKEN)
+    )
+
+    assert done.returncode == 1
+    assert "broken  (broken 2.5)" in done.stdout
+    assert re.search(r"recovery +FAILED +12 +1 +0 ", done.stdout)
+    assert "recovery: test_what_was_trimmed_is_forgotten" in done.stdout
+    assert "after reput_trim: not the state of one who never saw it" in done.stdout
+    assert "broken breaks rules: " in done.stdout
+
+
+def test_a_sound_plugin_keeps_all_rules(tmp_path):
+    shutil.copytree(COUNTER / "src" / "reput_counter", tmp_path / "reput_counter")
+    source = "from reput_counter import CounterPlugin as Broken"
+    environment = offered(tmp_path, "counter", source)
+
+    done = reput_command("plugins", "check", "counter", "--quick", "--json", env=environment)
+
+    document = json.loads(done.stdout)
+    assert done.returncode == 0, done.stdout
+    assert document["failed"] == 0
+    assert {rule["group"] for rule in document["rules"]} == GROUPS.keys() - {"crash", "kill"}
+    assert all(rule["says"].endswith(".") for rule in document["rules"])
+
+
+def test_a_plugin_that_is_not_installed_cannot_be_checked(tmp_path):
+    done = reput_command("plugins", "check", "nothing")
+    broken = reput_command(
+        "plugins", "check", "gone", env=offered(tmp_path, "gone", "import missing_module")
+    )
+
+    assert (done.returncode, broken.returncode) == (5, 5)
+    assert "no plugin of this name is installed" in done.stderr
+    assert "missing_module" in broken.stderr
