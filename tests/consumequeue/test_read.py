@@ -383,3 +383,34 @@ def test_directories_that_are_no_queues_are_passed_over(tmp_path, name):
         with _open(tmp_path, mode) as store:
             assert [(info.topic, info.queue_id) for info in store.queues()] == [("T", 0)]
             assert _bodies(store.read("T", 0, 0)) == [b"one"]
+
+
+def test_a_read_as_columns_is_the_same_answer(tmp_path):
+    with _open(tmp_path) as store:
+        for number in range(5):
+            store.put(reput.Message("T", b"%d" % number, tags="A" if number % 2 else None))
+        store.wait_dispatched()
+        result = store.read("T", 0, 1, 3)
+
+        found = store.read("T", 0, 1, 3, as_columns=True)
+
+        assert (found.status, found.next_queue_offset) == (result.status, 4)
+        assert (found.min_queue_offset, found.max_queue_offset, len(found)) == (0, 5, 3)
+        assert found.queue_offsets.tolist() == found.batch.queue_offset.tolist() == [1, 2, 3]
+        assert found.batch.body.as_bytes() == [b"1", b"2", b"3"]
+        assert found.batch.text("TAGS").as_bytes() == [b"A", None, b"A"]
+        assert [found.batch.message(row) for row in range(3)] == list(result)
+        assert found.batch.physical_offset.tolist() == [each.physical_offset for each in result]
+        with pytest.raises(TypeError, match="as_columns: True or False expected"):
+            store.read("T", 0, 0, as_columns="yes")
+
+
+def test_columns_of_nothing(tmp_path):
+    with _open(tmp_path) as store:
+        found = store.read("T", 0, 7, as_columns=True)
+
+        assert not found
+        assert found.status is ReadStatus.NO_MESSAGE_IN_QUEUE
+        assert (len(found.batch), found.queue_offsets.tolist()) == (0, [])
+        assert found.batch.body.as_bytes() == found.batch.text("KEYS").tolist() == []
+        assert found.batch.physical_offset.tolist() == []

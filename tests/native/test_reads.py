@@ -146,7 +146,7 @@ def test_records_that_are_beyond_doubt(sent, is_light, data):
 
 PLUGINS = ["consumequeue", "filter", "compaction"]
 CONFIG = {
-    "commitlog": {"file_size": 1 << 15, "preallocate": False},
+    "commitlog": {"file_size": 1 << 15, "preallocate": False, "light_queues": True},
     "consumequeue": {"units_per_file": 70, "multi_dispatch": True},
     "compaction": {"topics": ["prices"]},
 }
@@ -267,6 +267,9 @@ def test_reads_of_all_queues_sound_and_damaged(tmp_path, made, mode, seed):
             expected = answers(store)
 
     assert found == expected
+    with open_store(root, "r") as store:
+        names = {queue.topic for queue in store.queues()}
+    assert names == {"%LMQ%a", "%LMQ%b", "orders", "prices"}
     assert sum(len(messages) for *_, messages in found) > 1_000
 
 
