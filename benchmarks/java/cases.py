@@ -131,7 +131,7 @@ def derive(trial: Trial, *, plugins: Sequence[str]) -> None:
 
 
 def read(trial: Trial, *, full: int, steps: Sequence[int]) -> None:
-    """Read all queues to their ends, each body as bytes."""
+    """Read all queues to their ends, as messages and as columns, each body as bytes."""
     count = max(trial.count(full) // BATCH, 1) * BATCH
     work = Workload(trial.body_size)
     with open_store(trial.directory / "store", plugins=QUEUES) as store:
@@ -140,10 +140,11 @@ def read(trial: Trial, *, full: int, steps: Sequence[int]) -> None:
         store.wait_dispatched()
         _read_all(store, 32)
         for step in steps:
-            trial.settle()
-            with trial.timed(f"read-{step}", count, count * trial.body_size):
-                size = _read_all(store, step)
-            trial.require(size == count * trial.body_size, f"{size} bytes were read")
+            for label, read_all in (("read", _read_all), ("bodies", _read_columns)):
+                trial.settle()
+                with trial.timed(f"{label}-{step}", count, count * trial.body_size):
+                    size = read_all(store, step)
+                trial.require(size == count * trial.body_size, f"{size} bytes were read")
 
 
 def open_killed(trial: Trial, *, full: int) -> None:
@@ -231,6 +232,18 @@ def _read_all(store: reput.Store, step: int) -> int:
         while found := read(queue.topic, queue.queue_id, at, step, _READ_SIZE):
             for message in found:
                 size += len(message.body)
+            at = found.next_queue_offset
+    return size
+
+
+def _read_columns(store: reput.Store, step: int) -> int:
+    """Return the bytes of all bodies."""
+    size, read = 0, store.read
+    for queue in store.queues():
+        at = 0
+        while found := read(queue.topic, queue.queue_id, at, step, _READ_SIZE, as_columns=True):
+            for body in found.batch.body.as_bytes():
+                size += len(body or b"")
             at = found.next_queue_offset
     return size
 

@@ -57,7 +57,8 @@ class ReputContender:
 class JavaContender:
     """RocketMQ's store, in a JVM that is kept: what it has compiled once stays compiled.
 
-    A kind of work is done some times unmeasured before it is measured first.
+    A kind of work is done unmeasured before it is measured first, in several stores: what a JVM
+    compiles with the first one it often compiles again with the second.
     """
 
     name: str
@@ -109,8 +110,8 @@ class JavaContender:
         if job.order not in self._warm:
             small = attrs.evolve(job, case=attrs.evolve(job.case, log_part=SMALL_PART))
             count = min(job.messages(self.runner.options.scale), _WARM_UP_COUNT)
-            if job.warm_ups:
-                self._do(small, count, "--passes", str(job.warm_ups))
+            for _ in range(job.warm_ups):
+                self._do(small, count, "--passes", "2")
             self._warm.add(job.order)
         return self._do(job, job.messages(self.runner.options.scale))
 

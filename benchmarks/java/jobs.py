@@ -41,8 +41,8 @@ class Job:
     """Messages of a full run; 0 for those of the large log."""
     multiple: int = 1
     """What the number of messages is a multiple of."""
-    warm_ups: int = 3
-    """Times that a new JVM does it, unmeasured, before it is measured."""
+    warm_ups: int = 2
+    """Stores in which a new JVM does it twice, unmeasured, before it is measured."""
     after_kill: bool = False
     """Whether a Java process fills the store before, and dies."""
 
@@ -70,11 +70,14 @@ def _puts() -> list[Job]:
     for body, count in _PUT_COUNT.items():
         run = partial(cases.put_one, full=count)
         order = ("put", "--index", "--body", str(body))
-        found.append(_job(f"put.{body_name(body)}", run, *order, body=body, count=count))
+        found.append(
+            _job(f"put.{body_name(body)}", run, *order, body=body, count=count, warm_ups=3)
+        )
     for form in ("list", "columns", "arrow"):
         run = partial(cases.put_many, full=_MANY_COUNT, form=form)
         order = ("batch", "--index", "--body", "100", "--batch-size", str(BATCH))
-        found.append(_job(f"put-many.100B.{form}", run, *order, count=_MANY_COUNT, multiple=BATCH))
+        name = f"put-many.100B.{form}"
+        found.append(_job(name, run, *order, count=_MANY_COUNT, multiple=BATCH, warm_ups=3))
     return found
 
 

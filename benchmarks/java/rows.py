@@ -70,14 +70,18 @@ ROWS: tuple[Row, ...] = (
         "put",
         Target(times={JAVA_4: 1.2}, stretch={JAVA_4: 2.0}),
     ),
-    _row("put.100B.readable", "the same, until readable", "readable", job="put.100B"),
+    _row(
+        "put.100B.readable", "put one at a time, 100 B, until readable", "readable", job="put.100B"
+    ),
     _row(
         "put.1KiB",
         "put one at a time, 1 KiB",
         "put",
         Target(times={JAVA_4: 1.0}, stretch={JAVA_4: 2.0}),
     ),
-    _row("put.1KiB.readable", "the same, until readable", "readable", job="put.1KiB"),
+    _row(
+        "put.1KiB.readable", "put one at a time, 1 KiB, until readable", "readable", job="put.1KiB"
+    ),
     _row("put-many.100B.list", "put_many of a list, 100 B", "put-many", Target(rate=1.5e6)),
     _row("put-many.100B.columns", "put_many of columns, 100 B", "put-many", Target(rate=2e6)),
     _row("put-many.100B.arrow", "put_many of Arrow's, 100 B", "put-many", Target(rate=2e6)),
@@ -125,13 +129,14 @@ ROWS: tuple[Row, ...] = (
     ),
     *(
         _row(
-            f"read.100B.{step}",
-            f"read by queue, {step:,} a read, 100 B",
-            f"read-{step}",
+            f"read.100B.{step}{suffix}",
+            f"read by queue{form}, {step:,} a read, 100 B",
+            f"{label}-{step}",
             Target(rate=1e6),
             job="read.100B",
         )
         for step in STEPS
+        for label, form, suffix in (("read", "", ""), ("bodies", " as columns", ".columns"))
     ),
     Row(
         name="open.killed",

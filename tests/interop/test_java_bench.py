@@ -32,7 +32,7 @@ def test_java_does_every_kind_of_work(contender):
     jobs["idle"] = attrs.evolve(jobs["idle"], order=(*jobs["idle"].order[:-1], "1"))
 
     for kind, job in jobs.items():
-        warm_ups = 2 if kind in ("derive", "read") else 0
+        warm_ups = 1 if kind in ("derive", "read") else 0
         outcome = contender.run(attrs.evolve(job, warm_ups=warm_ups), 0)
 
         assert outcome.failed is None
