@@ -1,6 +1,7 @@
 //! A window of the log becomes columns; see `reput.record.decode`.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::arrays::{Column, array};
 use crate::border::{guarded, unlocked};
@@ -41,6 +42,11 @@ struct Cut {
     size: Vec<i64>,
     /// 88 bytes for each record, as if both hosts were IPv4.
     header: Vec<u8>,
+    // Of the header, what every dispatcher asks for.
+    queue_id: Vec<i32>,
+    queue_offset: Vec<i64>,
+    sys_flag: Vec<i32>,
+    store_timestamp: Vec<i64>,
     body_start: Vec<i64>,
     body_size: Vec<i64>,
     topic_start: Vec<i64>,
@@ -76,23 +82,28 @@ pub fn cut_window<'py>(
         };
         let bytes = window.items();
         let cut = unlocked(py, bytes.len(), || cut(bytes, base_offset, checks));
+        let numbers = PyDict::new(py);
+        numbers.set_item("queue_id", array(py, cut.queue_id))?;
+        numbers.set_item("queue_offset", array(py, cut.queue_offset))?;
+        numbers.set_item("sys_flag", array(py, cut.sys_flag))?;
+        numbers.set_item("store_timestamp", array(py, cut.store_timestamp))?;
+        let parts = PyDict::new(py);
+        parts.set_item("body_start", array(py, cut.body_start))?;
+        parts.set_item("body_size", array(py, cut.body_size))?;
+        parts.set_item("topic_start", array(py, cut.topic_start))?;
+        parts.set_item("topic_size", array(py, cut.topic_size))?;
+        parts.set_item("properties_start", array(py, cut.properties_start))?;
+        parts.set_item("properties_size", array(py, cut.properties_size))?;
+        let is_sound = cut.reason == Reason::None;
         let columns = (
             array(py, cut.start),
             array(py, cut.size),
             array(py, cut.header),
-            array(py, cut.body_start),
-            array(py, cut.body_size),
-            array(py, cut.topic_start),
-            array(py, cut.topic_size),
-            array(py, cut.properties_start),
-            array(py, cut.properties_size),
+            numbers,
+            parts,
             cut.end_position,
             cut.reason as u8,
-            if cut.reason == Reason::None {
-                0
-            } else {
-                cut.stated
-            },
+            if is_sound { 0 } else { cut.stated },
         );
         Ok(Some(columns.into_pyobject(py)?.into_any()))
     })
@@ -106,6 +117,10 @@ fn cut(window: &[u8], base_offset: i64, checks: Checks) -> Cut {
         start: column(),
         size: column(),
         header: Vec::with_capacity(guess * HEADER_SIZE),
+        queue_id: Vec::with_capacity(guess),
+        queue_offset: column(),
+        sys_flag: Vec::with_capacity(guess),
+        store_timestamp: column(),
         body_start: column(),
         body_size: column(),
         topic_start: column(),
@@ -129,7 +144,12 @@ fn cut(window: &[u8], base_offset: i64, checks: Checks) -> Cut {
         }
         found.start.push(at as i64);
         found.size.push(record.len() as i64);
-        found.header.extend_from_slice(&parts.header(record));
+        let header = parts.header(record);
+        found.header.extend_from_slice(&header);
+        found.queue_id.push(be_i32(&header, 12));
+        found.queue_offset.push(be_i64(&header, 20));
+        found.sys_flag.push(be_i32(&header, 36));
+        found.store_timestamp.push(be_i64(&header, STORE_TIMESTAMP));
         found.body_start.push((at + parts.body) as i64);
         found.body_size.push(parts.body_size as i64);
         found.topic_start.push((at + parts.topic) as i64);

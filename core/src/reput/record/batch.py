@@ -114,6 +114,8 @@ class DispatchBatch:
         self._header = header  # big-endian columns, as they were cut out
         self._parts = parts  # where body, topic and properties stand
         self._cache: dict[str, Any] = dict(columns or {})
+        for column in self._cache.values():
+            column.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.start)

@@ -123,7 +123,7 @@ class Decoder:
         Returns:
             The batch of all whole, sound records from the start of the window on.
         """
-        start, size, cut, *places, position, reason, stated = cut_window(
+        start, size, cut, numbers, parts, position, reason, stated = cut_window(
             window,
             base_offset,
             self.check_offset,
@@ -134,7 +134,6 @@ class Decoder:
         if len(start):
             self._walks = position > _WALK_ABOVE * len(start)
         header = cut.view(HEADER_DTYPE)
-        parts = dict(zip(_PARTS, places, strict=True))
         finding: Corruption | None
         if reason:
             kind, detail = _FINDINGS[reason]
@@ -156,18 +155,11 @@ class Decoder:
             topics=tuple(self.topics.names),
             end_offset=next_offset,
             finding=finding,
+            columns=numbers,
         )
         return DecodeResult(batch, end, needed)
 
 
-_PARTS = (
-    "body_start",
-    "body_size",
-    "topic_start",
-    "topic_size",
-    "properties_start",
-    "properties_size",
-)
 _LENGTH_MISMATCH, _PHYSICAL_OFFSET, _BODY_CRC, _RECORD_CRC = range(1, 5)
 _FINDINGS = {
     _LENGTH_MISMATCH: (
@@ -202,9 +194,11 @@ def cut_window(
 
     Returns:
         Start and size, ``(n,)`` int64; the headers, ``(88 n,)`` uint8, as `HEADER_DTYPE` has them
-        for IPv4 hosts; the columns of `_PARTS`, ``(n,)`` int64 each; the position in the window
-        behind the last record; the number in `_FINDINGS` of what is wrong with the record there,
-        0 where none stands there or it is cut; and the physical offset that this record states.
+        for IPv4 hosts; by name some or none of their numbers, ``(n,)`` in the machine's byte order,
+        if the engine has them at hand; start and size of body, topic and properties by name,
+        ``(n,)`` int64; the position in the window after the last record; the number in `_FINDINGS`
+        of what is wrong with the record there, 0 if there is none or it is cut; and the physical
+        offset that this record states.
     """
     borders = _walk_bytes(window) if walks else _find_borders(window)
     header = _cut_headers(window, borders.start)
@@ -239,7 +233,8 @@ def cut_window(
         borders.start[:count],
         borders.size[:count],
         header[:count].view(np.uint8),
-        *(parts[name][:count] for name in _PARTS),
+        {},
+        {name: column[:count] for name, column in parts.items()},
         int(borders.start[count]) if reason else borders.end_position,
         reason,
         int(header["physical_offset"][count]) if reason else 0,
