@@ -1,12 +1,19 @@
-"""The page that teaches how to write a plugin shows the example's own code."""
+"""The page that teaches how to write a plugin shows the examples' own code."""
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
 from pathlib import Path
 
+import attrs
 import pytest
+
+from reput.files import Disk
+from reput.log import LogView
+from reput.record import DispatchBatch, TextColumn
+from reput_table import Schema
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "writing-a-plugin.md"
@@ -39,3 +46,50 @@ def test_all_four_files_are_shown():
     shown = {ROOT / source for source, _ in QUOTED}
 
     assert {*files, counts} <= shown
+
+
+def table_names(heading):
+    """Names in the first column of the table under a heading."""
+    text = PAGE.read_text(encoding="utf-8").partition(f"\n{heading}\n")[2]
+    rows = re.findall(r"^\| (`.*?) \|", text.partition("\n##")[0], re.MULTILINE)
+    return [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+
+
+def public_names(kind):
+    fields = getattr(kind, "__slots__", ()), getattr(kind, "__annotations__", {})
+    return {name for name in (*dir(kind), *fields[0], *fields[1]) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    "kind", [DispatchBatch, TextColumn, LogView, Disk], ids=lambda kind: kind.__name__
+)
+def test_the_table_of_what_a_plugin_is_given_has_every_name(kind):
+    named = table_names(f"### `{kind.__name__}`")
+
+    assert sorted(named) == sorted(public_names(kind))
+
+
+def test_every_argument_of_a_schema_is_explained():
+    named = table_names("## 1. A table")
+
+    assert {field.name for field in attrs.fields(Schema)} <= set(named)
+
+
+@pytest.mark.parametrize("file", ["examples/words.py", "examples/looking.py"])
+def test_the_page_shows_each_function_of_the_short_examples(file):
+    shown = {
+        line.strip() for source, text in QUOTED if source == file for line in text.splitlines()
+    }
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    definitions = [
+        node
+        for node in ast.parse("\n".join(lines)).body
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef))
+    ]
+
+    missing = [
+        node.name for node in definitions if lines[node.body[-1].lineno - 1].strip() not in shown
+    ]
+
+    assert len(definitions) > 1
+    assert missing == []

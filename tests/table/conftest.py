@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-COUNTER = Path(__file__).parents[2] / "examples" / "reput-counter" / "src"
-sys.path.append(str(COUNTER))
+EXAMPLES = Path(__file__).parents[2] / "examples"
+COUNTER = EXAMPLES / "reput-counter" / "src"
+sys.path += [str(EXAMPLES), str(COUNTER)]
 
 
 @pytest.fixture

@@ -2,52 +2,37 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
+from words import WordsPlugin, messages_with
 
 import reput
 from reput_table import QueryError, Rows, Schema, TablePlugin
 from reput_testing import KillContract, PluginContract
 
 
-class WordsPlugin(TablePlugin):
-    """An inverted index of the words of bodies."""
+class SmallParts(WordsPlugin):
+    """Parts of the log of a few messages each."""
 
     name = "words"
-    schema = Schema(columns={"word": str, "topic": str, "physical_offset": int}, indexes=[["word"]])
     part_size = 1_500
-
-    def rows(self, batch: reput.DispatchBatch) -> Rows:
-        words, rows = [], []
-        for row in range(len(batch)):
-            text = batch.message(row).body.decode("utf-8", "replace").lower()
-            found = sorted(set(re.findall(r"\w+", text)))
-            words += found
-            rows += [row] * len(found)
-        return {
-            "word": words,
-            "topic": (batch.topic_code[rows], batch.topics),
-            "physical_offset": batch.physical_offset[rows],
-        }
 
 
 class TestContract(PluginContract):
-    plugin_type = WordsPlugin
+    plugin_type = SmallParts
     same_files = False
 
     def state(self, plugin: WordsPlugin) -> object:
-        return plugin.query("SELECT * FROM words ORDER BY physical_offset, word")
+        return plugin.contract_state()
 
 
 class TestKilled(KillContract):
-    plugin_type = WordsPlugin
+    plugin_type = SmallParts
     same_files = False
     kills = 4
 
     def state(self, plugin: WordsPlugin) -> object:
-        return plugin.query("SELECT * FROM words ORDER BY physical_offset, word")
+        return plugin.contract_state()
 
 
 @pytest.fixture
@@ -67,6 +52,10 @@ def test_words_are_found_by_their_index(store):
     plan = words.query("EXPLAIN QUERY PLAN SELECT * FROM words WHERE word = 'fox'")
 
     assert found == [(first.physical_offset,), (second.physical_offset,)]
+    assert [each.body for each in messages_with(store, "Fox")] == [
+        b"the quick brown fox",
+        b"a fox, again",
+    ]
     assert "USING INDEX" in str(plan)
 
 
@@ -146,3 +135,24 @@ def test_columns_come_as_arrays_texts_lists_and_single_values(tmp_path):
         (3, 1.5, b"\0\xff", "t", "k", "always"),
         (0, None, b"", None, None, "always"),
     ]
+
+
+class FromArrow(TablePlugin):
+    """Rows that are an Arrow batch."""
+
+    name = "arrowed"
+    schema = Schema(columns={"topic": str, "queue_id": int, "body": bytes})
+
+    def rows(self, batch: reput.DispatchBatch) -> object:
+        from reput_arrow import to_arrow
+
+        return to_arrow(batch, ["topic", "queue_id", "body"])
+
+
+def test_rows_may_be_an_arrow_batch(tmp_path):
+    pytest.importorskip("reput_arrow")
+    with reput.open(tmp_path, plugins=[FromArrow()]) as store:
+        store.put(reput.Message("notes", b"\0\xff", 3))
+        store.wait_dispatched()
+
+        assert store.plugin("arrowed").query("SELECT * FROM arrowed") == [("notes", 3, b"\0\xff")]

@@ -158,11 +158,7 @@ def _listed(name: str, value: Any, kind: type, length: int) -> list[Any]:
 def _texts(name: str, column: TextColumn, kind: type) -> list[Any]:
     if kind not in _EMPTY:
         raise TypeError(f"column {name}: texts are no {kind.__name__}")
-    window = column.window.data
-    found = [
-        None if size < 0 else bytes(window[start : start + size])
-        for start, size in zip(column.starts.tolist(), column.sizes.tolist(), strict=True)
-    ]
+    found = column.as_bytes()
     if kind is bytes:
         return found
     return [None if each is None else java_text(each) for each in found]
