@@ -68,7 +68,7 @@ class MessageView:
     record: bytes
     physical_offset: int
     _head: tuple[Any, ...]
-    _places: tuple[int, int, int, int]
+    _places: tuple[int, int, int, int] | None
     _properties: dict[str, str]
     _topic: str
 
@@ -79,6 +79,7 @@ class MessageView:
         self.record = record
         self.physical_offset = head[6] if physical_offset is None else physical_offset
         self._head = head
+        self._places = None
         if head[0] != len(record) or (head[1] != MAGIC_V1 and head[1] != MAGIC_V2):
             raise _corrupt(self.physical_offset, "size or magic of a record expected")
         if head[7] & (BORN_HOST_V6 | STORE_HOST_V6) and self._body_size_at + 4 > len(record):
@@ -100,8 +101,6 @@ class MessageView:
         value: Any
         if name == "_head":
             value = HEADER.unpack_from(self.record)
-        elif name == "_places":
-            value = self._find_places()
         elif name == "_properties":
             value = parse_properties(self.properties_text)
         elif name == "_topic":
@@ -235,7 +234,10 @@ class MessageView:
         Raises:
             CorruptFileError: a length inside the record leads out of it.
         """
-        return self._places
+        found = self._places
+        if found is None:
+            found = self._places = self._find_places()
+        return found
 
     def _find_places(self) -> tuple[int, int, int, int]:
         record, head = self.record, self._head
@@ -262,7 +264,7 @@ class MessageView:
     @property
     def body(self) -> bytes:
         """The body as stored."""
-        start, topic_start, _, _ = self._places
+        start, topic_start, _, _ = self._places or self.places()
         record = self.record
         return record[start : topic_start - (1 if record[7] == _MAGIC_V1_END else 2)]
 
@@ -274,13 +276,13 @@ class MessageView:
     @property
     def topic_bytes(self) -> bytes:
         """The topic's name as stored."""
-        _, start, end, _ = self._places
+        _, start, end, _ = self._places or self.places()
         return self.record[start:end]
 
     @property
     def properties_text(self) -> bytes:
         """The property text as stored."""
-        return self.record[self._places[3] :]
+        return self.record[self.places()[3] :]
 
     @property
     def properties(self) -> dict[str, str]:
@@ -311,7 +313,7 @@ class MessageView:
 
     def body_matches(self) -> bool:
         """Whether the body matches its checksum; an empty body always does."""
-        start, topic_start, _, _ = self._places
+        start, topic_start, _, _ = self._places or self.places()
         record = self.record
         end = topic_start - (1 if record[7] == _MAGIC_V1_END else 2)
         if start == end:

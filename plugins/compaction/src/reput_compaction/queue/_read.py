@@ -9,7 +9,7 @@ the read; a record is returned only if it belongs to the queue and its body matc
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -17,8 +17,8 @@ import attrs
 from reput.files import ReplacedError
 from reput.plugin import MissingMessage, ReadResult
 from reput.record import RECORD_SIZE_MAX, message_at
-from reput.record.layout import RECORD_MIN_SIZE
 from reput.status import ReadStatus
+from reput_compaction.layout import UNIT_SIZE
 
 if TYPE_CHECKING:
     from reput.record import MessageView
@@ -123,22 +123,32 @@ class _Collector:
             offsets = units["queue_offset"].tolist()
             if not places:
                 return  # cut by another process
-            start, data = places[0], b""
+            records = self._records(pair, units.tobytes(), len(places))
             for place, size, offset in zip(places, sizes, offsets, strict=True):
                 if not self._may_take(size):
                     self.is_full = True
                     return
-                record = b""
-                if _leads_into(pair, place, size, files.sizes.log):
-                    at = place - start
-                    if not 0 <= at <= len(data) - size:
-                        start, at = place, 0
-                        stretch = max(size, min(self.max_bytes - self._total, _STRETCH_SIZE))
-                        data = files.pool.read(pair.log, stretch, place - pair.base)
-                    record = data[at : at + size]
-                self._add(pair, record, place, size, offset)
+                self._add(pair, next(records), place, size, offset)
                 slot += 1
             self.is_full = len(self.messages) >= self.max_count or len(self.holes) >= _HOLES_MAX
+
+    def _records(self, pair: Pair, units: bytes, count: int) -> Iterator[bytes]:
+        """Yield the bytes that each unit leads to; none where it leads to no record of the file."""
+        files, row = self.queue.files, 0
+        end, size_max = pair.base + files.sizes.log, min(RECORD_SIZE_MAX, files.sizes.log)
+        while row < count:
+            found = files.pool.read_pieces(
+                pair.log,
+                pair.base,
+                end,
+                units[row * UNIT_SIZE :],
+                UNIT_SIZE,
+                size_max,
+                count - row,
+                min(self.max_bytes - self._total, _STRETCH_SIZE),
+            )
+            yield from found or (b"",)
+            row += max(len(found), 1)
 
     def _may_take(self, size: int) -> bool:
         if not self.messages:
@@ -162,10 +172,3 @@ class _Collector:
                 self._total += size
                 return
         self.holes.append(MissingMessage(offset, place, size, f"{pair.log.path}: {reason}"))
-
-
-def _leads_into(pair: Pair, place: int, size: int, file_size: int) -> bool:
-    """Return whether a unit leads to a possible record of its own file."""
-    if not RECORD_MIN_SIZE <= size <= min(RECORD_SIZE_MAX, file_size):
-        return False
-    return pair.base <= place and place + size <= pair.base + file_size
