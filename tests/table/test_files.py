@@ -10,10 +10,10 @@ import threading
 import pytest
 
 import reput
-from reput.errors import CorruptFileError, PluginError
+from reput.errors import CorruptFileError, DiskShutError, PluginError
 from reput_counter import CounterPlugin
 from reput_table.connecting import connect
-from reput_testing import Driver, place, sample_log, snapshot, traces
+from reput_testing import Driver, QuickDisk, place, sample_log, snapshot, traces
 
 QUERY = "SELECT topic, tag, minute, messages, body_size FROM counter ORDER BY 1, 2, 3"
 
@@ -158,6 +158,23 @@ def test_nothing_counts_after_a_failed_commit_until_it_is_opened_again(tmp_path)
     with made:
         made.catch_up()
         assert made.plugin.query(QUERY) == expected
+
+
+def test_a_call_that_outlives_its_store_writes_nothing(tmp_path):
+    log, disk = sample_log(), QuickDisk().at(str(tmp_path / "store"))
+    with driver(tmp_path / "store", log) as made:
+        made.dispatch_range(0, 5)
+    made = driver(tmp_path / "store", log, progress=made.progress, disk=disk)
+    made.open()
+    made.catch_up()
+    before = traces(tmp_path)
+    disk.shut("the test closed it")
+
+    with pytest.raises(DiskShutError, match="closed"):
+        made.flush()
+
+    made.close()
+    assert traces(tmp_path) == before
 
 
 def test_a_file_that_is_missing_is_said_by_a_reader(tmp_path):

@@ -54,7 +54,7 @@ class TableScan:
         layout = self.builder.layout
         self._pending = Pending(layout.schema)
         connection = connect_in_memory(layout.schema, layout.view)
-        self._table = TableFile(layout, self.path, connection)
+        self._table = TableFile(layout, self.path, self.builder.disk, connection)
 
     def add(self, batch: DispatchBatch) -> None:
         """See `reput.plugin.ShardScan.add`."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.errors import CorruptFileError
+from reput.errors import CorruptFileError, DiskShutError
 from reput_table.checking import Layout, check_table
 from reput_table.connecting import connect
 from reput_table.errors import error_of, is_busy
@@ -58,6 +58,7 @@ class TableFile:
 
     layout: Layout
     path: str
+    disk: Disk
     connection: sqlite3.Connection
     dispatched_to: int = 0
     """Physical offset below which all of the log is in the table, the open transaction included."""
@@ -80,7 +81,7 @@ class TableFile:
         """
         if not disk.exists(path):
             return None
-        opened = cls(layout, path, connect(path, disk, "rw"))
+        opened = cls(layout, path, disk, connect(path, disk, "rw"))
         try:
             if opened._load(disk.status(path).st_size, check_size):
                 return opened
@@ -113,7 +114,7 @@ class TableFile:
         """Make the file anew, in place of one that is there."""
         disk.make_directory(os.path.dirname(path), durable=True)
         remove(path, disk)
-        made = cls(layout, path, connect(path, disk, "rwc"))
+        made = cls(layout, path, disk, connect(path, disk, "rwc"))
         try:
             with made._changing():
                 for statement in layout.statements:
@@ -235,7 +236,13 @@ class TableFile:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Begin a transaction if none is open; raise what SQLite's errors mean."""
+        """Begin a transaction if none is open; raise what SQLite's errors mean.
+
+        Raises:
+            DiskShutError: the store is closed, and another process may be its writer.
+        """
+        if self.disk.is_shut:
+            raise DiskShutError(self.path, "the store was closed")
         try:
             if not self.connection.in_transaction:
                 self.connection.execute("BEGIN IMMEDIATE")
