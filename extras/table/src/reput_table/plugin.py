@@ -116,6 +116,7 @@ class TablePlugin(reput.Plugin):
     @reput.hookimpl
     def reput_open(self, context: reput.StoreContext) -> None:
         """Begin with nothing; `reput_recover` opens the file."""
+        self.reput_close()
         self._context, self._file, self._failure = context, None, None
         self._process = os.getpid()
         self._pending = Pending(self.schema)
