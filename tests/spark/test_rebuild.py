@@ -12,7 +12,6 @@ from pathlib import Path
 
 import attrs
 import pytest
-from openstores import next_queue_offset
 
 import reput
 from reput.errors import PluginError, StoreLockedError, StoreNotFoundError
@@ -163,6 +162,9 @@ def _without_index():
 
 
 def test_queues_that_cannot_be_built_in_parts_are_built_in_order(spark, path):
+    # Not above: Spark's workers import this module for its classes, and do not find the other.
+    from openstores import next_queue_offset
+
     with reput.open(path) as store:
         following = store.log.queue_offsets["T0", 0]
         next_queue_offset(store, "T0", 0, following + 5)  # as after a loss
