@@ -164,7 +164,7 @@ final class Work {
             watch.tell("derive");
             Stores.expectInQueues(store, count);
         }
-        store.shutdown();
+        Stores.closeAtOnce(store);
     }
 
     private void read() throws Exception {
@@ -182,7 +182,7 @@ final class Work {
                 measureRead(store, Integer.parseInt(batch), false, "bodies-" + batch);
             }
         }
-        store.shutdown();
+        Stores.closeAtOnce(store);
     }
 
     private void measureRead(DefaultMessageStore store, int batch, boolean whole, String kind) {
@@ -227,7 +227,7 @@ final class Work {
         DefaultMessageStore store = Stores.openUntilDispatched(Stores.config(directory, options), ended);
         watch.tell("open", ended.get());
         Stores.expectInQueues(store, count);
-        store.shutdown();
+        Stores.closeAtOnce(store);
     }
 
     private void idle() throws Exception {
@@ -241,7 +241,7 @@ final class Work {
         Stopwatch watch = new Stopwatch();
         Thread.sleep(options.number("milliseconds", 5000));
         watch.tell("idle");
-        store.shutdown();
+        Stores.closeAtOnce(store);
     }
 
     private DefaultMessageStore open() throws Exception {
@@ -253,7 +253,7 @@ final class Work {
         Stores.awaitDispatched(store);
         watch.tell(kind);
         Stores.expectInQueues(store, count);
-        store.shutdown();
+        Stores.closeAtOnce(store);
     }
 
     private List<MessageExtBrokerInner> ring() throws Exception {
