@@ -9,32 +9,12 @@
 //! the reader of a window uses its buffer again after the batch is done with, and an index holds a
 //! lock around its slots.
 
-mod appender;
-mod arrays;
-mod border;
-mod bytes;
-mod columns;
-mod folding;
-mod hash;
-mod interest;
-mod items;
-mod keys;
-mod limits;
-mod message;
-mod pieces;
-mod properties;
-mod propertytext;
-mod queues;
-mod record;
-mod rows;
-mod sound;
-mod target;
-mod text;
-mod topics;
-mod turns;
-mod units;
-mod view;
-mod window;
+mod derive;
+mod encode;
+mod flush;
+mod put;
+mod read;
+mod shared;
 
 use pyo3::prelude::*;
 
@@ -45,22 +25,28 @@ const INTERFACE: u32 = 6;
 fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add_class::<appender::Appender>()?;
-    module.add_class::<turns::FlushTurns>()?;
-    module.add_function(wrap_pyfunction!(border::provoke_panic, module)?)?;
-    module.add_function(wrap_pyfunction!(hash::java_string_hash_column, module)?)?;
-    module.add_function(wrap_pyfunction!(interest::concerns_any, module)?)?;
-    module.add_function(wrap_pyfunction!(items::make_items, module)?)?;
-    module.add_function(wrap_pyfunction!(keys::keys_of_texts, module)?)?;
-    module.add_function(wrap_pyfunction!(pieces::read_pieces, module)?)?;
-    module.add_function(wrap_pyfunction!(properties::property_places, module)?)?;
-    module.add_function(wrap_pyfunction!(rows::append_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(rows::queue_offsets_of_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(rows::rows_of_columns, module)?)?;
-    module.add_function(wrap_pyfunction!(rows::rows_of_messages, module)?)?;
-    module.add_function(wrap_pyfunction!(sound::sound_messages, module)?)?;
-    module.add_function(wrap_pyfunction!(topics::topic_table, module)?)?;
-    module.add_function(wrap_pyfunction!(units::units_by_queue, module)?)?;
-    module.add_class::<view::MessageView>()?;
-    module.add_function(wrap_pyfunction!(window::cut_window, module)?)
+    module.add_class::<put::appender::Appender>()?;
+    module.add_class::<flush::turns::FlushTurns>()?;
+    module.add_function(wrap_pyfunction!(shared::border::provoke_panic, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        derive::hash::java_string_hash_column,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(put::interest::concerns_any, module)?)?;
+    module.add_function(wrap_pyfunction!(derive::items::make_items, module)?)?;
+    module.add_function(wrap_pyfunction!(derive::keys::keys_of_texts, module)?)?;
+    module.add_function(wrap_pyfunction!(read::pieces::read_pieces, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        derive::properties::property_places,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(put::chunk::append_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(put::rows::queue_offsets_of_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(put::rows::rows_of_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(put::rows::rows_of_messages, module)?)?;
+    module.add_function(wrap_pyfunction!(read::sound::sound_messages, module)?)?;
+    module.add_function(wrap_pyfunction!(derive::topics::topic_table, module)?)?;
+    module.add_function(wrap_pyfunction!(derive::units::units_by_queue, module)?)?;
+    module.add_class::<read::view::MessageView>()?;
+    module.add_function(wrap_pyfunction!(derive::window::cut_window, module)?)
 }

@@ -11,8 +11,8 @@ use std::os::unix::fs::FileExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::border::guarded;
-use crate::bytes::{be_i32, be_i64};
+use crate::shared::border::guarded;
+use crate::shared::bytes::{be_i32, be_i64};
 
 const PLACE_SIZE: usize = 12;
 const GAP_MAX: usize = 4 << 10; // bytes between two pieces that are read rather than skipped

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySlice};
 
-use crate::record::{Place, Record};
+use crate::encode::record::{Place, Record};
 
 const SIZE_SIZE: usize = 4;
 const HEAD_SIZE: usize = 8; // size and magic
@@ -19,7 +19,7 @@ const HEAD_SIZE: usize = 8; // size and magic
 /// What records are written to.
 pub enum Target {
     /// A `mmap.mmap`, whose bytes are written to directly. The buffer keeps it from being closed.
-    Mapped(Mapped, PyBuffer<u8>),
+    Mapped { mapped: Mapped, _kept: PyBuffer<u8> },
     /// An object of a class derived from it: stores are items that are set, which it sees.
     Called(Py<PyAny>),
 }
@@ -53,7 +53,10 @@ impl Target {
             size: buffer.len_bytes(),
             descriptor: file.getattr("descriptor")?.extract()?,
         };
-        Ok(Self::Mapped(mapped, buffer))
+        Ok(Self::Mapped {
+            mapped,
+            _kept: buffer,
+        })
     }
 }
 

@@ -8,9 +8,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
-use crate::bytes::{be_i32, be_i64};
-use crate::text::java_text;
-use crate::window::{BORN_HOST_V6, HEADER_SIZE, HOST_EXTRA_V6, Parts, STORE_HOST_V6, is_record};
+use crate::derive::text::java_text;
+use crate::derive::window::{
+    BORN_HOST_V6, HEADER_SIZE, HOST_EXTRA_V6, Parts, STORE_HOST_V6, is_record,
+};
+use crate::shared::bytes::{be_i32, be_i64};
 
 static REFERENCE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -102,7 +104,9 @@ fn reference<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
 fn unexpected(answer: PyResult<Bound<'_, PyAny>>) -> PyErr {
     match answer {
         Err(error) => error,
-        Ok(_) => crate::border::kernel_error_here("MessageView", "Python takes this record"),
+        Ok(_) => {
+            crate::shared::border::kernel_error_here("MessageView", "Python takes this record")
+        }
     }
 }
 

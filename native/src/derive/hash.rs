@@ -2,9 +2,9 @@
 
 use pyo3::prelude::*;
 
-use crate::arrays::{Column, Stretches, array};
-use crate::border::{Answer, guarded, unlocked};
-use crate::text::java_text;
+use crate::derive::text::java_text;
+use crate::shared::arrays::{Column, Stretches, array};
+use crate::shared::border::{Answer, guarded, unlocked};
 
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 

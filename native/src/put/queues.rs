@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::folding::Folding;
-use crate::record::NamedTopic;
+use crate::encode::record::NamedTopic;
+use crate::shared::folding::Folding;
 
 const DENSE: usize = 1024; // queue ids below are places in a vector
 const UNKNOWN: i64 = -1;

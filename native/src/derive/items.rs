@@ -3,8 +3,8 @@
 use numpy::PyReadwriteArray1;
 use pyo3::prelude::*;
 
-use crate::arrays::{Column, array};
-use crate::border::{guarded, unlocked};
+use crate::shared::arrays::{Column, array};
+use crate::shared::border::{guarded, unlocked};
 
 const ITEM_SIZE: usize = 20;
 const AHEAD: usize = 24; // items; a slot is nearly always in memory and in no cache

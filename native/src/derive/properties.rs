@@ -4,8 +4,8 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
-use crate::arrays::{Column, Stretches, array};
-use crate::border::{guarded, unlocked};
+use crate::shared::arrays::{Column, Stretches, array};
+use crate::shared::border::{guarded, unlocked};
 
 const NAME_END: u8 = 1;
 const VALUE_END: u8 = 2;

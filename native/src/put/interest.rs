@@ -4,8 +4,8 @@ use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyList, PyString, PyTuple};
 
-use crate::border::guarded;
-use crate::message::{Fields, text};
+use crate::encode::message::{Fields, text};
+use crate::shared::border::guarded;
 
 /// See `reput.plugin.interest.concerns_any`.
 #[pyfunction]

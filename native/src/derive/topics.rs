@@ -6,10 +6,10 @@ use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{Column, Stretches, array};
-use crate::border::{guarded, unlocked};
-use crate::folding::Folding;
-use crate::text::java_text;
+use crate::derive::text::java_text;
+use crate::shared::arrays::{Column, Stretches, array};
+use crate::shared::border::{guarded, unlocked};
+use crate::shared::folding::Folding;
 
 const NAMES_MAX: usize = 1 << 16; // a hostile log may hold a new topic in every record
 const NAMES_SIZE_MAX: usize = 1 << 24; // bytes of all names; likewise

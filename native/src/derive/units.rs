@@ -2,8 +2,8 @@
 
 use pyo3::prelude::*;
 
-use crate::arrays::{Column, array};
-use crate::border::{guarded, unlocked};
+use crate::shared::arrays::{Column, array};
+use crate::shared::border::{guarded, unlocked};
 
 const UNIT_SIZE: usize = 20;
 const TRANSACTION_MASK: i32 = 0xC;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
-use crate::border::guarded;
+use crate::shared::border::guarded;
 
 /// The longest sleep of the main thread, which is to hear signals.
 const HEARS_SIGNALS: Duration = Duration::from_millis(50);

@@ -6,7 +6,7 @@ use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use crate::message::{bytes, text};
+use crate::encode::message::{bytes, text};
 
 const NAME_END: u8 = 1;
 const VALUE_END: u8 = 2;

@@ -2,9 +2,9 @@
 
 use pyo3::prelude::*;
 
-use crate::arrays::{Column, Stretches, array};
-use crate::border::{guarded, unlocked};
-use crate::hash::java_hash;
+use crate::derive::hash::java_hash;
+use crate::shared::arrays::{Column, Stretches, array};
+use crate::shared::border::{guarded, unlocked};
 
 const SEPARATOR: u8 = b' ';
 

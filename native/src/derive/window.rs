@@ -3,9 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arrays::{Column, array};
-use crate::border::{guarded, unlocked};
-use crate::bytes::{be_i16, be_i32, be_i64, be_u32};
+use crate::shared::arrays::{Column, array};
+use crate::shared::border::{guarded, unlocked};
+use crate::shared::bytes::{be_i16, be_i32, be_i64, be_u32};
 
 pub const MAGIC_V1: u32 = 0xDAA3_20A7;
 pub const MAGIC_V2: u32 = 0xDAA3_20AB; // topic size takes two bytes

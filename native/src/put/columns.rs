@@ -7,9 +7,9 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::message::{Numbers, bytes, integer, text};
-use crate::propertytext::PropertyText;
-use crate::rows::Held;
+use crate::encode::message::{Numbers, bytes, integer, text};
+use crate::encode::propertytext::PropertyText;
+use crate::put::rows::Held;
 
 /// Messages as columns of one length.
 pub struct Columns<'py> {

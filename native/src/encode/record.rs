@@ -1,6 +1,6 @@
 //! Bytes of a record; see `reput.record.layout` and `reput.record.encoding.one`.
 
-use crate::message::Numbers;
+use crate::encode::message::Numbers;
 
 pub const MAGIC_V1: u32 = 0xDAA3_20A7;
 pub const MAGIC_V2: u32 = 0xDAA3_20AB;

@@ -3,10 +3,10 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::border::{guarded, unlocked};
-use crate::bytes::{be_i32, be_i64};
-use crate::view::MessageView;
-use crate::window::{Parts, is_record};
+use crate::derive::window::{Parts, is_record};
+use crate::read::view::MessageView;
+use crate::shared::border::{guarded, unlocked};
+use crate::shared::bytes::{be_i32, be_i64};
 
 const PLACE_SIZE: usize = 12;
 

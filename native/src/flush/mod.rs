@@ -1,0 +1,3 @@
+//! Threads wait for the disk.
+
+pub mod turns;

@@ -1,0 +1,5 @@
+//! Records become messages again.
+
+pub mod pieces;
+pub mod sound;
+pub mod view;

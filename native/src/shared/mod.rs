@@ -1,0 +1,6 @@
+//! What all rooms use: the border to Python, arrays, numbers, hashing.
+
+pub mod arrays;
+pub mod border;
+pub mod bytes;
+pub mod folding;
