@@ -33,7 +33,7 @@ CONFIG = {
 }
 SPLIT = 300_000  # bytes; at least 1 MiB is taken
 PLUGINS = ["consumequeue", "index"]
-AUDIT = Path(__file__).parents[2] / "examples" / "reput-audit" / "src" / "reput_audit"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def fill(store, count=16_000):
@@ -126,23 +126,26 @@ def test_what_differs_is_told_and_nothing_is_changed(spark, path):
 
 
 @pytest.fixture
-def audit(spark, tmp_path_factory, monkeypatch):
-    """The example of a stranger's plugin, sent to the executors as Spark's users send packages."""
-    archive = tmp_path_factory.mktemp("sent") / "audit.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        for source in AUDIT.glob("*.py"):
-            file.write(source, f"reput_audit/{source.name}")
-        about = "reput_audit-0.1.0.dist-info"
-        file.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: reput-audit\nVersion: 1\n")
-        entry = "[reput.plugins]\naudit = reput_audit:AuditPlugin\n"
-        file.writestr(f"{about}/entry_points.txt", entry)
-    spark.sparkContext.addPyFile(str(archive))
-    monkeypatch.syspath_prepend(str(archive))
+def send(spark, tmp_path_factory, monkeypatch):
+    """Send an example, a stranger's plugin, to the executors as Spark's users send packages."""
+
+    def send(name, value):
+        archive = tmp_path_factory.mktemp("sent") / f"{name}.zip"
+        with zipfile.ZipFile(archive, "w") as file:
+            for source in (EXAMPLES / f"reput-{name}" / "src" / f"reput_{name}").glob("*.py"):
+                file.write(source, f"reput_{name}/{source.name}")
+            about = f"reput_{name}-0.1.0.dist-info"
+            text = f"Metadata-Version: 2.1\nName: reput-{name}\nVersion: 1\n"
+            file.writestr(f"{about}/METADATA", text)
+            file.writestr(f"{about}/entry_points.txt", f"[reput.plugins]\n{name} = {value}\n")
+        spark.sparkContext.addPyFile(str(archive))
+        monkeypatch.syspath_prepend(str(archive))
+
+    return send
 
 
-def test_a_strangers_plugin_is_built_unchanged_by_one_task_beside_the_splits(
-    spark, audit, tmp_path
-):
+def test_a_strangers_plugin_is_built_unchanged_by_one_task_beside_the_splits(spark, send, tmp_path):
+    send("audit", "reput_audit:AuditPlugin")
     path = tmp_path / "store"
     with reput.open(path, plugins=["consumequeue", "audit"], config=_without_index()) as store:
         fill(store)
@@ -155,6 +158,25 @@ def test_a_strangers_plugin_is_built_unchanged_by_one_task_beside_the_splits(
     assert before["audit"]
     assert (built["audit"].split_count, built["audit"].message_count) == (1, 16_000)
     assert built["consumequeue"].split_count > 3
+
+
+def test_a_strangers_table_is_built_from_splits(spark, send, tmp_path):
+    send("counter", "reput_counter:CounterPlugin")
+    path, query = tmp_path / "store", "SELECT * FROM counter ORDER BY 1, 2, 3"
+    config = {"commitlog": CONFIG["commitlog"]}
+    with reput.open(path, plugins=["counter"], config=config) as store:
+        fill(store)
+        store.wait_dispatched()
+        before = store.plugin("counter").query(query)
+    shutil.rmtree(path / "counter")
+
+    (built,) = rebuild(spark, path, split_size=SPLIT)
+
+    with reput.open(path, "r", plugins=["counter"]) as store:
+        assert store.plugin("counter").query(query) == before
+    assert (built.message_count, built.reason) == (16_000, None)
+    assert built.split_count > 1
+    assert sum(row[3] for row in before) == 16_000
 
 
 def _without_index():
