@@ -216,3 +216,24 @@ def test_a_forked_child_rolls_nothing_back(tmp_path):
     made.close()
     with driver(tmp_path / "store", log, progress=made.progress, writable=False) as reader:
         assert reader.plugin.query(QUERY) == expected
+
+
+def test_a_reader_reads_again_where_a_writer_rolls_back_while_it_copies(tmp_path, monkeypatch):
+    log = sample_log()
+    expected = counted(tmp_path / "store", log)
+    root = left_in_a_commit(tmp_path / "store")
+    copyfile, end = shutil.copyfile, log.max_physical_offset
+    copied = []
+
+    def copy_late(source, target):
+        copied.append(source)
+        copyfile(source, target)
+        if len(copied) == 1:
+            with driver(root, log, progress=end, clean=False):
+                pass  # a writer, which rolls back and removes the journal
+
+    monkeypatch.setattr("reput_table.connecting.shutil.copyfile", copy_late)
+    with driver(root, log, progress=end, writable=False) as reader:
+        assert reader.plugin.query(QUERY) == expected
+
+    assert len(copied) == 2  # the journal and the file, once; then the file itself

@@ -13,7 +13,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -28,6 +28,7 @@ __all__ = ["FILE_NAME", "connect", "connect_in_memory", "reading", "run_query"]
 FILE_NAME: Final = "table.sqlite"
 _JOURNAL: Final = "-journal"
 _LOCK_SECONDS: Final = 5.0
+_TRIES: Final = 5
 _STEPS: Final = 10_000  # of SQLite's machine, between two looks at the clock
 _PRAGMAS: Final = (
     "synchronous = EXTRA",  # the journal's removal is a commit, and is on disk, too
@@ -102,25 +103,54 @@ def reading(path: str, disk: Disk) -> Iterator[sqlite3.Connection]:
     copy of the two files is rolled back and read, outside of the store.
     """
     with ExitStack() as stack:
-        try:
-            connection = connect(path, disk, "ro")
-        except OSError as error:
-            if error.errno != errno.EROFS or not disk.exists(path + _JOURNAL):
-                raise
-            made = tempfile.TemporaryDirectory(prefix="reput-table-")
-            connection = _copied(path, stack.enter_context(made))
-        stack.callback(connection.close)
+        connection = _snapshot(path, disk, stack)
         try:
             yield connection
         except (sqlite3.Error, UnicodeError) as error:
             raise error_of(error, path) from error
 
 
-def _copied(path: str, directory: str) -> sqlite3.Connection:
-    copy = os.path.join(directory, FILE_NAME)
-    shutil.copyfile(path + _JOURNAL, copy + _JOURNAL)
-    shutil.copyfile(path, copy)
-    return _prepared(sqlite3.connect(copy, isolation_level=None))
+def _snapshot(path: str, disk: Disk, stack: ExitStack) -> sqlite3.Connection:
+    """Return a connection in a transaction, so that no writer commits before it is closed."""
+    tries = _TRIES
+    while True:
+        try:
+            connection = stack.enter_context(closing(connect(path, disk, "ro")))
+            return _begun(connection, path)
+        except OSError as error:
+            tries -= 1
+            if error.errno != errno.EROFS or not tries:
+                raise
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="reput-table-"))
+        if _copy(path, disk, directory):
+            copy = sqlite3.connect(os.path.join(directory, FILE_NAME), isolation_level=None)
+            return _begun(stack.enter_context(closing(_prepared(copy))), path)
+
+
+def _begun(connection: sqlite3.Connection, path: str) -> sqlite3.Connection:
+    try:
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except (sqlite3.Error, UnicodeError) as error:
+        raise error_of(error, path) from error
+    return connection
+
+
+def _copy(path: str, disk: Disk, directory: str) -> bool:
+    """Copy file and journal; False if a writer came meanwhile, which rolls back by itself."""
+    journal, copy = path + _JOURNAL, os.path.join(directory, FILE_NAME)
+    try:
+        before = disk.status(journal), disk.status(path)
+        shutil.copyfile(journal, copy + _JOURNAL)
+        shutil.copyfile(path, copy)
+        after = disk.status(journal), disk.status(path)
+    except FileNotFoundError:
+        return False
+    return list(map(_mark, before)) == list(map(_mark, after))
+
+
+def _mark(status: Any) -> tuple[int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 # --------------------------------------------------------------------------- queries

@@ -286,7 +286,6 @@ class TablePlugin(reput.Plugin):
                 yield empty
             return
         with reading(self._path, context.disk) as connection:
-            connection.execute("BEGIN")
             if not self._is_sound:
                 size = context.disk.status(self._path).st_size
                 if not check_table(connection, self._layout, self._path, size, self.check_size):
