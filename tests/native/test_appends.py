@@ -12,6 +12,7 @@ import pytest
 from bothengines import python_engine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from openstores import next_queue_offset
 
 import reput
 from reput.errors import ServiceNotAvailableError
@@ -397,3 +398,21 @@ def test_nothing_is_put_after_a_refusal_or_a_close(tmp_path):
         with pytest.raises(ServiceNotAvailableError):
             call()
     assert log.max_physical_offset == end
+
+
+def test_a_queue_that_is_full_takes_no_more(tmp_path):
+    """A damaged record may state the last queue offset that there is."""
+    usual, full = reput.Message("T", b"x"), reput.Message("T", b"x", 5)
+    answers = []
+    for engine in (python_engine, contextlib.nullcontext):
+        with engine(), reput.open(tmp_path / engine.__name__, plugins=[]) as store:
+            for _ in range(3):
+                store.put(usual)
+            for following in ((1 << 63) - 1, 1 << 63):
+                next_queue_offset(store, "T", 5, following)
+                answers += [outcome(lambda store=store: store.put(full)), store.log.queue_offsets]
+            answers += [outcome(lambda store=store: store.put_many([full]))]
+            answers += [outcome(lambda store=store: store.put(usual))]
+
+    half = len(answers) // 2
+    assert answers[:half] == answers[half:]

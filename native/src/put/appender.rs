@@ -187,7 +187,7 @@ impl Appender {
     fn start_queues(slf: &Bound<'_, Self>, queue_offsets: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut queues = Queues::new();
         for item in queue_offsets.call_method0("items")?.try_iter()? {
-            let (key, next): (Bound<'_, PyTuple>, i64) = item?.extract()?;
+            let (key, next): (Bound<'_, PyTuple>, u64) = item?.extract()?;
             let (name, queue_id) = key_of(&key)?;
             let number = queues.number(&name);
             queues.set(number, queue_id, next);
@@ -196,7 +196,7 @@ impl Appender {
         Ok(())
     }
 
-    fn next_queue_offset(slf: &Bound<'_, Self>, key: &Bound<'_, PyTuple>) -> PyResult<i64> {
+    fn next_queue_offset(slf: &Bound<'_, Self>, key: &Bound<'_, PyTuple>) -> PyResult<u64> {
         let (name, queue_id) = key_of(key)?;
         Ok(slf.try_borrow()?.queues.next_of(&name, queue_id))
     }
@@ -250,7 +250,7 @@ impl Appender {
             .iter()
             .map(|(key, next)| {
                 let (name, queue_id) = key_of(key.cast::<PyTuple>()?)?;
-                Ok((name, queue_id, next.extract::<i64>()?))
+                Ok((name, queue_id, next.extract::<u64>()?))
             })
             .collect::<PyResult<Vec<_>>>()?;
         let is_alone = last_record_offset == offset;

@@ -118,7 +118,7 @@ impl<'a> Chunk<'a> {
                 let number = appender.queues.number(&queue.name);
                 appender
                     .queues
-                    .set(number, queue.queue_id, queue_offset + 1);
+                    .set(number, queue.queue_id, *queue_offset as u64 + 1);
             }
         }
         appender.end_offset = self.start + self.size as i64;

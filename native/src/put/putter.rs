@@ -102,7 +102,7 @@ impl Putter {
         }
         let counts = takes_queue_offset(numbers.sys_flag);
         let queue_offset = if counts {
-            this.queues.next(number, queue_id)
+            i64::try_from(this.queues.next(number, queue_id)).ok()?
         } else {
             0
         };
@@ -117,7 +117,7 @@ impl Putter {
             .write_record(position, &record, &place)
             .then_some(())?;
         if counts {
-            this.queues.set(number, queue_id, queue_offset + 1);
+            this.queues.set(number, queue_id, queue_offset as u64 + 1);
         }
         this.end_offset = offset + size as i64;
         this.last_record_offset = offset;

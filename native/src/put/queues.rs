@@ -1,4 +1,5 @@
-//! Next queue offsets, by topic and queue.
+//! Next queue offsets, by topic and queue. A damaged record may state any, so that the next one
+//! after it may be one that no record can state.
 
 use std::collections::HashMap;
 
@@ -6,7 +7,7 @@ use crate::encode::record::NamedTopic;
 use crate::shared::folding::Folding;
 
 const DENSE: usize = 1024; // queue ids below are places in a vector
-const UNKNOWN: i64 = -1;
+const UNKNOWN: u64 = u64::MAX;
 
 /// Topics, each with its queues, numbered in the order of their appearance.
 pub struct Queues {
@@ -18,8 +19,8 @@ struct Topic {
     name: Box<[u8]>,
     /// `None` for a name that messages cannot have, but a queue does.
     named: Option<NamedTopic>,
-    dense: Vec<i64>,
-    sparse: HashMap<i64, i64>,
+    dense: Vec<u64>,
+    sparse: HashMap<i64, u64>,
 }
 
 impl Queues {
@@ -60,17 +61,17 @@ impl Queues {
 
     /// The next queue offset of a queue; 0 for an unknown one.
     #[inline]
-    pub fn next(&self, number: usize, queue_id: i64) -> i64 {
+    pub fn next(&self, number: usize, queue_id: i64) -> u64 {
         let topic = &self.topics[number];
         let found = match usize::try_from(queue_id) {
             Ok(place) if place < DENSE => topic.dense.get(place),
             _ => topic.sparse.get(&queue_id),
         };
-        found.copied().unwrap_or(UNKNOWN).max(0)
+        found.copied().filter(|&next| next != UNKNOWN).unwrap_or(0)
     }
 
     /// Likewise by name.
-    pub fn next_of(&self, name: &[u8], queue_id: i64) -> i64 {
+    pub fn next_of(&self, name: &[u8], queue_id: i64) -> u64 {
         self.number_of
             .get(name)
             .map_or(0, |&number| self.next(number, queue_id))
@@ -78,7 +79,7 @@ impl Queues {
 
     /// Set the next queue offset of a queue.
     #[inline]
-    pub fn set(&mut self, number: usize, queue_id: i64, next: i64) {
+    pub fn set(&mut self, number: usize, queue_id: i64, next: u64) {
         let topic = &mut self.topics[number];
         match usize::try_from(queue_id) {
             Ok(place) if place < DENSE => {
@@ -94,7 +95,7 @@ impl Queues {
     }
 
     /// Every queue that was set: topic, queue id, next queue offset.
-    pub fn all(&self) -> impl Iterator<Item = (&[u8], i64, i64)> {
+    pub fn all(&self) -> impl Iterator<Item = (&[u8], i64, u64)> {
         self.topics.iter().flat_map(|topic| {
             let dense = (0..).zip(topic.dense.iter().copied());
             let sparse = topic.sparse.iter().map(|(&queue, &next)| (queue, next));

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use numpy::PyArray1;
 use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyOverflowError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -321,19 +322,26 @@ pub fn queue_offsets_of_rows<'py>(
             return Ok(None);
         };
         let rows = prepared.get();
-        let mut next: Vec<i64> = {
+        let mut next: Vec<u64> = {
             let appender = appender.cast_exact::<Appender>()?.try_borrow()?;
             let next_of = |queue: &Queue| appender.queues.next_of(&queue.name, queue.queue_id);
             rows.queues.iter().map(next_of).collect()
         };
         let offsets = rows.rows.iter().map(|row| {
             if !takes_queue_offset(row.numbers.sys_flag) {
-                return 0;
+                return Ok(0);
             }
             let next = &mut next[row.queue as usize];
+            let offset = i64::try_from(*next).map_err(|_| too_large())?;
             *next += 1;
-            *next - 1
+            Ok(offset)
         });
-        Ok(Some(array(py, offsets.collect()).into_any()))
+        let offsets = offsets.collect::<PyResult<Vec<i64>>>()?;
+        Ok(Some(array(py, offsets).into_any()))
     })
+}
+
+/// What numpy raises for a number that a column cannot hold.
+fn too_large() -> PyErr {
+    PyOverflowError::new_err("Python int too large to convert to C long")
 }

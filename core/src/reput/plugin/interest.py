@@ -48,9 +48,14 @@ class PutInterest:
             return False
         if type(given) is bytes:
             return self._is_in(given)
-        # A name of a caller's own class may define an `__eq__` that equals nothing.
-        is_plain = type(given) is dict and all(type(name) is str for name in given)
-        return not is_plain or not self.properties.isdisjoint(given)
+        if type(given) is not dict:
+            return True
+        names = self.properties
+        for name in given:  # noqa: SIM110  # a loop takes half the time of `any`
+            # A name of a caller's own class may define an `__eq__` that equals nothing.
+            if type(name) is not str or name in names:
+                return True
+        return False
 
     def names(self) -> tuple[frozenset[str], frozenset[str]] | None:
         """Return topics and properties as exact `str`; None if they do not decide it alone."""

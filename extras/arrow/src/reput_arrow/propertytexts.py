@@ -36,6 +36,13 @@ _COLUMNS: Final = (
     ("tags", PROPERTY_TAGS),
     ("uniq_key", PROPERTY_UNIQ_KEY),
 )
+# Made once: Arrow looks for a module that few have whenever it makes one of a Python value, which
+# took more than half of the time of a thousand messages.
+_SCALARS: Final = {
+    text: pa.scalar(text, pa.string())
+    for text in ("", _NAME_END, _VALUE_END, PROPERTY_CRC, *(name for _, name in _COLUMNS))
+}
+_NO_TEXT: Final = pa.scalar(None, pa.string())
 
 
 @attrs.define(eq=False)
@@ -74,7 +81,7 @@ def property_texts(
                 texts, further = _in_place(further, name, texts)
             rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
             if len(rows):
-                names = pa.repeat(pa.scalar(name), len(rows))
+                names = pa.repeat(_SCALARS[name], len(rows))
                 parts.append(_Entries(rows, names, texts.drop_null()))
     if further is not None:
         parts.append(further)
@@ -95,7 +102,7 @@ def _of_map(column: pa.MapArray) -> _Entries:
 
 
 def _are(names: pa.StringArray, name: str) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = pc.equal(names, name).to_numpy(zero_copy_only=False)
+    found: npt.NDArray[np.bool_] = pc.equal(names, _SCALARS[name]).to_numpy(zero_copy_only=False)
     return found
 
 
@@ -107,13 +114,13 @@ def _in_place(further: _Entries, name: str, texts: pa.StringArray) -> tuple[Any,
     given = texts.take(pa.array(further.rows))
     if name == PROPERTY_KEYS:
         # Words with other spaces between them are the same words: then the text stays as it was.
-        same = pc.equal(_words_of(further.values), pc.fill_null(given, ""))
+        same = pc.equal(_words_of(further.values), pc.fill_null(given, _SCALARS[""]))
         given = pc.if_else(same, further.values, given)
     values = pc.if_else(pa.array(hits), given, further.values)
     placed = np.zeros(len(texts), bool)
     placed[further.rows[hits]] = True
     replaced = _Entries(further.rows, further.names, values)
-    left = pc.if_else(pa.array(placed), pa.scalar(None, pa.string()), texts)
+    left = pc.if_else(pa.array(placed), _NO_TEXT, texts)
     return left, replaced.only(values.is_valid().to_numpy(zero_copy_only=False))
 
 
@@ -126,7 +133,7 @@ def _joined_words(column: pa.Array) -> pa.StringArray | None:
     """Join each row's words with spaces, null without words. None if the column is plain text."""
     if not (kinds.is_list(column.type) or kinds.is_large_list(column.type)):
         texts = column.cast(pa.string())
-        return pc.if_else(pc.equal(pc.binary_length(texts), 0), pa.scalar(None, texts.type), texts)
+        return pc.if_else(pc.equal(texts, _SCALARS[""]), _NO_TEXT, texts)
     offsets = column.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     rows = np.repeat(np.arange(len(column)), np.diff(offsets))
@@ -142,7 +149,7 @@ def _joined_words(column: pa.Array) -> pa.StringArray | None:
     borders = np.zeros(len(column) + 1, np.int32)
     np.cumsum(np.bincount(rows, minlength=len(column)), out=borders[1:])
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(borders), words), " ")
-    return pc.if_else(pc.equal(pc.binary_length(joined), 0), pa.scalar(None, pa.string()), joined)
+    return pc.if_else(pc.equal(joined, _SCALARS[""]), _NO_TEXT, joined)
 
 
 def _ordered(parts: list[_Entries]) -> _Entries:
@@ -159,8 +166,8 @@ def _ordered(parts: list[_Entries]) -> _Entries:
 
 def _joined(entries: _Entries, row_count: int) -> tuple[npt.NDArray[np.int64], bytes]:
     _check_names(entries)
-    pairs = pc.binary_join_element_wise(entries.names, entries.values, _NAME_END)
-    texts = pc.binary_join_element_wise(pairs, "", _VALUE_END)
+    pairs = pc.binary_join_element_wise(entries.names, entries.values, _SCALARS[_NAME_END])
+    texts = pc.binary_join_element_wise(pairs, _SCALARS[""], _SCALARS[_VALUE_END])
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:

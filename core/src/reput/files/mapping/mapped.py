@@ -23,6 +23,7 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files.names import file_name, is_file_name
+from reput.files.system.zeros import is_zero
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
@@ -300,9 +301,9 @@ class MappedFileQueue:
         for first, stop in reversed(self.data_ranges(start, end)):
             while stop > first:
                 at = max(first, stop - _CLEAR_SIZE)
-                data = self.read(at, stop - at).rstrip(b"\0")
-                if data:
-                    return at + len(data)
+                data = self.read(at, stop - at)
+                if not is_zero(data):
+                    return at + len(data.rstrip(b"\0"))
                 stop = at
         return start
 

@@ -24,6 +24,7 @@ from reput.files.system.locking import lock_owner, take_lock
 from reput.files.system.pieces import pieces_by, read_pieces
 from reput.files.system.root import ANYWHERE, Entry, StoreRoot
 from reput.files.system.sidebyside import side_by_side
+from reput.files.system.zeros import is_zero
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -215,7 +216,7 @@ class Disk:
         for first, stop in self.data_ranges(descriptor, start, end):
             for at in range(first, stop, _CLEAR_SIZE):
                 data = self.read(descriptor, min(_CLEAR_SIZE, stop - at), at)
-                if data.count(0) != len(data):
+                if not is_zero(data):
                     self.write(descriptor, bytes(len(data)), at)
                     cleared += len(data)
         return cleared

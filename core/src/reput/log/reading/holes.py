@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from reput.files.system.zeros import is_zero
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, magic_places
 from reput.record.layout import (
@@ -211,7 +212,7 @@ class SoundRecordFinder:
             window_bytes = self._files.read(start, min(_SEARCH_SIZE, end - start) + HEADER_SIZE)
             if len(window_bytes) < HEADER_SIZE:
                 return None
-            if window_bytes.count(0) != len(window_bytes):
+            if not is_zero(window_bytes):
                 window = np.frombuffer(window_bytes, np.uint8)
                 places = magic_places(window)
                 stated = words_at(window, places + _OWN_OFFSET_POSITION, np.dtype(">i8"))

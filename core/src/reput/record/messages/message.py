@@ -106,9 +106,11 @@ def property_text(
             "properties", text, None, "the character 0x02 separates properties"
         )
     try:
-        return _written_whole(text.encode())
+        encoded = text.encode()
     except UnicodeEncodeError as error:
         raise MessageIllegalError("properties", text, None, f"not UTF-8: {error}") from None
+    # It ends in 0x02; every put runs this.
+    return encoded if len(encoded) < SECTOR_SIZE else _written_whole(encoded)
 
 
 def _without_fields(
@@ -131,7 +133,7 @@ def _without_fields(
 
 def _written_whole(text: bytes) -> bytes:
     """Return ``text``; refuse a text that recovery would take for one torn by a power cut."""
-    if text[-1:] == b"\0" or len(text) >= SECTOR_SIZE:  # cheap: every put runs this
+    if text[-1:] == b"\0" or len(text) >= SECTOR_SIZE:
         reason = looks_torn(text)
         if reason is not None:
             raise MessageIllegalError("properties", None, None, reason)

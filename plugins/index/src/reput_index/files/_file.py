@@ -231,7 +231,7 @@ class IndexFile:
                 for at in range(start, end, 1 << 20):
                     size = min(1 << 20, end - at)
                     data = self.disk.read(descriptor, size, at)
-                    if data.count(0) != len(data):
+                    if data != bytes(len(data)):
                         self.disk.write(descriptor, bytes(size), at)
 
     # ------------------------------------------------------------------ writing back
