@@ -40,7 +40,14 @@ _COLUMNS: Final = (
 # took more than half of the time of a thousand messages.
 _SCALARS: Final = {
     text: pa.scalar(text, pa.string())
-    for text in ("", _NAME_END, _VALUE_END, PROPERTY_CRC, *(name for _, name in _COLUMNS))
+    for text in (
+        "",
+        KEY_SEPARATOR,
+        _NAME_END,
+        _VALUE_END,
+        PROPERTY_CRC,
+        *(name for _, name in _COLUMNS),
+    )
 }
 _NO_TEXT: Final = pa.scalar(None, pa.string())
 
@@ -126,7 +133,7 @@ def _in_place(further: _Entries, name: str, texts: pa.StringArray) -> tuple[Any,
 
 def _words_of(texts: pa.StringArray) -> pa.StringArray:
     words = pc.split_pattern_regex(pc.utf8_trim(texts, KEY_SEPARATOR), f"{KEY_SEPARATOR}+")
-    return pc.binary_join(words, KEY_SEPARATOR)
+    return pc.binary_join(words, _SCALARS[KEY_SEPARATOR])
 
 
 def _joined_words(column: pa.Array) -> pa.StringArray | None:
@@ -148,7 +155,9 @@ def _joined_words(column: pa.Array) -> pa.StringArray | None:
         raise MessageIllegalError("keys", word, None, f"row {row}: a space inside a key splits it")
     borders = np.zeros(len(column) + 1, np.int32)
     np.cumsum(np.bincount(rows, minlength=len(column)), out=borders[1:])
-    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(borders), words), " ")
+    joined = pc.binary_join(
+        pa.ListArray.from_arrays(pa.array(borders), words), _SCALARS[KEY_SEPARATOR]
+    )
     return pc.if_else(pc.equal(joined, _SCALARS[""]), _NO_TEXT, joined)
 
 
