@@ -38,6 +38,7 @@ HARMLESS = {
         "os.urandom",
         "os.kill",
         "os.register_at_fork",
+        "os.strerror",
         "os._exit",
         "os.sep",
         "os.altsep",
@@ -58,6 +59,10 @@ ALLOWED = {
         "core/src/reput/store/marks/lock.py",
         "os.close",
     ): "in a forked child, whose disk is not its own",
+    (
+        "core/src/reput/files/system/pieces.py",
+        "os.pread",
+    ): "called by the disk alone, as a compiled function may stand in its place",
     **dict.fromkeys(
         [
             ("extras/table/src/reput_table/connecting.py", "tempfile.TemporaryDirectory"),

@@ -28,7 +28,7 @@ __all__ = ["ENGINE", "REFERENCES", "Engine", "compiled", "kernel"]
 logger = logging.getLogger(__name__)
 
 VARIABLE: Final = "REPUT_ENGINE"
-INTERFACE: Final = 6
+INTERFACE: Final = 7
 """Raised with every change of a kernel's arguments, answer or meaning; ``reput-native`` must say
 the same number."""
 

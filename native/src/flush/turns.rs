@@ -6,10 +6,17 @@
 //! each before it waits for the interpreter lock: woken at once, they would all queue for that lock,
 //! and the thread that wakes them would hold it meanwhile.
 //!
+//! Where the disk is a plain one, the thread whose turn it is flushes without the interpreter lock,
+//! too: between two flushes nobody waits for that lock.
+//!
 //! Signal handlers run on the main thread, and only after it has left the list of sleepers: a turn
 //! is never given to a thread that is in a handler, which may take long or wait for other threads.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -42,6 +49,27 @@ struct Waiting {
     asleep: VecDeque<Arc<Sleeper>>,
     /// Asleep too, but their bytes are on disk.
     covered: VecDeque<Arc<Sleeper>>,
+    /// The only file with bytes that are not on disk; `None` if Python has to flush.
+    file: Option<Arc<Flushed>>,
+}
+
+/// A file of the log that is flushed here.
+struct Flushed {
+    file: File,
+    base_offset: i64,
+    size: u64,
+}
+
+impl Flushed {
+    fn end_offset(&self) -> i64 {
+        self.base_offset.saturating_add_unsigned(self.size)
+    }
+
+    /// Whether it still has a name, without which it is lost, and its size.
+    fn is_whole(&self) -> bool {
+        let found = self.file.metadata();
+        found.is_ok_and(|found| found.nlink() > 0 && found.len() >= self.size)
+    }
 }
 
 struct Sleeper {
@@ -55,6 +83,8 @@ enum Awake {
     OnDisk,
     Failed,
     ItsTurn,
+    /// A flush on its turn failed with this error of the system.
+    FlushFailed(i32),
     /// It has slept as long as it may.
     Slept,
 }
@@ -72,6 +102,25 @@ impl FlushTurns {
     #[getter]
     fn flushed_offset(&self) -> i64 {
         self.flushed.load(Ordering::Acquire)
+    }
+
+    fn use_file(&self, descriptor: i32, base_offset: i64, size: u64) -> PyResult<()> {
+        // SAFETY: the caller keeps the file open during this call. It is duplicated, so that no
+        // flush meets another file that has got its number.
+        let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let file = File::from(file.try_clone_to_owned()?);
+        let flushed = Flushed {
+            file,
+            base_offset,
+            size,
+        };
+        self.lock().file = Some(Arc::new(flushed));
+        Ok(())
+    }
+
+    fn use_calls(&self) {
+        let old = self.lock().file.take();
+        drop(old);
     }
 
     fn reached(&self, flushed_offset: i64) {
@@ -119,16 +168,20 @@ impl FlushTurns {
         });
         let mut longest = HEARS_SIGNALS;
         loop {
-            let awake = match self.look(physical_offset) {
-                Some(awake) => awake,
-                None => py.detach(|| self.sleep(physical_offset, deadline, longest)),
-            };
-            match awake {
+            if self.flushed_offset() >= physical_offset {
+                return Ok(true);
+            }
+            match py.detach(|| self.pass(physical_offset, deadline, longest)) {
                 Awake::OnDisk => return Ok(true),
                 Awake::Failed => return Ok(false),
                 Awake::ItsTurn => {
                     let turn = Turn(self);
                     flush.call0()?;
+                    drop(turn);
+                }
+                Awake::FlushFailed(error) => {
+                    let turn = Turn(self);
+                    flush.call1((error,))?;
                     drop(turn);
                 }
                 Awake::Slept => {
@@ -142,6 +195,47 @@ impl FlushTurns {
                 return Ok(self.flushed_offset() >= physical_offset);
             }
         }
+    }
+
+    /// Wait, and flush here where that can be; needs no interpreter lock.
+    fn pass(&self, physical_offset: i64, deadline: Option<Instant>, longest: Duration) -> Awake {
+        loop {
+            let awake = self.look(physical_offset);
+            let awake = awake.unwrap_or_else(|| self.sleep(physical_offset, deadline, longest));
+            if !matches!(awake, Awake::ItsTurn) {
+                return awake;
+            }
+            match self.flush_here(physical_offset) {
+                Ok(false) => return Awake::ItsTurn,
+                Ok(true) => drop(Turn(self)),
+                Err(error) => {
+                    return Awake::FlushFailed(error.raw_os_error().unwrap_or(0));
+                }
+            }
+        }
+    }
+
+    /// Flush on this thread's turn, for itself and all that sleep; false if Python has to.
+    fn flush_here(&self, physical_offset: i64) -> io::Result<bool> {
+        let (file, target) = {
+            let waiting = self.lock();
+            let Some(file) = &waiting.file else {
+                return Ok(false);
+            };
+            let asleep = waiting.asleep.iter().map(|sleeper| sleeper.physical_offset);
+            let target = asleep.fold(physical_offset, i64::max);
+            (Arc::clone(file), target)
+        };
+        // What is in the next file is not flushed with this one.
+        if !(file.base_offset..=file.end_offset()).contains(&physical_offset) {
+            return Ok(false);
+        }
+        file.file.sync_data()?;
+        if !file.is_whole() {
+            return Ok(false); // Python says what is wrong
+        }
+        self.reached(target.min(file.end_offset()));
+        Ok(true)
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {

@@ -168,7 +168,7 @@ class CommitLog(LogReader):
             self._appender.let_go()
             for file in self.unflushed:
                 file.close()
-            self.unflushed = []
+            self._set_unflushed([])
 
     @contextlib.contextmanager
     def lock_let_go(self, refusal: PutError) -> Iterator[None]:
@@ -223,7 +223,7 @@ class CommitLog(LogReader):
             done = [
                 file for file in self.unflushed if file.base_offset + file.size <= flushed_offset
             ]
-            self.unflushed = [file for file in self.unflushed if file not in done]
+            self._set_unflushed([file for file in self.unflushed if file not in done])
         for file in done:
             if file is not self._appender.file:
                 file.close()
@@ -423,13 +423,17 @@ class CommitLog(LogReader):
     def _begin(self, file: MappedFile, end_offset: int) -> None:
         """Write to ``file`` from ``end_offset`` on; close it again where that cannot be."""
         try:
-            self.unflushed = [*self.unflushed, file]
+            self._set_unflushed([*self.unflushed, file])
             self._appender.begin_file(file, end_offset)
         except BaseException:
             if self._appender.file is not file:
-                self.unflushed = [each for each in self.unflushed if each is not file]
+                self._set_unflushed([each for each in self.unflushed if each is not file])
                 file.close()
             raise
+
+    def _set_unflushed(self, files: list[MappedFile]) -> None:
+        self.unflushed = files
+        self.flusher.cover(files)
 
 
 def encoder_of(config: CommitLogConfig) -> Encoder:

@@ -14,13 +14,15 @@ Source: RocketMQ ``GroupCommitService``, ``FlushRealTimeService``; the rule for 
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Protocol
 
 from reput.errors import PutError, ServiceNotAvailableError
+from reput.files.system.heartbeat import beat
 from reput.log.writing.turns import FlushTurns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from reput.files.mapping.mapped import MappedFile, MappedFileQueue
 
@@ -58,6 +60,8 @@ class GroupCommit:
         self._turns = FlushTurns(flushed_offset)
         self._failure: OSError | None = None
         """Why `_turns` ended."""
+        self._told_offset = flushed_offset
+        """Flushed offset of the last call of `_after_flush`."""
 
     @property
     def flushed_offset(self) -> int:
@@ -67,6 +71,17 @@ class GroupCommit:
     def call_after_flush(self, function: Callable[[], None]) -> None:
         """Have ``function`` called whenever `flushed_offset` has grown."""
         self._after_flush = function
+
+    def cover(self, files: Sequence[MappedFile]) -> None:
+        """Flush these files from the next flush on.
+
+        Args:
+            files: those with bytes that are not on disk.
+        """
+        if len(files) == 1 and files[0].disk.flushes_plainly:
+            self._turns.use_file(files[0].descriptor, files[0].base_offset, files[0].size)
+        else:
+            self._turns.use_calls()
 
     @property
     def failure(self) -> OSError | None:
@@ -91,13 +106,20 @@ class GroupCommit:
             ServiceNotAvailableError: a flush failed before these bytes were on disk.
         """
         if self._turns.wait(physical_offset, timeout, self._flush_now):
+            self._tell()
             return True
         if self._failure is not None:
             raise self._refusal() from self._failure
         return False
 
-    def _flush_now(self) -> None:
-        """Flush for all threads that wait; called on the thread whose turn it is."""
+    def _flush_now(self, error: int = 0) -> None:
+        """Flush for all threads that wait; called on the thread whose turn it is.
+
+        Args:
+            error: number of the system's error, if flushing has failed.
+        """
+        if error and self._failure is None:
+            self._fail(OSError(error, os.strerror(error)))
         if self._failure is None:
             self._flush_files()
         if self._failure is not None:  # perhaps of a turn that a signal handler ended before this
@@ -117,13 +139,23 @@ class GroupCommit:
             except OSError as error:
                 if file.base_offset + file.size <= turns.flushed_offset:
                     continue  # a signal handler came in between, flushed the file and closed it
-                self._failure = error
-                logger.error("flush failed, the store takes no more puts error=%s", error)
+                self._fail(error)
                 return
         turns.reached(target)
         if files and files[0].base_offset + files[0].size <= target:
             log.release_flushed(target)
-        if self._after_flush is not None:
+        self._tell()
+
+    def _fail(self, error: OSError) -> None:
+        self._failure = error
+        logger.error("flush failed, the store takes no more puts error=%s", error)
+
+    def _tell(self) -> None:
+        """Say that more is on disk, once; also after a flush that was not made here."""
+        beat()
+        flushed_offset = self._turns.flushed_offset
+        if flushed_offset > self._told_offset and self._after_flush is not None:
+            self._told_offset = flushed_offset
             self._after_flush()
 
     def _refusal(self) -> PutError:

@@ -40,6 +40,18 @@ class FlushTurns:
         """Physical offset below which everything is on disk."""
         return self._flushed_offset
 
+    def use_file(self, descriptor: int, base_offset: int, size: int) -> None:
+        """Allow that this file is flushed here; the Python class always calls its caller's flush.
+
+        Args:
+            descriptor: of the only file with bytes that are not on disk, and whose disk is plain.
+            base_offset: physical offset at which the file begins.
+            size: bytes of the file.
+        """
+
+    def use_calls(self) -> None:
+        """Flush no file here, from the next flush on."""
+
     def reached(self, flushed_offset: int) -> None:
         """Let all threads go on that wait for nothing at or above ``flushed_offset``.
 
@@ -54,7 +66,7 @@ class FlushTurns:
         self._has_failed = True
 
     def wait(
-        self, physical_offset: int, timeout: float | None, flush: Callable[[], object]
+        self, physical_offset: int, timeout: float | None, flush: Callable[..., object]
     ) -> bool:
         """Wait until the log is on disk below ``physical_offset``.
 
@@ -62,7 +74,9 @@ class FlushTurns:
             physical_offset: at most where the log ends.
             timeout: longest wait for other threads, seconds; None for any.
             flush: called if it is this thread's turn. Brings to disk what was appended before the
-                call, and calls `reached` or `fail`. What it raises ends the turn and the wait.
+                call, and calls `reached` or `fail`. What it raises ends the turn and the wait. If
+                flushing failed here, it is given the number of the system's error, and calls
+                `fail`.
 
         Returns:
             False after ``timeout`` seconds, or if a flush failed before these bytes were on disk.
@@ -81,7 +95,7 @@ class FlushTurns:
                 turn.wait(min(left, _LONGEST_WAIT))
         return True
 
-    def _flush_in_turn(self, flush: Callable[[], object]) -> Flag | None:
+    def _flush_in_turn(self, flush: Callable[..., object]) -> Flag | None:
         """Flush, unless another thread does; then return a flag that it sets when it is done."""
         me, mine, before, turn = threading.get_ident(), False, None, Flag()
         try:

@@ -1,0 +1,146 @@
+"""Flushes of one file without Python: only where the disk is plain, and never beyond that file."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+import reput
+from reput.errors import ServiceNotAvailableError
+from reput.files import Disk
+from reput_native import FlushTurns
+
+SIZE = 1 << 16
+
+
+class Watching(Disk):
+    """Notes each flush."""
+
+    def __init__(self):
+        self.flushed = []
+
+    def flush(self, descriptor):
+        self.flushed.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        super().flush(descriptor)
+
+
+@pytest.fixture
+def descriptor(tmp_path):
+    descriptor = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    os.ftruncate(descriptor, SIZE)
+    yield descriptor
+    os.close(descriptor)
+
+
+def never(*arguments):
+    raise AssertionError(f"called with {arguments}")
+
+
+def test_one_file_is_flushed_without_a_call(descriptor):
+    turns = FlushTurns(SIZE)
+    turns.use_file(descriptor, SIZE, SIZE)
+
+    assert turns.wait(SIZE + 5, None, never)
+    assert turns.flushed_offset == SIZE + 5
+    assert turns.wait(2 * SIZE, 0.0, never)
+
+
+@pytest.mark.parametrize("offset", [SIZE - 1, 2 * SIZE + 1])
+def test_what_is_in_another_file_is_not_flushed_with_this_one(descriptor, offset):
+    turns, called = FlushTurns(0), []
+    turns.use_file(descriptor, SIZE, SIZE)
+
+    def flush(*arguments):
+        called.append(arguments)
+        turns.reached(3 * SIZE)
+
+    assert turns.wait(offset, None, flush)
+    assert called == [()]
+
+
+@pytest.mark.parametrize("round", range(20))
+def test_nothing_beyond_the_file_is_covered_by_its_flush(descriptor, round):
+    """One thread waits for the next file, asleep or not yet, while another flushes this one."""
+    turns, called = FlushTurns(0), []
+    turns.use_file(descriptor, 0, SIZE)
+
+    def flush():
+        called.append(turns.flushed_offset)
+        turns.reached(3 * SIZE)
+
+    far = threading.Thread(target=turns.wait, args=(2 * SIZE, None, flush))
+    near = threading.Thread(target=turns.wait, args=(5, None, flush))
+    for thread in (near, far) if round % 2 else (far, near):
+        thread.start()
+    for thread in (near, far):
+        thread.join(10)
+
+    assert turns.flushed_offset == 3 * SIZE
+    assert len(called) == 1
+    assert called[0] <= SIZE
+
+
+def test_after_use_calls_the_caller_flushes(descriptor):
+    turns, called = FlushTurns(0), []
+    turns.use_file(descriptor, 0, SIZE)
+    turns.use_calls()
+
+    assert turns.wait(7, None, lambda: (called.append(True), turns.reached(7)))
+    assert called == [True]
+
+
+def test_an_error_of_the_system_is_told_and_not_tried_again():
+    """A pipe cannot be flushed, whoever tries it."""
+    read, write = os.pipe()
+    turns, told = FlushTurns(0), []
+    turns.use_file(write, 0, SIZE)
+    os.close(read)
+    os.close(write)  # it was duplicated
+
+    def flush(error):
+        told.append(os.strerror(error))
+        turns.fail()
+
+    assert not turns.wait(7, None, flush)
+    assert told == ["Invalid argument"]
+    assert not turns.wait(8, None, never)
+
+
+def test_a_store_flushes_here_and_a_disk_that_watches_is_called(tmp_path):
+    for disk in (None, Watching()):
+        root = tmp_path / type(disk).__name__
+        config = {"commitlog": {"flush": "sync", "file_size": 1 << 12}}
+        with reput.open(root, plugins=[], config=config, disk=disk) as store:
+            for number in range(60):
+                receipt = store.put(reput.Message("T", b"%d" % number))
+                assert receipt.durability is reput.Durability.DURABLE
+                assert store.log.flushed_offset >= receipt.end_offset
+            assert store.log.file_count > 1
+        if disk is not None:
+            assert sum("/commitlog/" in path for path in disk.flushed) >= 60
+
+
+def test_a_file_that_was_removed_is_an_error_with_pythons_words(tmp_path):
+    store = reput.open(tmp_path / "store", plugins=[], config={"commitlog": {"flush": "sync"}})
+    store.put(reput.Message("T", b"first"))
+    for path in (tmp_path / "store/commitlog").iterdir():
+        path.unlink()
+
+    with pytest.raises(ServiceNotAvailableError, match="removed or cut while it was open"):
+        store.put(reput.Message("T", b"lost"))
+    with pytest.raises(ServiceNotAvailableError):
+        store.put(reput.Message("T", b"refused"))
+    with pytest.raises(ServiceNotAvailableError):
+        store.close()
+
+
+def test_the_reader_of_a_sync_store_hears_of_flushes_made_here(tmp_path):
+    with reput.open(
+        tmp_path / "store", plugins=["consumequeue"], config={"commitlog": {"flush": "sync"}}
+    ) as store:
+        for number in range(5):
+            store.put(reput.Message("T", b"%d" % number))
+        assert store.wait_dispatched(10)
+        assert len(store.read("T", 0, 0, 32)) == 5
