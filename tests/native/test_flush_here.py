@@ -60,8 +60,8 @@ def test_what_is_in_another_file_is_not_flushed_with_this_one(descriptor, offset
     assert called == [()]
 
 
-@pytest.mark.parametrize("round", range(20))
-def test_nothing_beyond_the_file_is_covered_by_its_flush(descriptor, round):
+@pytest.mark.parametrize("turn", range(20))
+def test_nothing_beyond_the_file_is_covered_by_its_flush(descriptor, turn):
     """One thread waits for the next file, asleep or not yet, while another flushes this one."""
     turns, called = FlushTurns(0), []
     turns.use_file(descriptor, 0, SIZE)
@@ -72,7 +72,7 @@ def test_nothing_beyond_the_file_is_covered_by_its_flush(descriptor, round):
 
     far = threading.Thread(target=turns.wait, args=(2 * SIZE, None, flush))
     near = threading.Thread(target=turns.wait, args=(5, None, flush))
-    for thread in (near, far) if round % 2 else (far, near):
+    for thread in (near, far) if turn % 2 else (far, near):
         thread.start()
     for thread in (near, far):
         thread.join(10)
