@@ -95,13 +95,13 @@ class IndexFile:
         """Read the slots into memory, so that the file can be appended to."""
         if self.slots is not None:
             return self.slots
-        slots = np.zeros(self.geometry.slot_count, SLOT_DTYPE)
-        buffer = slots.view(np.uint8).data
-        if self.header.next_item > 1:
+        native = np.zeros(self.geometry.slot_count, np.int32)
+        if self.header.next_item > 1:  # a new file's slots are zero, and their memory not there yet
+            slots = np.zeros(self.geometry.slot_count, SLOT_DTYPE)
             with self.pool.descriptor(self.path) as descriptor:
-                self.disk.read_into(descriptor, buffer, HEADER_SIZE)
-        native = slots.astype(np.int32)
-        native[(native < 0) | (native >= self.header.next_item)] = 0
+                self.disk.read_into(descriptor, slots.view(np.uint8).data, HEADER_SIZE)
+            native[:] = slots
+            native[(native < 0) | (native >= self.header.next_item)] = 0
         self.set_slots(native)
         assert self._dirty is not None
         self._dirty[:] = False
