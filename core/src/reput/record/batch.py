@@ -71,6 +71,7 @@ class DispatchBatch:
     """
 
     __slots__ = (
+        "_asked",
         "_cache",
         "_header",
         "_parts",
@@ -98,6 +99,7 @@ class DispatchBatch:
         end_offset: int,
         finding: Corruption | None = None,
         columns: Mapping[str, npt.NDArray[Any]] | None = None,
+        asked: set[str] | None = None,
     ) -> None:
         # All plugins are given the same batch, so none may write into it.
         for array in (start, size, topic_code):
@@ -113,6 +115,7 @@ class DispatchBatch:
         self.finding = finding
         self._header = header  # big-endian columns, as they were cut out
         self._parts = parts  # where body, topic and properties stand
+        self._asked: set[str] = set() if asked is None else asked  # one for a batch and its parts
         self._cache: dict[str, Any] = dict(columns or {})
         for column in self._cache.values():
             column.flags.writeable = False
@@ -152,9 +155,17 @@ class DispatchBatch:
                 known = sorted({*self._header, *self._cache, "physical_offset", "tags_code"})
                 raise KeyError(f"{name!r}; known: {', '.join(known)}") from None
             value = raw.astype(raw.dtype.newbyteorder("="))
+        self._asked.add(name)
         value.flags.writeable = False
         self._cache[name] = value
         return value
+
+    def asked_columns(self) -> tuple[str, ...]:
+        """Return the names of the columns that were made as somebody asked for them.
+
+        Those that its parts, and batches with further columns, were asked for are among them.
+        """
+        return tuple(self._asked)
 
     def holds(self, name: str) -> bool:
         """Whether the column ``name`` was asked for before, or added by a plugin."""
@@ -287,6 +298,7 @@ class DispatchBatch:
                 for name, column in self._cache.items()
                 if isinstance(column, np.ndarray)
             },
+            asked=self._asked,
         )
 
     def stand_at(self, physical_offset: npt.NDArray[np.int64]) -> None:

@@ -10,7 +10,10 @@ import numpy as np
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reput.files.mapping.mapped import MappedFileQueue
+    from reput.record.batch import DispatchBatch
 
 __all__ = ["BatchReader", "PrefetchingReader"]
 
@@ -20,7 +23,8 @@ class PrefetchingReader:
 
     Two readers take turns, so that a batch stays valid until the next `read`. The thread helps if
     there is a second processor, as most of the work is in calls that release the interpreter lock.
-    Only whole windows are prefetched, so none at the end of the log.
+    Only whole windows are prefetched, so none at the end of the log. The thread also makes the
+    columns that the batch before was asked for, as the next one will be asked for them, too.
     """
 
     def __init__(self, readers: tuple[BatchReader, BatchReader], window_size: int) -> None:
@@ -29,6 +33,8 @@ class PrefetchingReader:
         self._turn = 0
         self._ahead: tuple[int, int, Future[DecodeResult]] | None = None
         self._executor: ThreadPoolExecutor | None = None
+        self._before: DispatchBatch | None = None
+        """The batch of the last `read`, which has been used by now."""
 
     def read(self, start: int, end: int) -> DecodeResult:
         """See `BatchReader.read`."""
@@ -42,13 +48,15 @@ class PrefetchingReader:
         if result is None:
             self._turn ^= 1
             result = self._readers[self._turn].read(start, end)
+        wanted = () if self._before is None else self._before.asked_columns()
+        self._before = result.batch
         next_start = result.batch.end_offset
         if result.end == End.WINDOW and end - next_start >= self._window_size:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, "reput-read")
             reader = self._readers[self._turn ^ 1]
             try:
-                future = self._executor.submit(reader.read, next_start, end)
+                future = self._executor.submit(_read, reader, next_start, end, wanted)
             except RuntimeError:  # no threads now, or the interpreter ends
                 # The executor may have kept the task, which would use the buffer later.
                 self._executor.shutdown(wait=False, cancel_futures=True)
@@ -63,6 +71,13 @@ class PrefetchingReader:
         if self._executor is not None:
             self._executor.shutdown()
             self._executor = self._ahead = None
+
+
+def _read(reader: BatchReader, start: int, end: int, columns: Sequence[str]) -> DecodeResult:
+    result = reader.read(start, end)
+    for name in columns:
+        result.batch.column(name)
+    return result
 
 
 class BatchReader:
