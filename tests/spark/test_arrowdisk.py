@@ -171,7 +171,8 @@ def test_every_other_operation_is_refused_and_reaches_no_file_of_the_system(tmp_
     disk = ArrowDisk(pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem()))
     reading = {"open", "close", "is_whole", "size", "read", "read_into", "data_ranges", "exists"}
     reading |= {"is_dangling_link", "modified_ms", "list"}
-    made_of_these = {"read_file", "write", "create_fresh", "clear"}  # which call the others
+    # Which call the others.
+    made_of_these = {"read_file", "read_pieces", "write", "create_fresh", "clear"}
     made_of_these |= {
         "side_by_side",
         "monotonic",
