@@ -14,7 +14,9 @@ WINDOW = 1 << 16
 def log(tmp_path):
     config = {"commitlog": {"window_size": WINDOW}}
     with reput.open(tmp_path / "store", plugins=[], config=config) as store:
-        store.put_many([reput.Message("T", b"x" * 900, tags=f"t{n}") for n in range(600)])
+        store.put_many(
+            [reput.Message("T", b"x" * 900, tags=f"t{n}", keys=f"k{n % 50}") for n in range(600)]
+        )
         yield store.log
 
 
@@ -49,7 +51,7 @@ def test_no_column_is_made_that_nobody_asked_for(log):
     try:
         batch = reader.read(0, log.max_physical_offset).batch
         assert not batch.holds("tags_code")
-        assert "tags_code" not in batch.asked_columns()
+        assert "tags_code" not in batch.asked()
     finally:
         reader.close()
 
@@ -64,7 +66,10 @@ def test_what_enriched_batches_and_parts_are_asked_for_counts_and_what_plugins_a
             enriched.column("tags_code")
             enriched.column("mine")
             batch[2:5].column("flag")
-            assert set(batch.asked_columns()) == {"tags_code", "flag"}
+            words = enriched.text("KEYS")
+            assert words[3] == batch.text("KEYS")[3] == batch.message(3).keys[0]
+            assert {"flag", "tags_code", "text:KEYS"} <= set(batch.asked())
+            assert "mine" not in batch.asked()
             at = batch.end_offset
     finally:
         reader.close()

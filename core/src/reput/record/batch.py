@@ -9,7 +9,7 @@ it returns: the window's memory is used again for the next batch.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from reput.record.view import MessageView
 
 __all__ = ["Corruption", "CorruptionKind", "DispatchBatch"]
+
+_TEXT = "text:"  # begins the keys of properties among what a batch has made
+_ASKED_MAX = 64
 
 
 class CorruptionKind(enum.Enum):
@@ -118,7 +121,8 @@ class DispatchBatch:
         self._asked: set[str] = set() if asked is None else asked  # one for a batch and its parts
         self._cache: dict[str, Any] = dict(columns or {})
         for column in self._cache.values():
-            column.flags.writeable = False
+            if isinstance(column, np.ndarray):
+                column.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.start)
@@ -155,17 +159,29 @@ class DispatchBatch:
                 known = sorted({*self._header, *self._cache, "physical_offset", "tags_code"})
                 raise KeyError(f"{name!r}; known: {', '.join(known)}") from None
             value = raw.astype(raw.dtype.newbyteorder("="))
-        self._asked.add(name)
+        self._note(name)
         value.flags.writeable = False
         self._cache[name] = value
         return value
 
-    def asked_columns(self) -> tuple[str, ...]:
-        """Return the names of the columns that were made as somebody asked for them.
+    def asked(self) -> tuple[str, ...]:
+        """Return what was made as somebody asked for it, for `make` of another batch.
 
-        Those that its parts, and batches with further columns, were asked for are among them.
+        What its parts, and batches with further columns, were asked for is among it.
         """
         return tuple(self._asked)
+
+    def make(self, asked: Iterable[str]) -> None:
+        """Make what another batch was asked for, before anybody asks."""
+        for key in asked:
+            if key.startswith(_TEXT):
+                self.text(key.removeprefix(_TEXT))
+            else:
+                self.column(key)
+
+    def _note(self, key: str) -> None:
+        if len(self._asked) < _ASKED_MAX:
+            self._asked.add(key)
 
     def holds(self, name: str) -> bool:
         """Whether the column ``name`` was asked for before, or added by a plugin."""
@@ -241,9 +257,10 @@ class DispatchBatch:
 
     def text(self, name: str) -> TextColumn:
         """Return the values of the property ``name``, such as ``"KEYS"``."""
-        key = f"text:{name}"
+        key = _TEXT + name
         found = self._cache.get(key)
         if found is None:
+            self._note(key)
             found = self._cache[key] = self.properties.find(name)
         return found
 
@@ -294,9 +311,9 @@ class DispatchBatch:
             end_offset=end_offset,
             finding=self.finding if whole_end else None,
             columns={
-                name: column[first:stop]
+                name: column[first:stop] if isinstance(column, np.ndarray) else column
                 for name, column in self._cache.items()
-                if isinstance(column, np.ndarray)
+                if isinstance(column, np.ndarray) or stop - first == len(self)
             },
             asked=self._asked,
         )

@@ -24,7 +24,7 @@ class PrefetchingReader:
     Two readers take turns, so that a batch stays valid until the next `read`. The thread helps if
     there is a second processor, as most of the work is in calls that release the interpreter lock.
     Only whole windows are prefetched, so none at the end of the log. The thread also makes the
-    columns that the batch before was asked for, as the next one will be asked for them, too.
+    columns and properties that the batch before was asked for, as this one will be, too.
     """
 
     def __init__(self, readers: tuple[BatchReader, BatchReader], window_size: int) -> None:
@@ -48,7 +48,7 @@ class PrefetchingReader:
         if result is None:
             self._turn ^= 1
             result = self._readers[self._turn].read(start, end)
-        wanted = () if self._before is None else self._before.asked_columns()
+        wanted = () if self._before is None else self._before.asked()
         self._before = result.batch
         next_start = result.batch.end_offset
         if result.end == End.WINDOW and end - next_start >= self._window_size:
@@ -73,10 +73,9 @@ class PrefetchingReader:
             self._executor = self._ahead = None
 
 
-def _read(reader: BatchReader, start: int, end: int, columns: Sequence[str]) -> DecodeResult:
+def _read(reader: BatchReader, start: int, end: int, asked: Sequence[str]) -> DecodeResult:
     result = reader.read(start, end)
-    for name in columns:
-        result.batch.column(name)
+    result.batch.make(asked)
     return result
 
 
