@@ -171,7 +171,7 @@ def idle(trial: Trial, *, full: int, seconds: float) -> None:
         store.put_many(list(work.messages(full)))
         store.wait_dispatched()
         store.flush()
-        time.sleep(0.5)
+        time.sleep(0.5)  # what the flush has woken goes to sleep again
         with trial.timed("idle", 1, unit="waits"):
             time.sleep(seconds * min(10 * trial.scale, 1))  # as long in a quick run
 

@@ -91,6 +91,15 @@ def test_after_use_calls_the_caller_flushes(descriptor):
     assert called == [True]
 
 
+def test_where_a_file_cannot_be_held_the_caller_flushes(descriptor):
+    turns, called = FlushTurns(0), []
+    turns.use_file(descriptor, 0, SIZE)
+    turns.use_file(99_999, 0, SIZE)  # no open file; as if no number were free
+
+    assert turns.wait(7, None, lambda: (called.append(True), turns.reached(7)))
+    assert called == [True]
+
+
 def test_an_error_of_the_system_is_told_and_not_tried_again():
     """A pipe cannot be flushed, whoever tries it."""
     read, write = os.pipe()

@@ -104,18 +104,21 @@ impl FlushTurns {
         self.flushed.load(Ordering::Acquire)
     }
 
-    fn use_file(&self, descriptor: i32, base_offset: i64, size: u64) -> PyResult<()> {
+    fn use_file(&self, descriptor: i32, base_offset: i64, size: u64) {
         // SAFETY: the caller keeps the file open during this call. It is duplicated, so that no
         // flush meets another file that has got its number.
         let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
-        let file = File::from(file.try_clone_to_owned()?);
+        let Ok(file) = file.try_clone_to_owned() else {
+            return self.use_calls(); // no number is free: the caller's flush needs none
+        };
+        let file = File::from(file);
         let flushed = Flushed {
             file,
             base_offset,
             size,
         };
-        self.lock().file = Some(Arc::new(flushed));
-        Ok(())
+        let old = self.lock().file.replace(Arc::new(flushed));
+        drop(old); // which may close a file, not under the lock
     }
 
     fn use_calls(&self) {
