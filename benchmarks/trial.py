@@ -11,6 +11,8 @@ from typing import Any
 
 import attrs
 
+from benchmarks import memory
+
 __all__ = ["Latencies", "Measurement", "Trial"]
 
 
@@ -76,6 +78,10 @@ class Trial:
         """Return how much to do: ``full`` in a full run, less in a quick run."""
         return max(int(full * self.scale), least)
 
+    def size_of(self, count: int) -> int:
+        """Return the bytes that so many messages take, as `memory.size_of` does."""
+        return memory.size_of(count, self.body_size)
+
     def warm_up(self) -> None:
         """Open, use and close a small store, so that no import is part of a measurement."""
         import reput
@@ -85,8 +91,14 @@ class Trial:
             store.wait_dispatched()
             store.read("warm-up", 0, 0)
 
-    def settle(self) -> None:
-        """Exclude existing objects from later garbage collections."""
+    def settle(self, size: int = 0) -> None:
+        """Exclude existing objects from later garbage collections, and get memory ready.
+
+        Args:
+            size: bytes that will be written, about; 0 if memory does not matter.
+        """
+        if size:
+            memory.claim(size)
         gc.collect()
         gc.freeze()
 

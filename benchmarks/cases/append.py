@@ -57,7 +57,7 @@ def put_one(trial: Trial, plugins: Sequence[str] | None = None) -> None:
     """``put`` of messages made beforehand, with the reput loop running if there are plugins."""
     count = trial.count(_ONE_COUNT[trial.body_size])
     work = Workload(trial.body_size)
-    with _opened(trial, work, plugins) as store:
+    with _opened(trial, work, count, plugins) as store:
         put, ring = store.put, work.ring(count)
         label = "reput" if plugins is None else "reput, log alone"
         readable = f"{label}, until readable" if plugins is None else ""
@@ -73,7 +73,7 @@ def put_one_in_loop(trial: Trial) -> None:
     """``put`` of messages that the same loop makes."""
     count = trial.count(_ONE_COUNT[trial.body_size])
     work = Workload(trial.body_size)
-    with _opened(trial, work, None) as store:
+    with _opened(trial, work, count, None) as store:
         run = partial(_put_each, store.put, work.messages(count))
         _measure(trial, store, "reput, made in the loop", count, run)
 
@@ -94,7 +94,7 @@ def put_many(
     label = f"reput, {form}"
     label += ", made in the loop" if in_loop else ", log alone" if plugins is not None else ""
     plain = not in_loop and plugins is None
-    with _opened(trial, work, plugins) as store:
+    with _opened(trial, work, batches * BATCH, plugins) as store:
         source: Iterator[Batch] = map(make, range(batches))
         if not in_loop:
             made = list(islice(source, _BATCHES_MADE))
@@ -107,13 +107,13 @@ def put_many(
     _tell_latencies(trial, label, Latencies.of(f"put_many of {BATCH}", times))
 
 
-def _opened(trial: Trial, work: Workload, plugins: Sequence[str] | None) -> reput.Store:
-    """Return a new store that has been warmed up."""
+def _opened(trial: Trial, work: Workload, count: int, plugins: Sequence[str] | None) -> reput.Store:
+    """Return a new store that has been warmed up, and will be given ``count`` messages."""
     store = open_store(trial.directory / "store", plugins=plugins)
     for message in work.messages(_WARM_UP):
         store.put(message)
     store.wait_dispatched()
-    trial.settle()
+    trial.settle(trial.size_of(count))
     return store
 
 

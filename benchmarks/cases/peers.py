@@ -64,7 +64,7 @@ def append(trial: Trial, *, kind: PeerKind, durable: bool) -> None:
     peer = kind.make(trial.directory, durable=durable)
     rows = work.row_ring(count)
     again = list(work.row_ring(trial.count(min(full, 20_000), least=200)))
-    trial.settle()
+    trial.settle(trial.size_of(count))
     clock, times = time.perf_counter_ns, []
     with trial.timed(_label(kind, durable), count, count * trial.body_size) as measured:
         for row in rows:
@@ -84,9 +84,9 @@ def append_many(trial: Trial, *, kind: PeerKind, durable: bool) -> None:
     work = Workload(trial.body_size)
     made = [[work.row(first + row) for row in range(BATCH)] for first in range(0, 8 * BATCH, BATCH)]
     peer = kind.make(trial.directory, durable=durable)
-    trial.settle()
-    clock, times = time.perf_counter_ns, []
     count = batches * BATCH
+    trial.settle(trial.size_of(count))
+    clock, times = time.perf_counter_ns, []
     with trial.timed(_label(kind, durable), count, count * trial.body_size) as measured:
         for number in range(batches):
             began = clock()

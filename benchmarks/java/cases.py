@@ -49,7 +49,7 @@ def put_one(trial: Trial, *, full: int) -> None:
     count = trial.count(full)
     work = Workload(trial.body_size)
     made = list(work.messages(min(count, RING)))
-    with _opened(trial, work) as store:
+    with _opened(trial, work, count) as store:
         put = store.put
 
         def run() -> None:
@@ -65,7 +65,7 @@ def put_many(trial: Trial, *, full: int, form: str) -> None:
     work = Workload(trial.body_size)
     make = _MAKERS[form]
     made = [make(work, first) for first in range(0, min(batches * BATCH, RING), BATCH)]
-    with _opened(trial, work) as store:
+    with _opened(trial, work, batches * BATCH) as store:
         put_many = store.put_many
         if form == "arrow":
             from reput_arrow import columns_of
@@ -90,11 +90,12 @@ def put_many(trial: Trial, *, full: int, form: str) -> None:
 def put_sync(trial: Trial, *, full: int, threads: int) -> None:
     """Threads that each put one message at a time, on disk before the call returns."""
     each = trial.count(full // threads, least=10)
+    count = threads * each
     work = Workload(trial.body_size)
     shares = [list(work.messages(each, first=thread * each)) for thread in range(threads)]
     start = threading.Barrier(threads + 1)
     done: list[int] = []
-    with _opened(trial, work, {"commitlog": {"flush": "sync"}}, warm_up=10) as store:
+    with _opened(trial, work, count, {"commitlog": {"flush": "sync"}}, warm_up=10) as store:
 
         def produce(share: list[reput.Message]) -> None:
             put = store.put
@@ -107,7 +108,6 @@ def put_sync(trial: Trial, *, full: int, threads: int) -> None:
         for producer in producers:
             producer.start()
         trial.settle()
-        count = threads * each
         with trial.timed("put-sync", count, count * trial.body_size):
             start.wait()
             for producer in producers:
@@ -121,6 +121,7 @@ def derive(trial: Trial, *, plugins: Sequence[str]) -> None:
     trial.warm_up()
     for directory in ("consumequeue", "index"):
         shutil.rmtree(trial.big_log / directory, ignore_errors=True)
+    trial.settle(sum(path.stat().st_size for path in (trial.big_log / "commitlog").iterdir()) // 3)
     with trial.timed("derive", count=0) as measured:
         store = open_large(trial.big_log, plugins)
         done = store.wait_dispatched()
@@ -204,14 +205,18 @@ _MAKERS: dict[str, Callable[[Workload, int], Any]] = {
 
 
 def _opened(
-    trial: Trial, work: Workload, config: dict[str, Any] | None = None, warm_up: int = _WARM_UP
+    trial: Trial,
+    work: Workload,
+    count: int,
+    config: dict[str, Any] | None = None,
+    warm_up: int = _WARM_UP,
 ) -> reput.Store:
-    """Return a new store that has been warmed up."""
+    """Return a new store that has been warmed up, and will be given ``count`` messages."""
     store = open_store(trial.directory / "store", plugins=DEFAULTS, config=config)
     for message in work.messages(warm_up):
         store.put(message)
     store.wait_dispatched()
-    trial.settle()
+    trial.settle(trial.size_of(count))
     return store
 
 

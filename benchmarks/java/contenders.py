@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from benchmarks import memory
 from benchmarks.java.jobs import SMALL_PART, Job
 from benchmarks.java.program import JavaProgram, JavaWorkError
 from benchmarks.runner import Outcome, Runner, reason
@@ -124,11 +125,17 @@ class JavaContender:
         elif job.after_kill:
             self._die(job, store, count)
         word, *options = job.order
+        memory.claim(self._size(job, count))
         try:
             return self._program.do(word, str(store), "--count", str(count), *options, *further)
         finally:
             if not kept:
                 shutil.rmtree(store, ignore_errors=True)
+
+    def _size(self, job: Job, count: int) -> int:
+        """Return the bytes that Java will write, as `cases` has them for reput."""
+        log = self.runner.log(job.case) if job.case.big_log else None
+        return log.size // 3 if log is not None else memory.size_of(count, job.case.body_size)
 
     def _log(self, job: Job) -> tuple[Path, int]:
         """Return a store with a log of the same bytes as ours, and the number of its messages."""
