@@ -4,7 +4,7 @@
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
 
-EXTRAS := arrow cli rebuild table testing
+EXTRAS := arrow cli doctor rebuild table testing
 PLUGINS := compaction consumequeue filter index schedule transaction
 
 VENV := .venv
@@ -83,12 +83,12 @@ format: $(BIN)/tox ## let ruff mend what it can
 
 dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
 	@$(INSTALL) --group test --group lint --group types --group docs \
-	  --editable './core[arrow,cli,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%)
+	  --editable './core[arrow,cli,doctor,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 
 bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others, with ARGS=--java beside RocketMQ; ARGS="..." for python -m benchmarks
-	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[arrow,cli,table]' ./extras/arrow ./extras/cli ./extras/rebuild ./extras/table $(PLUGINS:%=./plugins/%)
+	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[arrow,cli,doctor,table]' ./extras/arrow ./extras/cli ./extras/doctor ./extras/rebuild ./extras/table $(PLUGINS:%=./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@$(BIN)/python -m benchmarks $(ARGS)
 

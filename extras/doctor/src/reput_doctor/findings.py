@@ -1,0 +1,223 @@
+"""What a check of a store finds: findings, how severe they are, and what was checked at all.
+
+Rooms that look at a store make a `Finding` for each thing that is not as it should be, collect them
+in `Findings`, whose memory is bounded, and hand back one `Report`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import attrs
+
+__all__ = [
+    "FINDINGS_PER_KIND",
+    "MESSAGES_PER_FINDING",
+    "Checked",
+    "Finding",
+    "Findings",
+    "NotChecked",
+    "Report",
+    "Severity",
+    "TouchedMessage",
+]
+
+FINDINGS_PER_KIND: Final = 1_000
+"""Findings of one kind that are kept; those after them are counted."""
+MESSAGES_PER_FINDING: Final = 20
+"""Messages that a finding names; those after them are counted."""
+
+
+class Severity(enum.IntEnum):
+    """How bad a finding is; a later one is worse."""
+
+    NOTICE = 0
+    """Nothing is wrong: losses that are recorded, dead letters, bytes that a writer is writing."""
+    WARNING = 1
+    """No byte is known to be wrong, but somebody should look: strange files, offsets of consumers
+    after the end of their queue, a plugin that is suspended."""
+    DAMAGE = 2
+    """Bytes are wrong that can be made again from the log, or from a copy: derived files,
+    checkpoint, config. Until then reads may fail, or answer wrongly."""
+    LOSS = 3
+    """Bytes of the log are wrong or gone: messages cannot be read, and nothing else has them."""
+
+    @property
+    def word(self) -> str:
+        """The name for people and for JSON: ``notice``, ``warning``, ``damage``, ``loss``."""
+        return self.name.lower()
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of a command whose worst finding is of this severity: 0, 7, 1 or 8."""
+        return _EXIT_CODES[self]
+
+
+_EXIT_CODES: Final = {
+    Severity.NOTICE: 0,
+    Severity.WARNING: 7,
+    Severity.DAMAGE: 1,
+    Severity.LOSS: 8,
+}
+
+
+@attrs.frozen
+class TouchedMessage:
+    """A message that a finding touches, as far as it is known."""
+
+    topic: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    key: str | None = None
+    physical_offset: int | None = None
+    """Where the message's record begins in the log, bytes."""
+
+    def __str__(self) -> str:
+        known = "?" if self.topic is None else self.topic
+        queue = "?" if self.queue_id is None else str(self.queue_id)
+        offset = "?" if self.queue_offset is None else str(self.queue_offset)
+        key = "" if self.key is None else f" key {self.key}"
+        return f"{known}/{queue}@{offset}{key}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values; what is not known is null."""
+        return attrs.asdict(self)
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """One thing that is not as it should be; plain values, which other processes can send."""
+
+    severity: Severity
+    kind: str
+    """Stable short name, part and subject: ``log.body-crc``, ``consumequeue.bytes``."""
+    part: str
+    """``log``, ``checkpoint``, ``config``, ``reput``, ``store``, or the name of a plugin."""
+    file: str
+    """Relative to the store's directory; may be a directory, or a file that is missing."""
+    position: int | None = None
+    """File position of the first byte that is wrong; None where the file as a whole is meant."""
+    size: int | None = None
+    """Bytes that are wrong, or in doubt, from there; None where this is not known."""
+    physical_offset: int | None = None
+    """For damage of the log: the position as an offset in the log, bytes."""
+    found: str
+    expected: str
+    messages: tuple[TouchedMessage, ...] = attrs.field(default=(), converter=tuple)
+    """Messages that are touched: the first `MESSAGES_PER_FINDING` of them."""
+    message_count: int | None = None
+    """Messages that are touched in all; None where this cannot be known."""
+    advice: str
+    """What to do next; names a command where there is one."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        fields = {
+            name: getattr(self, name)
+            for name in attrs.fields_dict(Finding)
+            if name not in ("severity", "messages")
+        }
+        messages = [each.as_json() for each in self.messages]
+        return {"severity": self.severity.word, **fields, "messages": messages}
+
+
+class Findings:
+    """Collects findings in bounded memory: the first of each kind, and how many there were."""
+
+    def __init__(self, per_kind: int = FINDINGS_PER_KIND) -> None:
+        self._per_kind = per_kind
+        self._kept: dict[str, list[Finding]] = {}
+        self.counts: dict[str, int] = {}
+        """Findings in all, by kind."""
+        self._worst: Severity | None = None
+
+    def add(self, finding: Finding) -> None:
+        """Keep a finding, or count it where enough of its kind are kept."""
+        kept = self._kept.setdefault(finding.kind, [])
+        if len(kept) < self._per_kind:
+            kept.append(finding)
+        self.add_count(finding.kind, finding.severity, 1)
+
+    def add_count(self, kind: str, severity: Severity, count: int) -> None:
+        """Count findings that were not kept where they were made."""
+        self.counts[kind] = self.counts.get(kind, 0) + count
+        if count:
+            self._worst = max(severity, self._worst or severity)
+
+    def extend(self, findings: Iterable[Finding]) -> None:
+        """Add several findings."""
+        for finding in findings:
+            self.add(finding)
+
+    @property
+    def worst(self) -> Severity | None:
+        """The severity of the worst finding; None without findings."""
+        return self._worst
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Yield what was kept: the worst first, then by part, file and position."""
+        kept = [finding for each in self._kept.values() for finding in each]
+        kept.sort(key=lambda each: (-each.severity, each.part, each.file, each.position or 0))
+        return iter(kept)
+
+
+@attrs.define
+class Checked:
+    """How much was checked; the parts of a check add to it."""
+
+    log_bytes: int = 0
+    derived_bytes: int = 0
+    """Bytes of files that plugins have derived."""
+    messages: int = 0
+    files: int = 0
+    plugins: list[str] = attrs.field(factory=list)
+    """Plugins whose files were compared with the log."""
+
+
+@attrs.frozen
+class NotChecked:
+    """A part that was not checked, or not in full, and why."""
+
+    part: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """What came of a check of one store."""
+
+    path: str
+    """The store's directory."""
+    findings: tuple[Finding, ...] = attrs.field(converter=tuple)
+    """The worst first; at most `FINDINGS_PER_KIND` of each kind."""
+    counts: dict[str, int]
+    """Findings in all, by kind, with those that are not listed."""
+    worst: Severity | None
+    checked: Checked
+    not_checked: tuple[NotChecked, ...] = attrs.field(converter=tuple)
+    seconds: float
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether nothing worse than a notice was found."""
+        return self.worst is None or self.worst is Severity.NOTICE
+
+    @property
+    def exit_code(self) -> int:
+        """What the shell is told; see `Severity.exit_code`."""
+        return 0 if self.worst is None else self.worst.exit_code
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "path": self.path,
+            "healthy": self.is_healthy,
+            "worst": None if self.worst is None else self.worst.word,
+            "counts": dict(self.counts),
+            "findings": [each.as_json() for each in self.findings],
+            "checked": attrs.asdict(self.checked),
+            "not_checked": [attrs.asdict(each) for each in self.not_checked],
+            "seconds": self.seconds,
+        }
