@@ -11,18 +11,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 __all__ = ["claim", "size_of"]
 
 _BESIDE_BODY = 300
 """Bytes of a record beside the body, and of a queue's unit and two items of the index."""
 _LEAST = 256 << 20
-_TOUCH = """
-import mmap, sys
-size, piece = int(sys.argv[1]), b"\\1" * (1 << 20)
-with mmap.mmap(-1, size) as memory:
-    for _ in range(size >> 20):
-        memory.write(piece)
+_PIECE = 1 << 20
+_TOUCH = f"""
+import mmap, os, sys, tempfile
+size, piece = int(sys.argv[1]), b"1" * {_PIECE}
+with tempfile.TemporaryFile(dir=sys.argv[2]) as file:
+    os.posix_fallocate(file.fileno(), 0, size)
+    with mmap.mmap(file.fileno(), size) as memory:
+        for _ in range(size // {_PIECE}):
+            memory.write(piece)
 """
 
 
@@ -31,15 +35,18 @@ def size_of(count: int, body_size: int) -> int:
     return count * (body_size + _BESIDE_BODY)
 
 
-def claim(size: int) -> None:
+def claim(size: int, directory: Path) -> None:
     """Touch and free ``size`` bytes, and some more, but no more than half of what is free.
 
-    In a process of its own, since that of a case is judged by its peak memory.
+    As pages of a mapped file in ``directory``: a system gives pages out again in the order in which
+    they came back, and anonymous ones or those that were written come back in another. In a process
+    of its own, since that of a case is judged by its peak memory.
     """
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return  # nobody knows how much would be safe
-    size = min(size + _LEAST, free // 2) >> 20 << 20
+    size = min(size + _LEAST, free // 2) // _PIECE * _PIECE
     if size:
-        subprocess.run([sys.executable, "-I", "-S", "-c", _TOUCH, str(size)], check=False)
+        command = [sys.executable, "-I", "-c", _TOUCH, str(size), os.fspath(directory)]
+        subprocess.run(command, check=False)

@@ -98,7 +98,7 @@ class Trial:
             size: bytes that will be written, about; 0 if memory does not matter.
         """
         if size:
-            memory.claim(size)
+            memory.claim(size, self.directory)
         gc.collect()
         gc.freeze()
 

@@ -125,7 +125,7 @@ class JavaContender:
         elif job.after_kill:
             self._die(job, store, count)
         word, *options = job.order
-        memory.claim(self._size(job, count))
+        memory.claim(self._size(job, count), self.runner.directory)
         try:
             return self._program.do(word, str(store), "--count", str(count), *options, *further)
         finally:
