@@ -83,7 +83,7 @@ format: $(BIN)/tox ## let ruff mend what it can
 
 dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
 	@$(INSTALL) --group test --group lint --group types --group docs \
-	  --editable './core[arrow,cli,doctor,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%)
+	  --editable './core[arrow,cli,compression,doctor,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 

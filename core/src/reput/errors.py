@@ -17,6 +17,7 @@ from reput.status import PutStatus
 
 __all__ = [
     "EXPECTED",
+    "CodecNotFoundError",
     "ConfigError",
     "CorruptFileError",
     "CreateMappedFileError",
@@ -42,6 +43,7 @@ __all__ = [
     "StoreClosedError",
     "StoreLockedError",
     "StoreNotFoundError",
+    "UnpackError",
     "UnsafePathError",
 ]
 
@@ -226,6 +228,28 @@ class KernelError(ReputError):
             f"kernel {self.kernel}: {self.reason}; this is a bug of reput-native, please report "
             "it. REPUT_ENGINE=python does without"
         )
+
+
+# --------------------------------------------------------------------------- bodies
+
+
+@attrs.define(eq=False, slots=False)
+class UnpackError(ReputError, ValueError):
+    """A compressed body cannot be unpacked; as stored it can be read all the same."""
+
+    compression: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"a body compressed with {self.compression} cannot be unpacked: {self.reason}"
+
+
+@attrs.define(eq=False, slots=False)
+class CodecNotFoundError(UnpackError):
+    """A library that unpacks such bodies is not installed."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; pip install 'reput[compression]'"
 
 
 # --------------------------------------------------------------------------- puts, one per status

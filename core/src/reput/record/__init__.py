@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from reput.record.text.properties import TextColumn as TextColumn
     from reput.record.text.properties import encode_properties as encode_properties
     from reput.record.text.properties import parse_properties as parse_properties
+    from reput.record.unpacking import compression_name as compression_name
+    from reput.record.unpacking import unpack_body as unpack_body
     from reput.record.view import MessageView as MessageView
     from reput.record.view import host_of as host_of
     from reput.record.view import message_at as message_at
@@ -66,6 +68,7 @@ _HOMES = {
     "TextColumn": "text.properties",
     "batch_of": "gathered",
     "check_topic": "encoding.one",
+    "compression_name": "unpacking",
     "crc32": "checksum",
     "encode_properties": "text.properties",
     "encode_property_text": "messages.message",
@@ -83,6 +86,7 @@ _HOMES = {
     "prepare_columns": "encoding.many",
     "rows_by_width": "text.gather",
     "sound_messages": "sound",
+    "unpack_body": "unpacking",
     "words_at": "text.gather",
 }
 

@@ -16,8 +16,6 @@ from reput.record.ids import offset_message_id
 from reput.record.layout import (
     BORN_HOST_POSITION,
     BORN_HOST_V6,
-    COMPRESSED,
-    COMPRESSION_MASK,
     HEADER,
     HEADER_SIZE,
     KEY_SEPARATOR,
@@ -35,6 +33,7 @@ from reput.record.messages.message import Host, Message
 from reput.record.text.hashing import java_string_hash
 from reput.record.text.java import java_text
 from reput.record.text.properties import parse_properties
+from reput.record.unpacking import compression_name
 
 __all__ = ["MessageView", "host_of", "message_at"]
 
@@ -42,7 +41,6 @@ _from_bytes = int.from_bytes
 _new = object.__new__
 _COPIED_SIZE = 4096
 _MAGIC_V1_END = MAGIC_V1 & 0xFF  # the byte in which the two magic numbers differ
-_COMPRESSION_NAMES = {0: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
 
 
 def host_of(packed: bytes) -> Host:
@@ -208,11 +206,10 @@ class MessageView:
     def compression(self) -> str | None:
         """Name of the algorithm by which the producer compressed the body; None if it did not.
 
-        The store neither compresses nor decompresses; `body` is as the producer sent it.
+        The store neither compresses nor decompresses; `body` is as the producer sent it, and
+        `reput.record.unpack_body` is what the producer was given.
         """
-        if not self.sys_flag & COMPRESSED:
-            return None
-        return _COMPRESSION_NAMES.get(self.sys_flag & COMPRESSION_MASK, "unknown")
+        return compression_name(self.sys_flag)
 
     @property
     def msg_id(self) -> str:

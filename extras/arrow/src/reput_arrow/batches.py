@@ -21,9 +21,9 @@ from reput.record.layout import (
     PROPERTY_UNIQ_KEY,
     STORE_HOST_V6,
 )
+from reput_arrow.bodies import Bodies
 from reput_arrow.fields import schema_of
 from reput_arrow.textcolumns import TextColumns
-from reput_arrow.texts import binaries
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,28 +37,44 @@ _PER_MS: Final = {"ms": 1, "us": 1_000}
 
 
 def to_arrow(
-    batch: DispatchBatch, columns: Iterable[str] | pa.Schema | None = None, *, unit: str = "ms"
+    batch: DispatchBatch,
+    columns: Iterable[str] | pa.Schema | None = None,
+    *,
+    unit: str = "ms",
+    raw: bool = False,
 ) -> pa.RecordBatch:
     """Copy columns of a batch into a `pyarrow.RecordBatch`, which stays valid after the batch.
+
+    Bodies that a producer compressed are unpacked, and ``sys_flag`` beside them names no
+    compression then, so that the rows can be put again. A body that is not what its flag says stays
+    as stored, with its flag.
 
     Args:
         batch: the records.
         columns: names of columns (`COLUMNS` lists them), or a schema made by `schema_of`; all
             columns when left out.
         unit: unit of the times, ``"ms"`` or ``"us"``; ignored for a schema, which has its own.
+        raw: leave bodies and flags as stored. ``sys_flag`` without ``body`` is always as stored.
 
     Raises:
         ValueError: a name is not a column.
+        CodecNotFoundError: a library that unpacks a body is not installed.
+        UnpackError: the bodies are larger than 1 GiB in all when unpacked; convert parts.
     """
     schema = columns if isinstance(columns, pa.Schema) else schema_of(columns, unit=unit)
     texts = TextColumns(batch, has_all="properties" in schema.names)
-    arrays = [_array(batch, texts, field) for field in schema]
+    bodies = Bodies(batch, raw=raw or "body" not in schema.names)
+    arrays = [_array(batch, texts, bodies, field) for field in schema]
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(batch), pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(batch: DispatchBatch, texts: TextColumns, field: pa.Field) -> pa.Array:
+def _array(batch: DispatchBatch, texts: TextColumns, bodies: Bodies, field: pa.Field) -> pa.Array:
+    if field.name == "body":
+        return bodies.column()
+    if field.name == "sys_flag":
+        return pa.array(bodies.sys_flag())
     from_text = _FROM_TEXT.get(field.name)
     if from_text is not None:
         return from_text(texts, field.type)
@@ -72,10 +88,6 @@ def _array(batch: DispatchBatch, texts: TextColumns, field: pa.Field) -> pa.Arra
 
 def _topic(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
     return pa.array(batch.topics, kind).take(pa.array(batch.topic_code))
-
-
-def _body(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
-    return binaries(batch.body, batch.start)
 
 
 def _time(name: str) -> Callable[[DispatchBatch, pa.DataType], pa.Array]:
@@ -173,7 +185,6 @@ _FROM_TEXT: Final[dict[str, Callable[[TextColumns, pa.DataType], Any]]] = {
 }
 _SPECIAL: Final[dict[str, Callable[[DispatchBatch, pa.DataType], Any]]] = {
     "topic": _topic,
-    "body": _body,
     "born_timestamp": _time("born_timestamp"),
     "store_timestamp": _time("store_timestamp"),
     "born_host": _born_host,

@@ -37,10 +37,15 @@ COLUMNS: Final = tuple(
         ("keys", "list", False, "the words of the property KEYS"),
         ("uniq_key", "string", True, "the property UNIQ_KEY, the producer's id of the message"),
         ("properties", "map", False, "all properties; of equal names the last one"),
-        ("body", "binary", False, "the body, as the producer sent it"),
+        ("body", "binary", False, "the body, unpacked if its producer compressed it"),
         ("body_crc", "int32", False, "checksum that the record states for its body"),
         ("flag", "int32", False, "32 bits of the application's"),
-        ("sys_flag", "int32", False, "bits for compression, transactions and kinds of hosts"),
+        (
+            "sys_flag",
+            "int32",
+            False,
+            "bits for compression (of the body here), transactions and kinds of hosts",
+        ),
         (
             "born_timestamp",
             "timestamp",

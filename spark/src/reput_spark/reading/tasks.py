@@ -190,11 +190,13 @@ def _made(
     """Return those of ``most`` rows from ``first`` on that are wanted; None where none is."""
     part = batch[first : first + most]
     wanted = None if rows is None else rows[first : first + most]
+    # Bodies stay as stored: what is read can be written as files that RocketMQ itself might have
+    # written, and workers need no further libraries.
     if wanted is None or wanted.all():
-        return to_arrow(part, plain)
+        return to_arrow(part, plain, raw=True)
     if not wanted.any():
         return None
-    return to_arrow(part, plain).filter(pa.array(wanted))
+    return to_arrow(part, plain, raw=True).filter(pa.array(wanted))
 
 
 def _completed(made: pa.RecordBatch, schema: pa.Schema, task: Task) -> pa.RecordBatch:
