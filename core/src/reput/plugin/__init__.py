@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from reput.plugin.rebuilding.comparing import Compared as Compared
     from reput.plugin.rebuilding.comparing import Comparison as Comparison
     from reput.plugin.rebuilding.comparing import Difference as Difference
+    from reput.plugin.rebuilding.comparing import TouchedMessage as TouchedMessage
     from reput.plugin.rebuilding.sharding import NotSplittableError as NotSplittableError
     from reput.plugin.rebuilding.sharding import ShardBuilder as ShardBuilder
     from reput.plugin.rebuilding.sharding import ShardScan as ShardScan
@@ -63,6 +64,7 @@ _HOMES = {
     "ShardScan": "rebuilding.sharding",
     "StoreAccess": "access",
     "StoreContext": "context",
+    "TouchedMessage": "rebuilding.comparing",
     "build_config": "base",
     "default_plugins": "host.pluginset",
     "dispatch_order": "host.pluginset",

@@ -60,13 +60,31 @@ class Plugin:
 
         Args:
             comparison: what was compared.
-            differences: for each file that differs, the first one.
+            differences: of each file that differs, the first ``comparison.limit``.
 
         Returns:
             The real differences, and what could not be compared. None if the log determines
             everything, so that all of ``differences`` are real.
         """
         return None
+
+    def explain(
+        self, comparison: Comparison, differences: Sequence[Difference]
+    ) -> Sequence[Difference]:
+        """Say what stands where files differ: what was found and expected, and which messages.
+
+        Called with real differences, after `weigh`. A plugin that leaves this out has bytes shown,
+        in hex, and no messages.
+
+        Args:
+            comparison: what was compared.
+            differences: differences of the plugin's files.
+
+        Returns:
+            As many differences in the same order, with `Difference.found`, `Difference.expected`
+            and `Difference.messages` filled in where the plugin can tell them.
+        """
+        return differences
 
     def __init__(self, config: Any = None) -> None:
         self.config = config

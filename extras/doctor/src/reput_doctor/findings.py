@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import attrs
 
+from reput.plugin import TouchedMessage
+
 __all__ = [
     "FINDINGS_PER_KIND",
     "MESSAGES_PER_FINDING",
@@ -63,29 +65,6 @@ _EXIT_CODES: Final = {
 }
 
 
-@attrs.frozen
-class TouchedMessage:
-    """A message that a finding touches, as far as it is known."""
-
-    topic: str | None = None
-    queue_id: int | None = None
-    queue_offset: int | None = None
-    key: str | None = None
-    physical_offset: int | None = None
-    """Where the message's record begins in the log, bytes."""
-
-    def __str__(self) -> str:
-        known = "?" if self.topic is None else self.topic
-        queue = "?" if self.queue_id is None else str(self.queue_id)
-        offset = "?" if self.queue_offset is None else str(self.queue_offset)
-        key = "" if self.key is None else f" key {self.key}"
-        return f"{known}/{queue}@{offset}{key}"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values; what is not known is null."""
-        return attrs.asdict(self)
-
-
 @attrs.frozen(kw_only=True)
 class Finding:
     """One thing that is not as it should be; plain values, which other processes can send."""
@@ -119,7 +98,7 @@ class Finding:
             for name in attrs.fields_dict(Finding)
             if name not in ("severity", "messages")
         }
-        messages = [each.as_json() for each in self.messages]
+        messages = [attrs.asdict(each) for each in self.messages]
         return {"severity": self.severity.word, **fields, "messages": messages}
 
 

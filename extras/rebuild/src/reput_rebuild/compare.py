@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,9 @@ __all__ = ["compare"]
 
 _CHUNK: Final = 1 << 22
 _HEAD: Final = 40  # bytes at the start by which files are recognised
+_ALIKE_MIN: Final = 24  # of these bytes, for a file whose head is damaged
+_GAP: Final = 64  # equal bytes that part two differences; fewer belong to one
+_BYTES: Final = "bytes are not those that follow from the log"
 
 
 def compare(
@@ -25,8 +28,9 @@ def compare(
     names: Sequence[str],
     disk: Disk,
     named_by_clock: Collection[str] = (),
+    limit: int = 1,
 ) -> Iterator[Difference]:
-    """Yield the first difference of each file below ``root`` from its file below ``built``.
+    """Yield the first differences of each file below ``root`` from its file below ``built``.
 
     Zeros at the end of a file count as no bytes: writers make files at full size or cut them to
     what they hold.
@@ -38,6 +42,8 @@ def compare(
         disk: file operations.
         named_by_clock: those of ``names`` whose files are matched by their first bytes, as the
             names say when the files were made.
+        limit: how many differences of each file; the last of so many reaches to the last byte of
+            the file that differs.
     """
     for name in names:
         expected = set(_files(built, name, disk))
@@ -45,42 +51,82 @@ def compare(
         if name in named_by_clock:
             pairs = _alike(root, sorted(found), built, sorted(expected), disk)
             for path, other in pairs:
-                position = _first_difference(
-                    os.path.join(root, path), os.path.join(built, other), disk
-                )
-                if position is not None:
-                    yield Difference(path, position, "bytes are not those that follow from the log")
+                yield from _differences(root, path, built, other, disk, limit)
             found -= {path for path, _ in pairs}
             expected -= {other for _, other in pairs}
         for path in sorted(expected | found):
             if path not in found:
-                yield Difference(path, 0, "the file is missing")
-            elif path not in expected:
-                if _first_difference(os.path.join(root, path), None, disk) is not None:
-                    yield Difference(path, 0, "nothing in the log leads to this file")
-            else:
-                position = _first_difference(
-                    os.path.join(root, path), os.path.join(built, path), disk
+                size = _size(os.path.join(built, path), disk)
+                yield Difference(
+                    path, 0, "the file is missing", kind="missing", size=size, is_absent=True
                 )
-                if position is not None:
-                    yield Difference(path, position, "bytes are not those that follow from the log")
+            elif path not in expected:
+                runs = _runs(os.path.join(root, path), None, disk, 1)
+                if runs:
+                    reason = "nothing in the log leads to this file"
+                    yield Difference(path, 0, reason, kind="extra", size=runs[-1].end)
+            else:
+                yield from _differences(root, path, built, path, disk, limit)
+
+
+def _differences(
+    root: str, path: str, built: str, other: str, disk: Disk, limit: int
+) -> Iterator[Difference]:
+    for run in _runs(os.path.join(root, path), os.path.join(built, other), disk, limit):
+        yield Difference(
+            path,
+            run.start,
+            _BYTES,
+            size=run.end - run.start,
+            built_path="" if other == path else other,
+            is_absent=run.is_absent,
+        )
+
+
+def _size(path: str, disk: Disk) -> int:
+    descriptor = disk.open(path)
+    try:
+        return disk.size(descriptor)
+    finally:
+        disk.close(descriptor)
 
 
 def _alike(
     root: str, found: Sequence[str], built: str, expected: Sequence[str], disk: Disk
 ) -> list[tuple[str, str]]:
-    """Return pairs of files that begin with the same bytes, each file in at most one pair."""
+    """Return pairs of files that begin with the same bytes, each file in at most one pair.
+
+    Where a file has no other with the same beginning, it is paired with the one that has most of
+    the bytes, as its beginning may be what is damaged.
+    """
     left: dict[tuple[str, bytes], list[str]] = {}
     for path in found:
         key = os.path.dirname(path), disk.read_file(os.path.join(root, path), _HEAD)
         left.setdefault(key, []).append(path)
-    pairs = []
+    pairs, alone = [], []
     for other in expected:
         key = os.path.dirname(other), disk.read_file(os.path.join(built, other), _HEAD)
         alike = left.get(key, [])
         if alike:
             pairs.append((alike.pop(alike.index(other) if other in alike else 0), other))
+        else:
+            alone.append((*key, other))
+    for directory, head, other in alone:
+        near = [
+            (_same_bytes(head, own), path)
+            for (folder, own), paths in left.items()
+            if folder == directory
+            for path in paths
+        ]
+        same, path = max(near, default=(0, ""))
+        if same >= _ALIKE_MIN:
+            pairs.append((path, other))
+            next(paths for paths in left.values() if path in paths).remove(path)
     return pairs
+
+
+def _same_bytes(left: bytes, right: bytes) -> int:
+    return sum(map(int.__eq__, left, right))
 
 
 def _files(root: str, name: str, disk: Disk) -> Iterator[str]:
@@ -99,9 +145,20 @@ def _files(root: str, name: str, disk: Disk) -> Iterator[str]:
             yield path
 
 
-def _first_difference(path: str, other: str | None, disk: Disk) -> int | None:
+class _Run(NamedTuple):
+    """Bytes that differ, from the first to after the last, with few equal ones in between."""
+
+    start: int
+    end: int
+    is_absent: bool
+    """Whether all of them are zero in the first file."""
+
+
+def _runs(path: str, other: str | None, disk: Disk, limit: int) -> list[_Run]:
+    """Return where the first file differs from the other one, or from zeros; ``limit`` at most."""
     first = disk.open(path)
     second = -1
+    found: list[_Run] = []
     try:
         second = -1 if other is None else disk.open(other)
         size = disk.size(first)
@@ -113,10 +170,30 @@ def _first_difference(path: str, other: str | None, disk: Disk) -> int | None:
             right = b"" if other is None else disk.read(second, count, position)
             right = right.ljust(count, b"\0")
             if left != right:
-                differs = np.frombuffer(left, np.uint8) != np.frombuffer(right, np.uint8)
-                return position + int(differs.argmax())
-        return None
+                _add_runs(found, left, right, position, limit)
+                if limit == 1 and other is not None:
+                    break
+        return found
     finally:
         disk.close(first)
         if second >= 0:
             disk.close(second)
+
+
+def _add_runs(found: list[_Run], left: bytes, right: bytes, position: int, limit: int) -> None:
+    own, wanted = np.frombuffer(left, np.uint8), np.frombuffer(right, np.uint8)
+    places = np.flatnonzero(own != wanted)
+    breaks = np.flatnonzero(np.diff(places) > _GAP)
+    starts = places[np.concatenate([[0], breaks + 1])]
+    ends = places[np.concatenate([breaks, [len(places) - 1]])] + 1
+    last = int(ends[-1])
+    for start, end in zip(starts[:limit].tolist(), ends[:limit].tolist(), strict=True):
+        run = _Run(position + start, position + end, not own[start:end].any())
+        if found and (len(found) >= limit or run.start - found[-1].end <= _GAP):
+            before = found.pop()
+            run = _Run(before.start, run.end, before.is_absent and run.is_absent)
+        found.append(run)
+    if position + last > found[-1].end:  # those after the limit
+        before = found.pop()
+        rest = own[max(before.end - position, 0) : last]
+        found.append(_Run(before.start, position + last, before.is_absent and not rest.any()))

@@ -23,6 +23,7 @@ from reput.log import SPLIT_SIZE, QueueFloors, plan_splits
 from reput.offline import hold
 from reput.plugin import Comparison, Difference, NotSplittableError, PluginSet, StoreContext
 from reput_rebuild.compare import compare
+from reput_rebuild.explain import explained
 from reput_rebuild.tasks import (
     BuildTask,
     Ordered,
@@ -80,6 +81,9 @@ def run_rebuild(
     disk: Disk | None = None,
     follow_links: bool = False,
     config: Mapping[str, Mapping[str, Any]] | None = None,
+    limit: int = 1,
+    explains: bool = False,
+    damaged: Sequence[tuple[int, int]] = (),
 ) -> list[Rebuilt]:
     """Rebuild files of plugins; see `reput_rebuild.local.rebuild`.
 
@@ -93,9 +97,29 @@ def run_rebuild(
         disk: file operations of this process.
         follow_links: as for `reput.open`.
         config: options of plugins, by section.
+        limit: with ``check``, how many differences of each file are wanted.
+        explains: with ``check``, whether to say what was found and expected where files differ, and
+            which messages are touched.
+        damaged: with ``check``, ranges of physical offsets whose records cannot be read, ascending:
+            the comparison goes on without them. Other damage is an error.
+
+    Raises:
+        ValueError: one of the last three without ``check``.
     """
+    if not check and (limit != 1 or explains or damaged):
+        raise ValueError("limit, explains and damaged belong to a comparison: check=True")
+    look = _Look(limit, explains, tuple(damaged)) if check else None
     with hold(path, writes=not check, disk=disk, follow_links=follow_links) as closed:
-        return _Rebuild(closed, engine, split_size, progress, check, config or {}).run(plugins)
+        return _Rebuild(closed, engine, split_size, progress, look, config or {}).run(plugins)
+
+
+@attrs.frozen
+class _Look:
+    """How files are compared, where nothing is to be replaced."""
+
+    limit: int
+    explains: bool
+    damaged: tuple[tuple[int, int], ...]
 
 
 @attrs.frozen
@@ -116,7 +140,7 @@ class _Rebuild:
         engine: Engine,
         split_size: int,
         progress: Callable[[int, int], None] | None,
-        check: bool,
+        look: _Look | None,
         config: Mapping[str, Mapping[str, Any]],
     ) -> None:
         self.closed = closed
@@ -127,7 +151,8 @@ class _Rebuild:
         self.staging = os.path.join(self.root, OWN_DIRECTORY, "rebuild")
         self.engine = engine
         self.split_size = split_size
-        self.check = check
+        self.look = look
+        self.check = look is not None
         self._progress = progress or (lambda done, total: None)
         self._done = self._planned = 0
         self._started = time.monotonic()
@@ -152,6 +177,7 @@ class _Rebuild:
             staging=os.path.join(self.staging, uuid.uuid4().hex),
             follow_links=self.disk.follows_links,
             queue_floors=self._floors(log, sections),
+            damaged=() if self.look is None else self.look.damaged,
         )
         try:
             built = self._build(log, targets, is_sound=self.closed.is_sound)
@@ -243,17 +269,23 @@ class _Rebuild:
                 self.disk.remove_directory(path)
 
     def _compared(self, built: _Built, log: LogReader, named: frozenset[str]) -> Rebuilt:
+        assert self.look is not None
         plugin = self.plugins.plugins[built.facts.plugin]
+        limit = self.look.limit
+        names = built.names
         found = tuple(
-            compare(self.root, built.directory, built.names, self.disk, plugin.named_by_clock)
+            compare(self.root, built.directory, names, self.disk, plugin.named_by_clock, limit)
         )
-        comparison = Comparison(self.root, built.directory, log, self.disk, named)
+        comparison = Comparison(
+            self.root, built.directory, log, self.disk, named, limit, self.look.damaged
+        )
         weighed = plugin.weigh(comparison, found) if found else None
-        if weighed is None:
-            return attrs.evolve(built.facts, differences=found)
-        return attrs.evolve(
-            built.facts, differences=weighed.differences, not_compared=weighed.not_compared
-        )
+        told = () if weighed is None else weighed.not_compared
+        if weighed is not None:
+            found = weighed.differences
+        if self.look.explains and found:
+            found = explained(plugin, comparison, found)
+        return attrs.evolve(built.facts, differences=found, not_compared=told)
 
     # ------------------------------------------------------------------ rounds
 
@@ -261,7 +293,7 @@ class _Rebuild:
         """Build each plugin in the staging area, in parts if possible; in order of ``targets``."""
         builders: dict[str, ShardBuilder] = {}
         reasons: dict[str, str | None] = dict.fromkeys(targets)
-        if not is_sound:
+        if not is_sound or self.job.damaged:
             reasons = dict.fromkeys(targets, "the log has lost records")
         elif self.engine.splits:
             worker = Worker(self.job, self.disk)

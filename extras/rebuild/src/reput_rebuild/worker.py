@@ -50,6 +50,8 @@ class Job:
     """As for `reput.open`."""
     queue_floors: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
     """Lowest next queue offsets (`reput.log.writing.queuefloors`); the log may not show them."""
+    damaged: tuple[tuple[int, int], ...] = ()
+    """Ranges of physical offsets whose records are passed over though no loss is recorded."""
 
     @property
     def size(self) -> int:
@@ -173,9 +175,7 @@ class Worker:
     def _sound(self, name: str) -> Iterator[DispatchBatch]:
         """Yield the whole log, without ranges that are recorded as lost."""
         for batch in self.log.scan(self.job.start_offset, self.job.end_offset):
-            if batch.finding is not None and not self.log.losses(
-                batch.finding.physical_offset, batch.finding.physical_offset + 1
-            ):
+            if batch.finding is not None and not self._is_known(batch.finding.physical_offset):
                 path, at = self.log.path_of(batch.finding.physical_offset)
                 raise CorruptFileError(
                     path,
@@ -184,6 +184,12 @@ class Worker:
                     "what is lost and goes on after it",
                 )
             yield batch
+
+    def _is_known(self, offset: int) -> bool:
+        """Return whether the damage at an offset is recorded, or named by the job."""
+        if self.log.losses(offset, offset + 1):
+            return True
+        return any(start <= offset < end for start, end in self.job.damaged)
 
     # ------------------------------------------------------------------ parts
 

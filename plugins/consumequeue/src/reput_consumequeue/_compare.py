@@ -65,16 +65,27 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
             # Extend files to which no unit leads; without addresses there should be none at all.
             strays = (each for each in own if each.path.startswith(f"{EXTEND_DIRECTORY}/"))
             found += [each for each in strays if comparison.disk.exists(_path(comparison, each))]
-        counted += found
+        counted += _limited(found, comparison.limit)
     low = comparison.log.min_physical_offset
     reasons = {
         "gone": f"units below physical offset {low}, where the log begins: it has lost its head",
         "times": f"deliver times in units of {_DELAY_TOPIC}: the store does not name the plugin "
         f"{_DELAY_PLUGIN}, so how long its levels delay is not known",
         "maps": "bit maps of extend units: what was registered when the messages came is not known",
+        "lost": "units of messages in damaged ranges of the log",
     }
     told = tuple(f"{skipped[kind]} {reason}" for kind, reason in reasons.items() if skipped[kind])
-    return Compared(tuple(sorted(counted, key=lambda each: each.path)), told)
+    counted.sort(key=lambda each: (each.path, each.position))
+    return Compared(tuple(counted), told)
+
+
+def _limited(differences: Sequence[Difference], limit: int) -> Iterator[Difference]:
+    """Yield the first ``limit`` differences of each file."""
+    counts: Counter[str] = Counter()
+    for each in differences:
+        counts[each.path] += 1
+        if counts[each.path] <= limit:
+            yield each
 
 
 def _path(comparison: Comparison, difference: Difference) -> str:
@@ -99,7 +110,7 @@ class _Queue:
     _last_position: int = -1
 
     def differences(self) -> Iterator[Difference]:
-        """Yield the first difference of each file that counts."""
+        """Yield the differences of each file that count, `Comparison.limit` or a few more."""
         root, built = self.comparison.root, self.comparison.built
         found, wanted = self._files(root), self._files(built)
         first = self._first(wanted)
@@ -110,17 +121,25 @@ class _Queue:
             skipped = min(max(first - base // UNIT_SIZE, 0), len(own))
             place = self._in_gone(own[:skipped])
             if place is not None:
-                yield Difference(self._name(base), place, _TOO_MUCH)
+                yield Difference(self._name(base), place, _TOO_MUCH, kind="unit", size=UNIT_SIZE)
                 continue
             own, other = own[skipped:], other[skipped:]
             if base not in found:
                 if other.view(np.uint8).any():
-                    yield Difference(self._name(base), 0, "the file is missing")
+                    reason = "the file is missing"
+                    yield Difference(
+                        self._name(base), 0, reason, kind="missing", size=size, is_absent=True
+                    )
                 continue
-            differs = self._in_units(own, other)
-            if differs is not None:
-                place, reason = differs
-                yield Difference(self._name(base), skipped * UNIT_SIZE + place, reason)
+            for first_row, row, place, reason in self._in_units(own, other):
+                yield Difference(
+                    self._name(base),
+                    skipped * UNIT_SIZE + place,
+                    reason,
+                    kind="unit",
+                    size=(row + 1) * UNIT_SIZE - place,
+                    is_absent=not own[first_row : row + 1].view(np.uint8).any(),
+                )
 
     def _first(self, wanted: dict[int, int]) -> int:
         """Return the first unit that the log determines; 0 where the log has not lost its head."""
@@ -150,20 +169,33 @@ class _Queue:
         wrong = np.flatnonzero(self._is_there(units))
         return int(wrong[0]) * UNIT_SIZE if len(wrong) else None
 
-    def _in_units(self, own: Units, other: Units) -> tuple[int, str] | None:
-        """Return the first byte that differs from the built units, and the reason."""
-        differs = (own["physical_offset"] != other["physical_offset"]) | (
+    def _in_units(self, own: Units, other: Units) -> Iterator[tuple[int, int, int, str]]:
+        """Yield first and last row, first byte and reason of each run of units that differ."""
+        places = (own["physical_offset"] != other["physical_offset"]) | (
             own["size"] != other["size"]
         )
-        if differs.any():
-            return _first_byte(own, other, int(differs.argmax())), _BYTES
-        wrong = self._wrong_tags(own, other)
-        if not wrong.any():
-            return None
-        row = int(wrong.argmax())
-        if is_address(own["tags_code"][row : row + 1].astype(np.int64))[0]:
-            return row * UNIT_SIZE + _TAGS_AT, _EXTEND
-        return _first_byte(own, other, row), _BYTES
+        tags = self._wrong_tags(own, other) & ~places
+        differs = places | tags
+        if self.comparison.damaged:
+            offsets = own["physical_offset"].astype(np.int64)
+            lost = self.comparison.is_lost(offsets) & self._is_there(own)
+            self.skipped["lost"] += int(np.count_nonzero(lost & differs))
+            differs &= ~lost
+        rows = np.flatnonzero(differs)
+        if not len(rows):
+            return
+        breaks = np.flatnonzero(np.diff(rows) > 1)
+        starts = rows[np.concatenate([[0], breaks + 1])]
+        ends = rows[np.concatenate([breaks, [len(rows) - 1]])]
+        if len(starts) > self.comparison.limit:  # the last of them reaches to the end
+            starts = starts[: self.comparison.limit]
+            ends = np.concatenate([ends[: len(starts) - 1], ends[-1:]])
+        for row, last in zip(starts.tolist(), ends.tolist(), strict=True):
+            code = own["tags_code"][row : row + 1].astype(np.int64)
+            if tags[row] and is_address(code)[0]:
+                yield row, last, row * UNIT_SIZE + _TAGS_AT, _EXTEND
+            else:
+                yield row, last, _first_byte(own, other, row), _BYTES
 
     def _wrong_tags(self, own: Units, other: Units) -> Rows:
         """Return which tags codes differ from what the log determines."""

@@ -261,6 +261,14 @@ class ConsumeQueuePlugin(reput.Plugin):
 
         return weigh(comparison, differences)
 
+    def explain(
+        self, comparison: Comparison, differences: Sequence[Difference]
+    ) -> Sequence[Difference]:
+        """See `reput.Plugin.explain`: which units, of which messages."""
+        from reput_consumequeue._explain import explain
+
+        return [explain(comparison, each) for each in differences]
+
     # ------------------------------------------------------------------ dispatching
 
     @reput.hookimpl

@@ -1,4 +1,4 @@
-"""Compare index files with a log that has lost its head.
+"""Compare index files with a log that has lost its head, or other records.
 
 The number of an item, and so the chain of its slot, depends on all items before it, including those
 of messages that the log has lost. So the files cannot have the bytes of an index that begins with
@@ -8,6 +8,7 @@ chains, slots and headers that lead to them.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +18,8 @@ import numpy as np
 
 from reput.errors import CorruptFileError
 from reput.files import FilePool
-from reput.plugin import Compared, Comparison, Difference
+from reput.plugin import Compared, Comparison, Difference, TouchedMessage
+from reput_index._explain import item_text, touched
 from reput_index._keys import Keys, KeysOfBatch
 from reput_index.files._chain import chain, seconds_between, seconds_of, slots_of
 from reput_index.files._file import CHUNK
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["weigh"]
 
 _FILES_OPEN = 16
+_TOO_MUCH = "nothing in the log leads to this item"
+_OTHER = "the item is not the one that follows from the log"
 
 
 def weigh(
@@ -54,10 +58,10 @@ def weigh(
         geometry: assumed if no file determines it.
 
     Returns:
-        The differences that count; None, so that bytes are compared, if the log has its head or
-        there is no file.
+        The differences that count; None, so that bytes are compared, if the log has all of its
+        records or there is no file.
     """
-    if comparison.log.min_physical_offset <= 0:
+    if not comparison.is_partial:
         return None
     disk = comparison.disk
     pool = FilePool(disk, _FILES_OPEN)
@@ -71,7 +75,7 @@ def weigh(
             return Compared((Difference(f"{DIRECTORY}/{name}", error.position, error.reason),))
         if not index.files:
             return None
-        return _Comparer(comparison.log, index).run()
+        return _Comparer(comparison, index).run()
     finally:
         pool.close()
 
@@ -113,70 +117,78 @@ def _joined(parts: Sequence[Keys]) -> Keys:
 
 @attrs.define(eq=False)
 class _Comparer:
-    log: LogView
+    comparison: Comparison
     index: IndexFiles
     gone: int = 0
-    """Items of messages that the log has lost."""
+    """Items of messages that the log does not have."""
     _keys: _KeyStream = attrs.field(init=False)
 
     def run(self) -> Compared:
-        """Compare file by file, up to the first that differs: no later item has its right place."""
-        self._keys = _KeyStream(self.log)
+        """Compare file by file, up to one whose items do not fit: no later one has its place."""
+        self._keys = _KeyStream(self.comparison.log)
+        limit = self.comparison.limit
+        counted: list[Difference] = []
         front: IndexFile | None = None
         files = sorted(self.index.files, key=lambda file: file.name)
         for file in files:
-            found = next(self._differences(file, front), None)
-            if found is not None:
-                return Compared((found,), self._not_compared())
+            found = list(itertools.islice(self._differences(file, front), limit))
+            counted += found
+            if any(each.reason == _TOO_MUCH for each in found):
+                return Compared(tuple(counted), self._not_compared(file.path))
             front = file
         if len(self._keys.take(1).hashes):
             reason = "keys that follow from the log are missing after the last item"
-            return Compared((_at(files[-1], NEXT_ITEM_POSITION, reason),), self._not_compared())
-        return Compared((), self._not_compared())
+            counted.append(_at(files[-1], NEXT_ITEM_POSITION, reason, kind="header"))
+        return Compared(tuple(counted), self._not_compared())
 
-    def _not_compared(self) -> tuple[str, ...]:
-        low = self.log.min_physical_offset
-        if not self.gone:
-            return ()
-        text = f"{self.gone} items of messages below physical offset {low}, where the log begins"
-        return (f"{text}: it has lost its head",)
+    def _not_compared(self, stopped_at: str = "") -> tuple[str, ...]:
+        told = []
+        low = self.comparison.log.min_physical_offset
+        if self.gone and self.comparison.damaged:
+            told.append(f"{self.gone} items of messages that the log has lost")
+        elif self.gone:
+            text = f"{self.gone} items of messages below physical offset {low}"
+            told.append(f"{text}, where the log begins: it has lost its head")
+        if stopped_at:
+            told.append(f"items after the one in {os.path.basename(stopped_at)} that is too many")
+        return tuple(told)
 
     def _differences(self, file: IndexFile, front: IndexFile | None) -> Iterator[Difference]:
-        """Yield the first difference of each kind in one file."""
+        """Yield the differences of one file: items, then header, slots, and what comes after."""
         slots = np.zeros(file.geometry.slot_count, np.int32)
         first = 0  # number of the first item that the log determines
         used = 0
         last = begin = None
         for number, items in file.chunks(file.header.next_item):
             numbers = np.arange(number, number + len(items), dtype=np.int32)
+            there = ~self._is_gone(items)
+            self.gone += len(items) - int(np.count_nonzero(there))
+            keys = self._keys.take(int(np.count_nonzero(there)))
+            rows = np.flatnonzero(there)
             # Negative only in a damaged item, which differs wherever it is looked for.
             hashes = items["key_hash"].astype(np.int32) & np.int32(0x7FFFFFFF)
+            hashes[rows[: len(keys.hashes)]] = keys.hashes
             _, previous = chain(slots, slots_of(hashes, len(slots)), numbers)
             used += int(np.count_nonzero(previous == 0))
-            skipped = 0 if first else self._gone_of(items)
-            self.gone += skipped
-            if skipped == len(items):
+            if not len(rows):
                 continue
-            keys = self._keys.take(len(items) - skipped)
             if not first:
-                first = number + skipped
+                first = number + int(rows[0])
                 begin = int(keys.timestamps[0]) if len(keys.hashes) else None
-            if len(keys.hashes) < len(items) - skipped:
-                position = file.geometry.position_of_item(number + skipped + len(keys.hashes))
-                yield _at(file, position, "nothing in the log leads to this item")
+            if len(keys.hashes) < len(rows):
+                row = int(rows[len(keys.hashes)])
+                yield self._wrong_item(file, number + row, 0, items[row], None, _TOO_MUCH)
                 return
-            wanted = _items(keys, previous[skipped:], file)
-            if number + skipped == 1:
+            wanted = _items(keys, previous[rows], file)
+            if int(rows[0]) == 0 and number == 1:
                 wanted["seconds"][0] = (
                     items["seconds"][0]  # counted from the end of a removed file
                     if front is None
                     else seconds_between(front.header.end_timestamp, int(keys.timestamps[0]))
                 )
-            place = _first_difference(items[skipped:], wanted)
-            if place is not None:
-                position = file.geometry.position_of_item(number + skipped) + place
-                yield _at(file, position, "the item is not the one that follows from the log")
-                return
+            for at, place in _different(items[rows], wanted, self.comparison.limit):
+                row = int(rows[at])
+                yield self._wrong_item(file, number + row, place, items[row], wanted[at], _OTHER)
             last = int(keys.timestamps[-1]), int(keys.physical_offsets[-1])
         if last is None:
             return
@@ -184,10 +196,46 @@ class _Comparer:
         yield from self._in_slots(file, slots, first)
         yield from self._behind(file)
 
-    def _gone_of(self, items: npt.NDArray[np.void]) -> int:
-        """Return the number of items at the beginning whose messages the log has lost."""
-        is_there = items["physical_offset"] >= self.log.min_physical_offset
-        return int(is_there.argmax()) if is_there.any() else len(items)
+    def _is_gone(self, items: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+        """Return which items are of messages that the log does not have any more.
+
+        Those below the log's beginning stand before all others.
+        """
+        offsets = items["physical_offset"].astype(np.int64)
+        low = self.comparison.log.min_physical_offset
+        gone = self.comparison.is_lost(offsets) & (offsets >= low)
+        is_there = offsets >= low
+        head = int(is_there.argmax()) if is_there.any() else len(items)
+        if not self._has_begun:
+            gone[:head] = True
+            self._has_begun = head < len(items)
+        return gone
+
+    _has_begun: bool = False
+    """Whether an item of a message in the log was met."""
+
+    def _wrong_item(
+        self,
+        file: IndexFile,
+        number: int,
+        place: int,
+        own: np.void,
+        wanted: np.void | None,
+        reason: str,
+    ) -> Difference:
+        position = file.geometry.position_of_item(number)
+        messages: tuple[TouchedMessage, ...] = ()
+        if wanted is not None:
+            offset, stated = int(wanted["physical_offset"]), int(wanted["key_hash"])
+            messages = (touched(self.comparison, offset, stated),)
+        return attrs.evolve(
+            _at(file, position + place, reason, kind="item"),
+            size=ITEM_DTYPE.itemsize - place,
+            found=item_text(number, own),
+            expected="no item" if wanted is None else item_text(number, wanted),
+            messages=messages,
+            message_count=len(messages),
+        )
 
     def _in_header(
         self, file: IndexFile, first: int, begin: int | None, last: tuple[int, int], used: int
@@ -196,7 +244,10 @@ class _Comparer:
         wanted = header._replace(
             end_timestamp=last[0], end_physical_offset=last[1], used_slot_count=used
         )
-        if first == 1 and begin is not None:
+        if self.comparison.damaged:
+            # The last item may be that of a lost message.
+            wanted = header._replace(used_slot_count=used)
+        elif first == 1 and begin is not None:
             wanted = wanted._replace(
                 begin_timestamp=begin,
                 begin_physical_offset=int(file.read_items(1, 1)["physical_offset"][0]),
@@ -204,8 +255,14 @@ class _Comparer:
         for name, is_, should in zip(header._fields, header, wanted, strict=True):
             if is_ != should:
                 assert HEADER_DTYPE.fields is not None
-                position = HEADER_DTYPE.fields[name][1]
-                yield _at(file, position, f"{name} is {is_} where {should} follows from the log")
+                kind, position = HEADER_DTYPE.fields[name][:2]
+                reason = f"{name} is {is_} where {should} follows from the log"
+                yield attrs.evolve(
+                    _at(file, position, reason, kind="header"),
+                    size=kind.itemsize,
+                    found=f"{name} {is_}",
+                    expected=f"{name} {should}",
+                )
 
     def _in_slots(
         self, file: IndexFile, wanted: npt.NDArray[np.int32], first: int
@@ -216,9 +273,15 @@ class _Comparer:
         # The slot of a lost message's item, if that is its newest, is not determined.
         is_gone = (wanted > 0) & (wanted < first) & (found < first)
         differs = np.flatnonzero((found != wanted) & ~is_gone)
-        if len(differs):
-            position = HEADER_SIZE + int(differs[0]) * SLOT_SIZE
-            yield _at(file, position, "the slot leads to another item than its newest")
+        for slot in differs[: self.comparison.limit].tolist():
+            position = HEADER_SIZE + slot * SLOT_SIZE
+            reason = "the slot leads to another item than its newest"
+            yield attrs.evolve(
+                _at(file, position, reason, kind="slot"),
+                size=SLOT_SIZE,
+                found=f"slot {slot}: item {int(found[slot])}",
+                expected=f"slot {slot}: item {int(wanted[slot])}",
+            )
 
     def _behind(self, file: IndexFile) -> Iterator[Difference]:
         """Yield the bytes after the last item that are not zero."""
@@ -227,7 +290,7 @@ class _Comparer:
             data = file.read_items(number, count).view(np.uint8)
             if data.any():
                 position = file.geometry.position_of_item(number) + int(data.argmax())
-                yield _at(file, position, "nothing in the log leads to this item")
+                yield _at(file, position, "nothing in the log leads to this item", kind="item")
                 return
 
 
@@ -241,11 +304,17 @@ def _items(keys: Keys, previous: npt.NDArray[np.int32], file: IndexFile) -> npt.
     return items
 
 
-def _first_difference(left: npt.NDArray[np.void], right: npt.NDArray[np.void]) -> int | None:
-    """Return the first byte in which items differ."""
-    differs = np.frombuffer(left.tobytes(), np.uint8) != np.frombuffer(right.tobytes(), np.uint8)
-    return int(differs.argmax()) if differs.any() else None
+def _different(
+    left: npt.NDArray[np.void], right: npt.NDArray[np.void], limit: int
+) -> Iterator[tuple[int, int]]:
+    """Yield row and first byte of the items that differ, ``limit`` at most."""
+    size = ITEM_DTYPE.itemsize
+    own = np.ascontiguousarray(left).view(np.uint8).reshape(-1, size)
+    wanted = np.ascontiguousarray(right).view(np.uint8).reshape(-1, size)
+    differs = own != wanted
+    for row in np.flatnonzero(differs.any(axis=1))[:limit].tolist():
+        yield row, int(differs[row].argmax())
 
 
-def _at(file: IndexFile, position: int, reason: str) -> Difference:
-    return Difference(f"{DIRECTORY}/{os.path.basename(file.path)}", position, reason)
+def _at(file: IndexFile, position: int, reason: str, kind: str = "bytes") -> Difference:
+    return Difference(f"{DIRECTORY}/{os.path.basename(file.path)}", position, reason, kind=kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -117,6 +118,20 @@ class IndexPlugin(reput.Plugin):
 
         geometry = Geometry(self.config.slots_per_file, self.config.items_per_file)
         return weigh(comparison, differences, geometry)
+
+    def explain(
+        self, comparison: Comparison, differences: Sequence[Difference]
+    ) -> Sequence[Difference]:
+        """See `reput.Plugin.explain`: which header fields, slots and items, of which messages."""
+        from reput_index._explain import explain
+
+        geometry = Geometry(self.config.slots_per_file, self.config.items_per_file)
+        pool = FilePool(comparison.disk, 0)
+        index = IndexFiles(
+            os.path.join(comparison.root, DIRECTORY), "", comparison.disk, pool, geometry, True
+        )
+        index.follow(index.directory)
+        return [explain(comparison, each, index.geometry) for each in differences]
 
     # ------------------------------------------------------------------ dispatching
 

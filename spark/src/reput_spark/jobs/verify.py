@@ -1,8 +1,7 @@
 """Verify logs: every record's structure, own offset and checksum, in tasks.
 
-First every split is read by itself. Where a split is not sound, or does not end where the next one
-begins, what follows is read once more in one piece, from the last border that is certain to the
-next: that finds each damage, and where the log goes on after it.
+Splits are read in two rounds (`reput_rebuild.rounds`); this module says what is read of one, and
+what a damage is.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ import attrs
 import pyarrow as pa
 
 from reput.errors import CorruptFileError
-from reput.log import SPLIT_SIZE, Split, read_split
+from reput.log import SPLIT_SIZE, read_split
 from reput.record import CorruptionKind
+from reput_rebuild.rounds import read_in_rounds
 from reput_spark.jobs.splits import plan
 from reput_spark.logs.opening import open_log
 from reput_spark.logs.place import COMMIT_LOG
@@ -119,22 +119,15 @@ def verify(
         SparkReputError: no log at a path, or a task that failed.
     """
     tasks = plan(paths, engine.parallelism, split_size)
-    size = sum(task.size for task in tasks)
     told = progress or (lambda done, total: None)
-    checked: list[_Checked] = engine.run(_check, tasks, lambda done: told(done, size))
-    kept, doubtful = _sort_out(tasks, [each.is_sound for each in checked])
-    doubtful = [_to_the_end(task) for task in doubtful]
-    again = sum(task.size for task in doubtful)
-    more: list[_Checked] = engine.run(
-        _search, doubtful, lambda done: told(size + done, size + again)
+    found: list[tuple[Task, _Checked]] = read_in_rounds(
+        tasks, engine, _check, _search, _to_the_end, told
     )
-    found = [checked[number] for number in kept] + more
-    damages = [damage for each in found for damage in each.damages] + list(
-        _tails([*tasks, *doubtful])
-    )
+    damages = [damage for _, each in found for damage in each.damages]
+    damages += _tails([*tasks, *(task for task, _ in found)])
     return Verified(
-        sum(each.message_count for each in found),
-        size,
+        sum(each.message_count for _, each in found),
+        sum(task.size for task in tasks),
         len(tasks),
         tuple(sorted(damages, key=lambda each: (each.store, each.physical_offset))),
     )
@@ -151,32 +144,6 @@ def _check(task: Task, report: Callable[[int], None]) -> _Checked:
         except CorruptFileError:
             return _Checked(0, is_sound=False)
     return _Checked(count)
-
-
-def _sort_out(tasks: Sequence[Task], sound: Sequence[bool]) -> tuple[list[int], list[Task]]:
-    """Return the numbers of tasks whose results count, and what to read in one piece instead.
-
-    The beginning of a log is a border, and so is the end of a sound split that began at a border;
-    after an unsound split, only the beginning of the next file is a border for certain.
-    """
-    kept: list[int] = []
-    again: list[Task] = []
-    is_open = False
-    for number, task in enumerate(tasks):
-        place, split = task.place, task.split
-        is_first = number == 0 or tasks[number - 1].place != place
-        if is_first or split.start_offset % place.file_size == 0:
-            is_open = False
-        if is_open:
-            begun = again[-1].split
-            longer = Split(begun.number, begun.start_offset, split.end_offset)
-            again[-1] = attrs.evolve(again[-1], split=longer)
-        elif sound[number]:
-            kept.append(number)
-        else:
-            again.append(task)
-            is_open = True
-    return kept, again
 
 
 def _to_the_end(task: Task) -> Task:
