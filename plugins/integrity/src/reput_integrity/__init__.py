@@ -1,0 +1,11 @@
+"""A checksum of every whole record, beside the log: any changed bit is found, and its message."""
+
+from __future__ import annotations
+
+from reput_integrity.checking import Checker as Checker
+from reput_integrity.checking import check as check
+from reput_integrity.findings import SumFinding as SumFinding
+from reput_integrity.plugin import IntegrityConfig as IntegrityConfig
+from reput_integrity.plugin import IntegrityPlugin as IntegrityPlugin
+
+__all__ = ["Checker", "IntegrityConfig", "IntegrityPlugin", "SumFinding", "check"]

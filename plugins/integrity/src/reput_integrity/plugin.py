@@ -1,0 +1,256 @@
+"""The plugin ``integrity``: its options, and its hooks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+import numpy as np
+from attrs.validators import ge, instance_of
+
+import reput
+from reput.errors import CorruptFileError
+from reput_integrity._files import SumFiles
+from reput_integrity._origins import Origins
+from reput_integrity._recover import Recovery
+from reput_integrity._shards import SumsBuilder
+from reput_integrity._sums import units_of
+from reput_integrity.checking import Checker
+from reput_integrity.layout import DIRECTORY, ORIGINS_NAME, SUMS_NAME
+
+if TYPE_CHECKING:
+    from reput.plugin import Compared, Comparison, Difference, StoreContext
+    from reput.record import DispatchBatch
+    from reput_integrity.findings import SumFinding
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["IntegrityConfig", "IntegrityPlugin"]
+
+
+@attrs.frozen(kw_only=True)
+class IntegrityConfig:
+    """Options of the ``integrity`` plugin."""
+
+    check_size: int = attrs.field(default=16 << 20, validator=[instance_of(int), ge(0)])
+    """Bytes of the newest sums that are checked at each opening for writing; 16 MiB are those of a
+    million messages. The others are checked when the log is compared with them."""
+    fresh_ms: int = attrs.field(default=60_000, validator=[instance_of(int), ge(0)])
+    """How long after a record was stored its sum still counts as made when it was written."""
+
+
+@attrs.define(eq=False)
+class IntegrityPlugin(reput.Plugin):
+    """Keeps a checksum of every whole record, so that any changed bit is found."""
+
+    name: ClassVar[str] = "integrity"
+    config_type: ClassVar[type] = IntegrityConfig
+
+    config: IntegrityConfig = attrs.field(factory=IntegrityConfig)
+    context: StoreContext = attrs.field(init=False)
+    dispatched_to: int = attrs.field(init=False, default=0)
+    """Physical offset of the first record whose sum is not in the files."""
+    _files: SumFiles | None = attrs.field(init=False, default=None)
+    _origins: Origins = attrs.field(init=False, factory=Origins)
+    _are_written: bool = attrs.field(init=False, default=True)
+    """Whether `_origins` are on disk."""
+
+    # ------------------------------------------------------------------ opening
+
+    @reput.hookimpl
+    def reput_open(self, context: StoreContext) -> None:
+        """Find the files that are on disk."""
+        self.reput_close()
+        self.context = context
+        self._files = self._files_in(context)
+        self._files.load()
+        self._origins, self._are_written = Origins(), True
+
+    def _files_in(self, context: StoreContext) -> SumFiles:
+        directory = context.directory(DIRECTORY, SUMS_NAME)
+        return SumFiles(directory, context.disk, context.log.file_size)
+
+    @reput.hookimpl
+    def reput_recover(self, max_physical_offset: int, progress: int) -> int:
+        """Cut the sums to ``progress``; mend those that are damaged or missing."""
+        context, files = self.context, self._opened()
+        if not context.writable:
+            self.dispatched_to = progress
+            self._look_as_reader()
+            return progress
+        context.disk.finish_replacing(files.directory)
+        context.disk.finish_replacing(context.directory(DIRECTORY), ORIGINS_NAME)
+        end = max(max_physical_offset, context.log.max_physical_offset)
+        now = context.clock()
+        origins = self._load_origins() if files.bases else Origins()
+        low = context.log.min_physical_offset
+        is_known = origins is not None and self._has_origins()
+        if origins is None:  # of all that is there nobody knows when it was made
+            origins = Origins()
+            origins.add(low, end, now)
+        self._origins = origins
+        before = origins.parts
+        self.dispatched_to = Recovery(files, origins, context.log, self.config.check_size, now).run(
+            progress
+        )
+        # What this process did not see being written it can only sum as it is now.
+        origins.add(self.dispatched_to, end, now)
+        origins.keep(low, end)
+        self._are_written = is_known and origins.parts == before
+        return self.dispatched_to
+
+    def _has_origins(self) -> bool:
+        return self.context.disk.exists(self.context.directory(DIRECTORY, ORIGINS_NAME))
+
+    def _load_origins(self) -> Origins | None:
+        """Read the file; None if it is missing or damaged."""
+        context = self.context
+        try:
+            return Origins.load(context.directory(DIRECTORY, ORIGINS_NAME), context.disk)
+        except CorruptFileError as error:
+            logger.warning("nothing is known of when sums were made: %s", str(error))
+            return None
+
+    def _look_as_reader(self) -> None:
+        path = self.context.directory(DIRECTORY, ORIGINS_NAME)
+        try:
+            Origins.load(path, self.context.disk)
+        except CorruptFileError as error:
+            self.context.note_problem(f"{error}; nothing is known of when sums were made")
+
+    # ------------------------------------------------------------------ dispatching
+
+    @reput.hookimpl
+    def reput_dispatch(self, batch: DispatchBatch) -> None:
+        """Write the sums of ``batch``."""
+        files, fresh = self._opened(), batch.after(self.dispatched_to)
+        if len(fresh):
+            self._note_late(fresh)
+            for units in units_of(fresh, files.file_size):
+                files.append(units)
+                self.dispatched_to = int(units.end[-1])
+        self.dispatched_to = max(self.dispatched_to, batch.end_offset)
+
+    def _note_late(self, batch: DispatchBatch) -> None:
+        """Note records that were stored long ago: their bytes may have changed before this."""
+        now = self.context.clock()
+        late = np.flatnonzero(now - batch.store_timestamp > self.config.fresh_ms)
+        if len(late):
+            end = int(batch.physical_offset[late[-1]] + batch.size[late[-1]])
+            if self._origins.add(batch.start_offset, end, now):
+                self._are_written = False
+
+    @reput.hookimpl
+    def reput_flush(self) -> None:
+        """Bring sums to disk; before them, which of them were made later."""
+        files = self._opened()
+        if not self._are_written or (files.bases and not self._has_origins()):
+            self._are_written = True
+            try:
+                directory = self.context.directory(DIRECTORY)
+                self.context.disk.make_directory(directory, durable=True)
+                path = self.context.directory(DIRECTORY, ORIGINS_NAME)
+                self.context.disk.replace(path, self._origins.encode())
+            except BaseException:
+                self._are_written = False
+                raise
+        files.flush()
+
+    # ------------------------------------------------------------------ reading
+
+    def check(self, start: int | None = None, end: int | None = None) -> Iterator[SumFinding]:
+        """Yield where the log differs from the sums of its records; see `reput_integrity.check`."""
+        return self.checker().findings(start, end)
+
+    def checker(self) -> Checker:
+        """Return what compares parts of the log with its sums."""
+        context = self.context
+        files = self._files_in(context)
+        return Checker(context.log, files, self._known_origins, self._reach)
+
+    def contract_state(self) -> list[tuple[int, int, int]]:
+        """Return offset, size and CRC of all records: what `reput plugins check` compares.
+
+        Raises:
+            CorruptFileError: records have no sound sum.
+        """
+        files = self._files_in(self.context)
+        for finding in self.check():
+            if not finding.is_damage:
+                path = files.path(finding.physical_offset // files.file_size * files.file_size)
+                raise CorruptFileError(path, finding.position, str(finding))
+        low, end = self.context.log.min_physical_offset, self.context.log.max_physical_offset
+        parts = [files.read(base) for base in self._bases_of(files)]
+        return [
+            row
+            for units in parts
+            for row in zip(
+                units.start.tolist(), units.size.tolist(), units.crc.tolist(), strict=True
+            )
+            if low <= row[0] < end
+        ]
+
+    def _bases_of(self, files: SumFiles) -> tuple[int, ...]:
+        files.load()
+        return files.bases
+
+    def _known_origins(self) -> Origins | None:
+        if self.context.writable:
+            return self._origins
+        return self._load_origins()
+
+    def _reach(self) -> int:
+        """Return the physical offset below which records have sums."""
+        if self.context.writable:
+            return self.dispatched_to
+        recorded = self.context.recorded()
+        return self.dispatched_to if recorded is None else recorded.physical_offset
+
+    @reput.hookimpl
+    def reput_report(self) -> Mapping[str, object]:
+        """Return the size of the sums, and how much of the log was summed later."""
+        files = self._files_in(self.context)
+        files.load()
+        origins = self._known_origins()
+        later = None if origins is None else sum(each.end - each.start for each in origins.parts)
+        return {
+            "file_count": len(files.bases),
+            "size": sum(files.size(base) for base in files.bases),
+            "summed_to": self._reach(),
+            "log_size_summed_later": later,
+        }
+
+    # ------------------------------------------------------------------ maintaining
+
+    @reput.hookimpl
+    def reput_trim(self, min_physical_offset: int) -> None:
+        """Remove the sums of files that the log has removed."""
+        if self.context.writable:
+            self._opened().trim(min_physical_offset)
+            if self._origins.keep(min_physical_offset, 1 << 62):
+                self._are_written = False
+
+    @reput.hookimpl
+    def reput_shards(self, context: StoreContext) -> SumsBuilder:
+        """See `reput_integrity._shards`."""
+        return SumsBuilder(context.log.file_size, context.clock, context.disk)
+
+    def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared | None:
+        """Compare sums, but neither their origins nor those of records that are known as lost."""
+        from reput_integrity._compare import weigh
+
+        return weigh(comparison, differences)
+
+    @reput.hookimpl
+    def reput_close(self) -> None:
+        """Close files."""
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+
+    def _opened(self) -> SumFiles:
+        if self._files is None:
+            raise reput.errors.StoreClosedError(self.context.root)
+        return self._files
