@@ -13,7 +13,7 @@ from benchmarks.tables import SPARK_READ
 from benchmarks.trial import Trial
 
 if TYPE_CHECKING:
-    from reput_spark.reading.tasks import Task
+    from reput_arrow.reading.tasks import Task
 
 __all__ = ["cases"]
 

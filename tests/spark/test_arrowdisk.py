@@ -12,9 +12,9 @@ import pytest
 from sparkstores import messages_of
 
 from reput.files import Disk
+from reput_arrow.logs import arrowdisk
+from reput_arrow.logs.arrowdisk import ArrowDisk, LocalDisk, disk_of
 from reput_spark import ReadOptions
-from reput_spark.logs import arrowdisk
-from reput_spark.logs.arrowdisk import ArrowDisk, LocalDisk, disk_of
 from reput_spark.reading.tasks import plan_tasks, read_task
 from reput_spark.source.schema import arrow_schema, spark_schema
 

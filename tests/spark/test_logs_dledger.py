@@ -13,13 +13,12 @@ from sparkstores import fill, messages_of
 
 import reput
 from reput.errors import CorruptFileError
+from reput_arrow.logs.ledgerentries import ENTRY_DTYPE
+from reput_arrow.logs.opening import open_log
+from reput_arrow.logs.place import LEDGER
+from reput_arrow.reading.rows import Condition
 from reput_spark import ReadOptions, SparkReputError
-from reput_spark.logs.finding import find_logs
-from reput_spark.logs.ledgerentries import ENTRY_DTYPE
-from reput_spark.logs.opening import open_log
-from reput_spark.logs.place import LEDGER
-from reput_spark.reading.rows import Condition
-from reput_spark.reading.tasks import plan_tasks, read_task
+from reput_spark.reading.tasks import find_logs, plan_tasks, read_task
 from reput_spark.source.schema import arrow_schema, spark_schema
 
 FILE_SIZE = 16_384

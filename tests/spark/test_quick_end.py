@@ -8,14 +8,13 @@ import zlib
 import pytest
 
 import reput
+from reput_arrow.logs import openlog as logs
+from reput_arrow.logs.opening import open_log
 from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
 from reput_spark.jobs.verify import verify
-from reput_spark.logs import openlog as logs
-from reput_spark.logs.finding import find_logs
-from reput_spark.logs.opening import open_log
 from reput_spark.reading.options import ReadOptions
-from reput_spark.reading.tasks import plan_tasks, read_task
+from reput_spark.reading.tasks import find_logs, plan_tasks, read_task
 from reput_spark.source.schema import arrow_schema, spark_schema
 
 FILE_SIZE = 4 << 20

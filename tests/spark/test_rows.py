@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sparkstores import messages_of
 
+from reput_arrow.reading.rows import Condition, offset_range
 from reput_spark import ReadOptions
-from reput_spark.reading.rows import Condition, offset_range
 from reput_spark.reading.tasks import plan_tasks, read_task
 from reput_spark.source.schema import arrow_schema, spark_schema
 

@@ -30,8 +30,9 @@ def door(
         homes: for each name its module, relative to the package; ``module:name`` if the name there
             is another one.
         former: old names with their new ones; using an old name is a warning.
-        elsewhere: names that another distribution brings, with its package. They are not in
-            ``__all__``, and a type checker finds them in that package alone.
+        elsewhere: names that another distribution brings, with its package; ``package:`` if the
+            name is that package itself. They are not in ``__all__``, and a type checker finds them
+            in that package alone.
     """
     renamed, brought = former or {}, elsewhere or {}
 
@@ -41,7 +42,9 @@ def door(
             warnings.warn(message, DeprecationWarning, stacklevel=2)
             return getattr(sys.modules[package], renamed[name])
         if name in brought:
-            return getattr(_other_package(brought[name], f"{package}.{name}"), name)
+            other, is_itself, _ = brought[name].partition(":")
+            found = _other_package(other, f"{package}.{name}")
+            return found if is_itself else getattr(found, name)
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reput_arrow import check_schema
+from reput_arrow.reading.selection import DAMAGE_COLUMN, STORE_COLUMN
 from reput_spark.errors import SparkReputError
 
 if TYPE_CHECKING:
@@ -12,10 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ADDED_COLUMNS", "DAMAGE_COLUMN", "STORE_COLUMN", "check_columns"]
 
-STORE_COLUMN: Final = "store"
-"""Column that says which of the paths a row came from; where it is asked for."""
-DAMAGE_COLUMN: Final = "damage"
-"""Column that says what is wrong, with ``corrupt=collect``; null for sound rows."""
 ADDED_COLUMNS: Final = (STORE_COLUMN, DAMAGE_COLUMN)
 
 

@@ -11,9 +11,15 @@ from collections.abc import Iterator
 
 import attrs
 
-from reput.errors import ReputError, UnsafePathError
+from reput.errors import (
+    ConfigError,
+    CorruptFileError,
+    ReputError,
+    StoreNotFoundError,
+    UnsafePathError,
+)
 
-__all__ = ["SparkReputError", "code_of", "with_code"]
+__all__ = ["SparkReputError", "code_of", "reading_with_code", "with_code"]
 
 
 @attrs.define(eq=False, slots=False)
@@ -41,6 +47,23 @@ def with_code() -> Iterator[None]:
     except UnsafePathError as error:
         reason = f"{error}" + ("; with Spark, by the option follow_links" if error.advice else "")
         raise SparkReputError("UNSAFE", reason) from error
+
+
+@contextlib.contextmanager
+def reading_with_code() -> Iterator[None]:
+    """Give errors of `reput_arrow` a code where a read leaves for Spark, or for the caller.
+
+    Raises:
+        SparkReputError: in the place of an error of an option, a path or a damaged log.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        raise SparkReputError("OPTION", str(error)) from error
+    except StoreNotFoundError as error:
+        raise SparkReputError("NO_LOG", str(error)) from error
+    except CorruptFileError as error:
+        raise SparkReputError("DAMAGED", str(error)) from error
 
 
 def code_of(error: BaseException) -> str | None:

@@ -9,7 +9,14 @@
         for batch in store.scan():
             print(to_arrow(batch, ["topic", "keys", "body"]))
 
+`scan` and `table` read what is wanted of a store, or of several, by topic, queue and time:
+
+    from reput_arrow import scan
+
+    polars.DataFrame(scan(path, topic="orders", since="2026-01-31", columns=["keys", "body"]))
+
 Needs pyarrow, the extra ``reput[arrow]``. Spark, Parquet and DataFrame libraries read the result.
+The same names are in ``reput.arrow``.
 """
 
 from __future__ import annotations
@@ -24,16 +31,21 @@ from reput_arrow.columns import (
     times_of,
 )
 from reput_arrow.fields import COLUMNS, Column, schema_of
+from reput_arrow.scanning.scan import scan, table
+from reput_arrow.scanning.stream import Scan
 
 __all__ = [
     "COLUMNS",
     "INPUT_COLUMNS",
     "Column",
     "InputColumn",
+    "Scan",
     "check_schema",
     "columns_of",
     "hosts_of",
+    "scan",
     "schema_of",
+    "table",
     "times_of",
     "to_arrow",
 ]

@@ -25,9 +25,9 @@ from pyarrow import fs
 
 from reput.log import SPLIT_SIZE
 from reput_arrow import COLUMNS, schema_of, to_arrow
+from reput_arrow.reading.tasks import Task
 from reput_spark.errors import SparkReputError
 from reput_spark.jobs.splits import batches_of, plan
-from reput_spark.reading.tasks import Task
 
 if TYPE_CHECKING:
     from reput.record import Corruption, DispatchBatch

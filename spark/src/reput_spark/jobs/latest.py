@@ -18,14 +18,14 @@ import numpy as np
 from reput.log import Split
 from reput.record import RECORD_SIZE_MAX
 from reput.record.layout import RECORD_MIN_SIZE
+from reput_arrow.logs.opening import open_log
+from reput_arrow.logs.place import COMMIT_LOG, LogPlace
+from reput_arrow.reading.rows import Condition
+from reput_arrow.reading.tasks import Task, batches_of, rows_of
 from reput_spark.columns import STORE_COLUMN
-from reput_spark.errors import SparkReputError
-from reput_spark.logs.finding import find_logs
-from reput_spark.logs.opening import open_log
-from reput_spark.logs.place import COMMIT_LOG, LogPlace
+from reput_spark.errors import SparkReputError, reading_with_code
 from reput_spark.reading.options import ReadOptions
-from reput_spark.reading.rows import Condition
-from reput_spark.reading.tasks import Task, batches_of, rows_of
+from reput_spark.reading.tasks import find_logs
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from reput_spark.logs.openlog import OpenLog
+    from reput_arrow.logs.openlog import OpenLog
 
 __all__ = ["Fetch", "latest"]
 
@@ -61,7 +61,7 @@ def latest(
 
     Args:
         spark: the session, also one of Spark Connect.
-        path: where: see `reput_spark.logs.finding`; no DLedger.
+        path: where: see `reput_arrow.logs.finding`; no DLedger.
         topic: of this topic only, or of these.
         columns: those wanted; all of a log, and the store, when left out.
         tombstones: also keys whose latest message has no body, which deletes them.
@@ -143,8 +143,9 @@ class Fetch:
             for low, high in itertools.pairwise(borders):
                 if high > low:
                     place = next(each for each in self.places if each.store == names[low])
-                    for batch in self._read(place, numbers[low:high]):
-                        yield batch.to_struct_array()
+                    with reading_with_code():
+                        for batch in self._read(place, numbers[low:high]):
+                            yield batch.to_struct_array()
 
     def _read(self, place: LogPlace, offsets: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         options = ReadOptions(paths=(place.directory,))

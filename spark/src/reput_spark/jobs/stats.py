@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from reput.log import SPLIT_SIZE
 from reput_arrow import to_arrow
+from reput_arrow.reading.tasks import Task
 from reput_spark.jobs.splits import batches_of, plan
-from reput_spark.reading.tasks import Task
 
 if TYPE_CHECKING:
     from reput.record import Corruption, DispatchBatch

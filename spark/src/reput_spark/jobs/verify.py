@@ -15,11 +15,11 @@ import pyarrow as pa
 from reput.errors import CorruptFileError
 from reput.log import SPLIT_SIZE, read_split
 from reput.record import CorruptionKind
+from reput_arrow.logs.opening import open_log
+from reput_arrow.logs.place import COMMIT_LOG
+from reput_arrow.reading.tasks import Task
 from reput_rebuild.rounds import read_in_rounds
 from reput_spark.jobs.splits import plan
-from reput_spark.logs.opening import open_log
-from reput_spark.logs.place import COMMIT_LOG
-from reput_spark.reading.tasks import Task
 
 if TYPE_CHECKING:
     from reput.log import LogReader

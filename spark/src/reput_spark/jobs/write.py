@@ -42,7 +42,7 @@ def write(
     from reput.files import Disk
     from reput_spark.errors import with_code
     from reput_spark.jobs.engine import SparkEngine
-    from reput_spark.logs.localpaths import local_path
+    from reput_spark.localpaths import local_path
     from reput_spark.options import texts_of
     from reput_spark.writing.directories import forget
     from reput_spark.writing.options import WriteOptions

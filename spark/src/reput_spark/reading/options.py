@@ -5,21 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
 from reput.log import SPLIT_SIZE
+from reput_arrow.reading.selection import BATCH_ROWS, Selection
 from reput_spark.errors import SparkReputError
 from reput_spark.options import by_name, refusal, refuse_unknown
-
-if TYPE_CHECKING:
-    from reput.plugin import MessageFilter
 
 __all__ = ["CORRUPT", "OPTIONS", "ReadOptions"]
 
 CORRUPT: Final = ("fail", "skip", "collect")
-BATCH_ROWS: Final = 8_192
 OPTIONS: Final = {
     "path": "a store, a directory of log files, one such file, or a directory of stores",
     "paths": "a JSON list of such paths; `load([…])` makes it",
@@ -47,26 +44,9 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @attrs.frozen(kw_only=True)
-class ReadOptions:
-    """What a read was asked for."""
+class ReadOptions(Selection):
+    """What a read was asked for, and what only Spark asks."""
 
-    paths: tuple[str, ...]
-    topics: frozenset[str] | None = None
-    queue_ids: frozenset[int] | None = None
-    min_offset: int | None = None
-    max_offset: int | None = None
-    min_queue_offset: int | None = None
-    max_queue_offset: int | None = None
-    start_timestamp: int | None = None
-    """ms."""
-    end_timestamp: int | None = None
-    """ms, exclusive."""
-    filter: MessageFilter | None = None
-    corrupt: str = "fail"
-    check_crc: bool = False
-    split_size: int | None = SPLIT_SIZE
-    """Bytes; None for whole files."""
-    batch_rows: int = BATCH_ROWS
     pushdown: bool = False
 
     @classmethod

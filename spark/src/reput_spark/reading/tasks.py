@@ -1,118 +1,44 @@
-"""Plan the tasks of a read, on the driver, and make Arrow batches of each, on an executor."""
+"""Reads of logs as `reput_arrow` does them, with errors that Spark can pass on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import attrs
-import pyarrow as pa
-
-from reput.errors import CorruptFileError
-from reput.log import Split, plan_splits, read_split
-from reput_arrow import to_arrow
-from reput_spark.columns import DAMAGE_COLUMN, STORE_COLUMN
-from reput_spark.errors import SparkReputError
-from reput_spark.logs.finding import find_logs
-from reput_spark.logs.opening import open_log
-from reput_spark.logs.openlog import OpenLog
-from reput_spark.logs.place import LogPlace
-from reput_spark.reading.rows import Condition, offset_range, wanted_rows
+from reput_arrow.reading import tasks
+from reput_spark.errors import reading_with_code
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    import pyarrow as pa
 
-    from reput.record import Corruption, DispatchBatch
+    from reput_arrow.logs.place import LogPlace
+    from reput_arrow.reading.rows import Condition
+    from reput_arrow.reading.tasks import Task
     from reput_spark.reading.options import ReadOptions
 
-__all__ = [
-    "Task",
-    "batches_of",
-    "plan_tasks",
-    "read_task",
-    "rows_of",
-]
+__all__ = ["find_logs", "plan_tasks", "read_task"]
 
 
-@attrs.frozen
-class Task:
-    """One split of one log, which one task reads; plain values."""
+def find_logs(paths: tuple[str, ...] | list[str]) -> list[LogPlace]:
+    """Return the logs that paths lead to; see `reput_arrow.logs.finding`.
 
-    place: LogPlace
-    split: Split
-    log_end: int
+    Raises:
+        SparkReputError: nothing there, or no log.
+    """
+    from reput_arrow.logs import finding
 
-    @property
-    def size(self) -> int:
-        """Bytes of the log in it."""
-        return self.split.size
-
-    def __str__(self) -> str:
-        split = self.split
-        where = f"[{split.start_offset}, {split.end_offset}) of {self.place.directory}"
-        return f"split {split.number} {where}"
+    with reading_with_code():
+        return finding.find_logs(paths)
 
 
 def plan_tasks(options: ReadOptions, conditions: tuple[Condition, ...] = ()) -> list[Task]:
     """Plan the tasks of a read, in the order of the logs and of their bytes.
 
-    Args:
-        options: of the read.
-        conditions: those of the query; parts of a log that they rule out get no task.
-
     Raises:
         SparkReputError: no log at a path, or one that cannot be read.
     """
-    low, high = offset_range(options, conditions)
-    tasks: list[Task] = []
-    for place in find_logs(options.paths):
-        with _opened(place, quickly=not _by_file(options)) as log:
-            splits = _splits(log, place, options, low, high)
-            tasks += [Task(place, split, log.max_physical_offset) for split in splits]
-    return tasks
-
-
-def _opened(place: LogPlace, end_offset: int | None = None, *, quickly: bool = False) -> OpenLog:
-    try:
-        return open_log(place, end_offset, quickly=quickly)
-    except CorruptFileError as error:
-        raise SparkReputError("DAMAGED", str(error)) from error
-
-
-def _splits(
-    log: OpenLog, place: LogPlace, options: ReadOptions, low: int | None, high: int | None
-) -> list[Split]:
-    """Return the splits of one log that may hold a record at ``[low, high)``."""
-    start, end = log.min_physical_offset, log.max_physical_offset
-    # Files begin at a border; where else one is, only looking tells.
-    if low is not None:
-        start = max(start, _file_border(log, low))
-    if high is not None:
-        end = min(end, _file_border(log, high + log.file_size - 1))
-    size = place.file_size if _by_file(options) else options.split_size
-    assert size is not None
-    return [
-        split
-        for split in plan_splits(log, size, start, end)
-        if (low is None or split.end_offset > low) and (high is None or split.start_offset < high)
-    ]
-
-
-def _by_file(options: ReadOptions) -> bool:
-    """Whether splits begin where files do, and nowhere else.
-
-    A cut may fall for a body that holds a record. A read that fails at damage notices when it lands
-    after the cut; a read that passes over damage would take what is in the body for records, and so
-    begins at whole files.
-    """
-    return options.split_size is None or options.corrupt != "fail"
-
-
-def _file_border(log: OpenLog, offset: int) -> int:
-    """Return where the file begins that holds ``offset``, also where there is no such file yet."""
-    first = log.min_physical_offset
-    return first + (offset - first) // log.file_size * log.file_size
+    with reading_with_code():
+        return tasks.plan_tasks(options, conditions)
 
 
 def read_task(
@@ -123,104 +49,8 @@ def read_task(
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of one task.
 
-    Args:
-        task: what to read.
-        options: of the read.
-        schema: of the batches: columns of `reput_arrow.COLUMNS`, `STORE_COLUMN`, `DAMAGE_COLUMN`.
-        conditions: those of the query that are applied here.
-
     Raises:
         SparkReputError: damage, and the option ``corrupt`` is ``"fail"``.
     """
-    with _opened(task.place, task.log_end) as log:
-        batches = batches_of(log, task.split, options)
-        yield from rows_of(batches, task, options, schema, conditions)
-
-
-def rows_of(
-    batches: Iterable[DispatchBatch],
-    task: Task,
-    options: ReadOptions,
-    schema: pa.Schema,
-    conditions: tuple[Condition, ...] = (),
-) -> Iterator[pa.RecordBatch]:
-    """Make Arrow batches of the batches that one task has read; see `read_task`."""
-    columns = [name for name in schema.names if name not in (STORE_COLUMN, DAMAGE_COLUMN)]
-    plain = pa.schema([schema.field(name) for name in columns])
-    for batch in batches:
-        rows = wanted_rows(batch, options, conditions)
-        if rows is None or rows.any():
-            for first in range(0, len(batch), options.batch_rows):
-                made = _made(batch, first, options.batch_rows, rows, plain)
-                if made is not None:
-                    yield _completed(made, schema, task)
-        if batch.finding is not None and options.corrupt == "collect":
-            low, high = options.min_offset, options.max_offset
-            at = batch.finding.physical_offset
-            if (low is None or at >= low) and (high is None or at < high):
-                yield _damage_row(batch.finding, schema, task)
-
-
-def batches_of(log: OpenLog, split: Split, options: ReadOptions) -> Iterator[DispatchBatch]:
-    """Read the batches of one split; each is valid until the next one is taken.
-
-    Raises:
-        SparkReputError: damage, and the option ``corrupt`` is ``"fail"``.
-    """
-    if options.corrupt != "fail":
-        yield from log.scan(split.start_offset, split.end_offset, check_crc=options.check_crc)
-        return
-    try:
-        yield from read_split(log, split, check_crc=options.check_crc)
-    except CorruptFileError as error:
-        raise SparkReputError(
-            "DAMAGED",
-            f"{error}. Option split_size=file reads whole files in one piece; if that fails, too, "
-            "corrupt=skip leaves out what is damaged, and corrupt=collect shows it",
-        ) from error
-
-
-def _made(
-    batch: DispatchBatch,
-    first: int,
-    most: int,
-    rows: npt.NDArray[np.bool_] | None,
-    plain: pa.Schema,
-) -> pa.RecordBatch | None:
-    """Return those of ``most`` rows from ``first`` on that are wanted; None where none is."""
-    part = batch[first : first + most]
-    wanted = None if rows is None else rows[first : first + most]
-    # Bodies stay as stored: what is read can be written as files that RocketMQ itself might have
-    # written, and workers need no further libraries.
-    if wanted is None or wanted.all():
-        return to_arrow(part, plain, raw=True)
-    if not wanted.any():
-        return None
-    return to_arrow(part, plain, raw=True).filter(pa.array(wanted))
-
-
-def _completed(made: pa.RecordBatch, schema: pa.Schema, task: Task) -> pa.RecordBatch:
-    """Return ``made`` with the columns that are not the log's own."""
-    if made.schema.names == schema.names:
-        return made
-    count = made.num_rows
-    arrays = []
-    for field in schema:
-        if field.name == STORE_COLUMN:
-            arrays.append(pa.repeat(pa.scalar(task.place.store), count))
-        elif field.name == DAMAGE_COLUMN:
-            arrays.append(pa.nulls(count, pa.string()))
-        else:
-            arrays.append(made.column(field.name))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _damage_row(finding: Corruption, schema: pa.Schema, task: Task) -> pa.RecordBatch:
-    """Return one row that says where something is damaged, and what."""
-    known = {
-        "physical_offset": finding.physical_offset,
-        STORE_COLUMN: task.place.store,
-        DAMAGE_COLUMN: f"{finding.reason.value} ({finding.detail})",
-    }
-    arrays = [pa.array([known.get(field.name)], field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    with reading_with_code():
+        yield from tasks.read_task(task, options, schema, conditions)

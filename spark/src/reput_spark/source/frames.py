@@ -34,7 +34,7 @@ def read(
 
     Args:
         spark: the session, also one of Spark Connect.
-        path: where: see `reput_spark.logs.finding`.
+        path: where: see `reput_arrow.logs.finding`.
         columns: those wanted; all but the body when left out, which is most of the bytes.
         options: of the data source: ``topic=["orders", "payments"]``, ``start="2026-01-31"``,
             ``check_crc=True``, …
@@ -67,7 +67,7 @@ def read_stream(
 
     Args:
         spark: the session, also one of Spark Connect.
-        path: where: see `reput_spark.logs.finding`.
+        path: where: see `reput_arrow.logs.finding`.
         columns: those wanted; all but the body when left out, which is most of the bytes.
         options: of the data source: ``starting="latest"``, ``max_bytes_per_batch=64 << 20``,
             ``topic=["orders", "payments"]``, …

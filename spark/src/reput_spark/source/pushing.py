@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from reput_spark.reading.rows import Condition
+from reput_arrow.reading.rows import Condition
 
 __all__ = ["Pushed", "conditions_of"]
 

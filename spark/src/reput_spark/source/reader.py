@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from reput_spark.reading.tasks import Task, plan_tasks, read_task
+from reput_arrow.reading.tasks import Task
+from reput_spark.reading.tasks import plan_tasks, read_task
 from reput_spark.source.pushing import conditions_of
 from reput_spark.source.schema import arrow_schema
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from reput_arrow.reading.rows import Condition
     from reput_spark.reading.options import ReadOptions
-    from reput_spark.reading.rows import Condition
 
 __all__ = ["LogPartition", "LogView", "PushingLogReader"]
 

@@ -13,7 +13,7 @@ from reput.offline import look
 from reput.plugin import build_config
 from reput.record import pack_host
 from reput_spark.errors import SparkReputError
-from reput_spark.logs.localpaths import local_path
+from reput_spark.localpaths import local_path
 from reput_spark.writing.directories import is_vacant, make, new_name
 from reput_spark.writing.options import WriteOptions
 from reput_spark.writing.publish.intents import load_writes

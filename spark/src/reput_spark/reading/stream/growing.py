@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.files import file_name, is_file_name
+from reput_arrow.logs.arrowdisk import below, disk_of
+from reput_arrow.logs.openlog import OpenLog
+from reput_arrow.logs.place import LEDGER, LogPlace
 from reput_spark.errors import SparkReputError
-from reput_spark.logs.arrowdisk import below, disk_of
-from reput_spark.logs.finding import find_logs
-from reput_spark.logs.openlog import OpenLog
-from reput_spark.logs.place import LEDGER, LogPlace
 from reput_spark.reading.stream.options import EARLIEST, LATEST, StreamOptions
+from reput_spark.reading.tasks import find_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

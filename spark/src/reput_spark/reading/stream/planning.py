@@ -14,9 +14,10 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.log import Split, plan_splits
-from reput_spark.errors import SparkReputError
-from reput_spark.logs.openlog import OpenLog
-from reput_spark.logs.place import LogPlace
+from reput_arrow.logs.openlog import OpenLog
+from reput_arrow.logs.place import LogPlace
+from reput_arrow.reading.tasks import Task, batches_of, rows_of
+from reput_spark.errors import SparkReputError, reading_with_code
 from reput_spark.reading.stream.growing import (
     beginning_of,
     end_behind,
@@ -25,7 +26,6 @@ from reput_spark.reading.stream.growing import (
     settled_key,
 )
 from reput_spark.reading.stream.options import StreamOptions
-from reput_spark.reading.tasks import Task, batches_of, rows_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -179,7 +179,7 @@ def read_stream_task(
         SparkReputError: damage, or files that were removed since the batch was planned, and that
             is to be an error.
     """
-    with _opened(task.place, task.log_end) as log:
+    with reading_with_code(), _opened(task.place, task.log_end) as log:
         yield from rows_of(_kept(log, task, options), task, options.read, schema)
 
 
@@ -201,7 +201,7 @@ def _kept(log: OpenLog, task: Task, options: StreamOptions) -> Iterator[Dispatch
                 position = batch.end_offset
             else:
                 return
-        except SparkReputError:
+        except CorruptFileError:
             if not _is_gone(log, position):
                 raise
 

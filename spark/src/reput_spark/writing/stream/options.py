@@ -9,7 +9,7 @@ from typing import Final, Self
 import attrs
 
 from reput_spark.errors import SparkReputError
-from reput_spark.logs.localpaths import local_path
+from reput_spark.localpaths import local_path
 from reput_spark.options import by_name, flag, refusal, refuse_unknown, whole_number
 from reput_spark.writing.options import FILE_SIZE_MIN
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.record import DispatchBatch
-    from reput_spark.reading.options import ReadOptions
+    from reput_arrow.reading.selection import Selection
 
 __all__ = ["Condition", "offset_range", "wanted_rows"]
 
@@ -21,7 +21,7 @@ class Condition:
     """One condition of a query on one number column, or on the topic; plain values."""
 
     column: str
-    """``topic``, or a number column of a batch."""
+    """``topic``, ``transaction``, or a number column of a batch."""
     operator: str
     """``=``, ``in``, ``<``, ``<=``, ``>``, ``>=``; for the topic ``=`` and ``in``."""
     value: Any
@@ -32,7 +32,7 @@ class Condition:
         if self.column == "topic":
             names = self.value if self.operator == "in" else (self.value,)
             return _of_topics(batch, frozenset(names))
-        column = batch.column(self.column)
+        column = batch.transaction if self.column == "transaction" else batch.column(self.column)
         if self.operator == "in":
             limits = np.iinfo(np.int64)  # what no column can hold is in none
             values = [each for each in self.value if limits.min <= each <= limits.max]
@@ -51,7 +51,7 @@ _COMPARE: dict[str, Any] = {
 
 
 def offset_range(
-    options: ReadOptions, conditions: tuple[Condition, ...] = ()
+    options: Selection, conditions: tuple[Condition, ...] = ()
 ) -> tuple[int | None, int | None]:
     """Return the physical offsets ``[low, high)`` that a read wants at most; None: no limit."""
     lows, highs = [options.min_offset], [options.max_offset]
@@ -66,7 +66,7 @@ def offset_range(
 
 
 def wanted_rows(
-    batch: DispatchBatch, options: ReadOptions, conditions: tuple[Condition, ...] = ()
+    batch: DispatchBatch, options: Selection, conditions: tuple[Condition, ...] = ()
 ) -> npt.NDArray[np.bool_] | None:
     """Return the rows that a read wants, ``(n,)`` bool; None for all of them."""
     parts = []

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from reput.errors import ConfigError, StoreNotFoundError
 from reput.files import is_file_name
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
-from reput_spark.errors import SparkReputError
-from reput_spark.logs.arrowdisk import above, below, disk_of
-from reput_spark.logs.ledgerentries import ENTRY_DTYPE
-from reput_spark.logs.place import COMMIT_LOG, LEDGER, LogPlace
+from reput_arrow.logs.arrowdisk import above, below, disk_of
+from reput_arrow.logs.ledgerentries import ENTRY_DTYPE
+from reput_arrow.logs.place import COMMIT_LOG, LEDGER, LogPlace
 
 if TYPE_CHECKING:
     from reput.files import Disk
@@ -33,7 +33,8 @@ def find_logs(paths: Iterable[str]) -> list[LogPlace]:
     """Return the logs that paths lead to, in the order of the paths.
 
     Raises:
-        SparkReputError: nothing there, or no log; the text says what was expected.
+        StoreNotFoundError: nothing there, or no log; the text says what was expected.
+        ConfigError: there is no path.
     """
     found: list[LogPlace] = []
     for path in paths:
@@ -42,17 +43,17 @@ def find_logs(paths: Iterable[str]) -> list[LogPlace]:
             shown = path if "://" in path else inside
             places = _logs_at(path.rstrip("/") or "/", shown, disk, inside.rstrip("/") or "/")
         except (OSError, ValueError) as error:
-            raise SparkReputError("NO_LOG", f"{path}: {error}") from error
+            raise StoreNotFoundError(path, str(error)) from error
         if not places:
-            raise SparkReputError(
-                "NO_LOG",
-                f"{path}: no log there; expected a store (a directory that holds commitlog/ or "
+            raise StoreNotFoundError(
+                path,
+                "no log there; expected a store (a directory that holds commitlog/ or "
                 "dledger-…/data/), a directory of log files (names of 20 digits), one such file, "
                 "or a directory of stores",
             )
         found += places
     if not found:
-        raise SparkReputError("OPTION", "no path was given: load(path) or load([path, …])")
+        raise ConfigError("read", "path", "none was given; name a store, or several")
     return found
 
 

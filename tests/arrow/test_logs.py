@@ -10,13 +10,12 @@ import pytest
 from sparkstores import FILE_SIZE, fill, messages_of
 
 import reput
-from reput.errors import CorruptFileError
+from reput.errors import ConfigError, CorruptFileError, StoreNotFoundError
 from reput.files import file_name
-from reput_spark import SparkReputError
-from reput_spark.logs.arrowdisk import above, below
-from reput_spark.logs.finding import find_logs
-from reput_spark.logs.opening import open_log
-from reput_spark.logs.place import COMMIT_LOG, LogPlace
+from reput_arrow.logs.arrowdisk import above, below
+from reput_arrow.logs.finding import find_logs
+from reput_arrow.logs.opening import open_log
+from reput_arrow.logs.place import COMMIT_LOG, LogPlace
 
 
 def offsets_at(path):
@@ -29,9 +28,9 @@ def offsets_at(path):
 
 
 @pytest.fixture
-def store(plain_store, tmp_path):
-    """A copy that may be changed."""
-    shutil.copytree(plain_store, tmp_path / "store")
+def store(tmp_path):
+    """A store of some files, which may be changed."""
+    fill(tmp_path / "store")
     return tmp_path / "store"
 
 
@@ -99,19 +98,19 @@ def test_where_no_log_is_the_error_says_what_was_expected(what, tmp_path):
     elif what == "no such file":
         path = tmp_path / file_name(0)
 
-    with pytest.raises(SparkReputError, match=r"\[REPUT_NO_LOG\]") as failure:
+    with pytest.raises(StoreNotFoundError, match=r"no log there|Not a directory") as failure:
         find_logs([str(path)])
 
     assert str(path) in str(failure.value)
 
 
 def test_without_a_path_the_error_says_how_to_give_one():
-    with pytest.raises(SparkReputError, match=r"REPUT_OPTION.*load"):
+    with pytest.raises(ConfigError, match="name a store"):
         find_logs([])
 
 
 def test_a_scheme_that_arrow_does_not_know_is_told_in_its_words():
-    with pytest.raises(SparkReputError, match=r"REPUT_NO_LOG\] gopher://x/y: .*gopher"):
+    with pytest.raises(StoreNotFoundError, match=r"gopher://x/y: .*gopher"):
         find_logs(["gopher://x/y"])
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput_spark.logs.openlog import OpenLog
-from reput_spark.logs.place import LEDGER
+from reput_arrow.logs.openlog import OpenLog
+from reput_arrow.logs.place import LEDGER
 
 if TYPE_CHECKING:
-    from reput_spark.logs.place import LogPlace
+    from reput_arrow.logs.place import LogPlace
 
 __all__ = ["open_log"]
 
@@ -25,7 +25,7 @@ def open_log(place: LogPlace, end_offset: int | None = None, *, quickly: bool = 
         CorruptFileError: files are missing, or not all of one size.
     """
     if place.kind == LEDGER:
-        from reput_spark.logs.ledger import LedgerLog
+        from reput_arrow.logs.ledger import LedgerLog
 
         log: OpenLog = LedgerLog(place)
     else:

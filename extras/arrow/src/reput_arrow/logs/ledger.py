@@ -15,9 +15,8 @@ import numpy as np
 from reput.errors import CorruptFileError
 from reput.record import Corruption, CorruptionKind, Decoder, DispatchBatch, MessageView, words_at
 from reput.record.layout import HEADER_DTYPE
-from reput_arrow.texts import pieces
-from reput_spark.logs.arrowdisk import above, below, disk_of
-from reput_spark.logs.ledgerentries import (
+from reput_arrow.logs.arrowdisk import above, below, disk_of
+from reput_arrow.logs.ledgerentries import (
     HEAD_SIZE,
     MESSAGE,
     Last,
@@ -27,8 +26,9 @@ from reput_spark.logs.ledgerentries import (
     last_of,
     walk,
 )
-from reput_spark.logs.openlog import OpenLog
-from reput_spark.logs.place import LogPlace
+from reput_arrow.logs.openlog import OpenLog
+from reput_arrow.logs.place import LogPlace
+from reput_arrow.texts import pieces
 
 if TYPE_CHECKING:
     import numpy.typing as npt

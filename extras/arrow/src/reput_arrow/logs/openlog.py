@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Self
 
 from reput.files import FilePool, MappedFileQueue, file_name, system_clock
 from reput.log import LogReader
-from reput_spark.logs.arrowdisk import disk_of
+from reput_arrow.logs.arrowdisk import disk_of
 
 if TYPE_CHECKING:
-    from reput_spark.logs.place import LogPlace
+    from reput_arrow.logs.place import LogPlace
 
 __all__ = ["OpenLog"]
 

@@ -1,0 +1,248 @@
+"""Plan the tasks of a read, and make Arrow batches of each task, perhaps in another process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import attrs
+import pyarrow as pa
+
+from reput.errors import CodecNotFoundError, CorruptFileError, UnpackError
+from reput.log import Split, plan_splits, read_split
+from reput_arrow.batches import to_arrow
+from reput_arrow.logs.finding import find_logs
+from reput_arrow.logs.opening import open_log
+from reput_arrow.logs.openlog import OpenLog
+from reput_arrow.logs.place import LogPlace
+from reput_arrow.reading.rows import Condition, offset_range, wanted_rows
+from reput_arrow.reading.selection import DAMAGE_COLUMN, STORE_COLUMN
+from reput_arrow.reading.times import first_file_after, last_file_before
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from reput.record import Corruption, DispatchBatch
+    from reput_arrow.reading.selection import Selection
+
+__all__ = [
+    "Task",
+    "batches_of",
+    "plan_tasks",
+    "read_task",
+    "rows_of",
+]
+
+
+@attrs.frozen
+class Task:
+    """One split of one log, which one task reads; plain values."""
+
+    place: LogPlace
+    split: Split
+    log_end: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log in it."""
+        return self.split.size
+
+    def __str__(self) -> str:
+        split = self.split
+        where = f"[{split.start_offset}, {split.end_offset}) of {self.place.directory}"
+        return f"split {split.number} {where}"
+
+
+def plan_tasks(options: Selection, conditions: tuple[Condition, ...] = ()) -> list[Task]:
+    """Plan the tasks of a read, in the order of the logs and of their bytes.
+
+    Args:
+        options: of the read.
+        conditions: those of the query; parts of a log that they rule out get no task.
+
+    Raises:
+        StoreNotFoundError: no log at a path.
+        CorruptFileError: a log that cannot be read.
+    """
+    low, high = offset_range(options, conditions)
+    tasks: list[Task] = []
+    for place in find_logs(options.paths):
+        with _looked_at(place, options) as log:
+            splits = _splits(log, place, options, low, high)
+            tasks += [Task(place, split, log.max_physical_offset) for split in splits]
+    return tasks
+
+
+@contextlib.contextmanager
+def _looked_at(place: LogPlace, options: Selection) -> Iterator[OpenLog]:
+    """Open a log whose end is known, or is not looked for as it is later than what is wanted."""
+    with open_log(place, 0) as log:
+        after = None
+        if options.end_timestamp is not None:
+            after = first_file_after(log, place, options.end_timestamp)
+        if after is None:
+            log.find_end(quickly=not _by_file(options))
+        else:
+            log.set_end(after)
+        yield log
+
+
+def _splits(
+    log: OpenLog, place: LogPlace, options: Selection, low: int | None, high: int | None
+) -> list[Split]:
+    """Return the splits of one log that may hold a record at ``[low, high)``."""
+    start, end = log.min_physical_offset, log.max_physical_offset
+    if options.start_timestamp is not None:
+        start = max(start, last_file_before(log, place, options.start_timestamp))
+    # Files begin at a border; where else one is, only looking tells.
+    if low is not None:
+        start = max(start, _file_border(log, low))
+    if high is not None:
+        end = min(end, _file_border(log, high + log.file_size - 1))
+    size = place.file_size if _by_file(options) else options.split_size
+    assert size is not None
+    return [
+        split
+        for split in plan_splits(log, size, start, end)
+        if (low is None or split.end_offset > low) and (high is None or split.start_offset < high)
+    ]
+
+
+def _by_file(options: Selection) -> bool:
+    """Whether splits begin where files do, and nowhere else.
+
+    A cut may fall for a body that holds a record. A read that fails at damage notices when it lands
+    after the cut; a read that passes over damage would take what is in the body for records, and so
+    begins at whole files.
+    """
+    return options.split_size is None or options.corrupt != "fail"
+
+
+def _file_border(log: OpenLog, offset: int) -> int:
+    """Return where the file begins that holds ``offset``, also where there is no such file yet."""
+    first = log.min_physical_offset
+    return first + (offset - first) // log.file_size * log.file_size
+
+
+def read_task(
+    task: Task,
+    options: Selection,
+    schema: pa.Schema,
+    conditions: tuple[Condition, ...] = (),
+) -> Iterator[pa.RecordBatch]:
+    """Read the rows of one task.
+
+    Args:
+        task: what to read.
+        options: of the read.
+        schema: of the batches: columns of `reput_arrow.COLUMNS`, `STORE_COLUMN`, `DAMAGE_COLUMN`.
+        conditions: those of the query that are applied here.
+
+    Raises:
+        CorruptFileError: damage, and ``corrupt`` is ``"fail"``.
+    """
+    with open_log(task.place, task.log_end) as log:
+        batches = batches_of(log, task.split, options)
+        yield from rows_of(batches, task, options, schema, conditions)
+
+
+def rows_of(
+    batches: Iterable[DispatchBatch],
+    task: Task,
+    options: Selection,
+    schema: pa.Schema,
+    conditions: tuple[Condition, ...] = (),
+) -> Iterator[pa.RecordBatch]:
+    """Make Arrow batches of the batches that one task has read; see `read_task`."""
+    columns = [name for name in schema.names if name not in (STORE_COLUMN, DAMAGE_COLUMN)]
+    plain = pa.schema([schema.field(name) for name in columns])
+    for batch in batches:
+        rows = wanted_rows(batch, options, conditions)
+        if rows is None or rows.any():
+            for first in range(0, len(batch), options.batch_rows):
+                part = slice(first, first + options.batch_rows)
+                wanted = None if rows is None else rows[part]
+                for made in _made(batch[part], wanted, plain, raw=options.raw):
+                    yield _completed(made, schema, task)
+        if batch.finding is not None and options.is_reporting:
+            low, high = options.min_offset, options.max_offset
+            at = batch.finding.physical_offset
+            if (low is None or at >= low) and (high is None or at < high):
+                yield _damage_row(batch.finding, schema, task)
+
+
+def batches_of(log: OpenLog, split: Split, options: Selection) -> Iterator[DispatchBatch]:
+    """Read the batches of one split; each is valid until the next one is taken.
+
+    Raises:
+        CorruptFileError: damage, and ``corrupt`` is ``"fail"``.
+    """
+    if options.corrupt != "fail":
+        yield from log.scan(split.start_offset, split.end_offset, check_crc=options.check_crc)
+        return
+    try:
+        yield from read_split(log, split, check_crc=options.check_crc)
+    except CorruptFileError as error:
+        raise CorruptFileError(
+            error.path, error.position, f"{error.reason}. {_advice(options)}"
+        ) from error
+
+
+def _advice(options: Selection) -> str:
+    """Return what to try where damage ends a read."""
+    shows = "corrupt=skip leaves out what is damaged, and corrupt={} shows it"
+    if options.split_size is None:
+        return shows.format("report")
+    whole = "Option split_size=file reads whole files in one piece; if that fails, too, "
+    return whole + shows.format("collect")
+
+
+def _made(
+    batch: DispatchBatch,
+    wanted: npt.NDArray[np.bool_] | None,
+    plain: pa.Schema,
+    *,
+    raw: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch that are wanted: in one piece, if its bodies fit when unpacked."""
+    if wanted is not None and not wanted.any():
+        return
+    try:
+        made = to_arrow(batch, plain, raw=raw)
+    except CodecNotFoundError:
+        raise
+    except UnpackError:
+        middle = len(batch) // 2
+        for rows in (slice(0, middle), slice(middle, len(batch))):
+            yield from _made(batch[rows], None if wanted is None else wanted[rows], plain, raw=raw)
+        return
+    yield made if wanted is None or wanted.all() else made.filter(pa.array(wanted))
+
+
+def _completed(made: pa.RecordBatch, schema: pa.Schema, task: Task) -> pa.RecordBatch:
+    """Return ``made`` with the columns that are not the log's own."""
+    if made.schema.names == schema.names:
+        return made
+    count = made.num_rows
+    arrays = []
+    for field in schema:
+        if field.name == STORE_COLUMN:
+            arrays.append(pa.repeat(pa.scalar(task.place.store), count))
+        elif field.name == DAMAGE_COLUMN:
+            arrays.append(pa.nulls(count, pa.string()))
+        else:
+            arrays.append(made.column(field.name))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _damage_row(finding: Corruption, schema: pa.Schema, task: Task) -> pa.RecordBatch:
+    """Return one row that says where something is damaged, and what."""
+    known = {
+        "physical_offset": finding.physical_offset,
+        STORE_COLUMN: task.place.store,
+        DAMAGE_COLUMN: f"{finding.reason.value} ({finding.detail})",
+    }
+    arrays = [pa.array([known.get(field.name)], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
