@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
+import zlib
 
 import pyarrow as pa
 import pytest
@@ -392,3 +393,29 @@ def test_a_queue_of_rocketmq_is_read_by_its_queue_offsets(golden_store, golden_r
         found = offsets_of(scan(store, **asked, max_queue_offset=stop))
 
         assert found == [unit[0] for unit in row["units"]][1:]
+
+
+def test_compressed_bodies_are_unpacked_but_for_raw_ones(tmp_path):
+    text = b"a body that compresses well " * 400
+    with reput.open(tmp_path / "store", plugins=()) as store:
+        store.put(reput.Message("T", zlib.compress(text), sys_flag=1))
+        store.put(reput.Message("T", text))
+
+    unpacked = scan(tmp_path / "store", columns=["body", "sys_flag"], body="text").table()
+    stored = scan(tmp_path / "store", columns=["body"], raw=True).table()
+
+    assert unpacked["body"].to_pylist() == [text.decode()] * 2
+    assert unpacked["sys_flag"].to_pylist() == [0, 0]
+    assert stored["body"].to_pylist() == [zlib.compress(text), text]
+
+
+def test_bodies_that_are_large_when_unpacked_come_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr("reput_arrow.bodies.UNPACKED_TOTAL_MAX", 250_000)
+    with reput.open(tmp_path / "store", plugins=()) as store:
+        for _ in range(9):
+            store.put(reput.Message("T", zlib.compress(bytes(100_000)), sys_flag=1))
+
+    batches = list(scan(tmp_path / "store", columns=["body"], batch_size=300_000))
+
+    assert [body for batch in batches for body in batch["body"].to_pylist()] == [bytes(100_000)] * 9
+    assert all(batch.nbytes <= 300_000 for batch in batches)

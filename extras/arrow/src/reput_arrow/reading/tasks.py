@@ -214,6 +214,8 @@ def _made(
     except CodecNotFoundError:
         raise
     except UnpackError:
+        if len(batch) <= 1:
+            raise
         middle = len(batch) // 2
         for rows in (slice(0, middle), slice(middle, len(batch))):
             yield from _made(batch[rows], None if wanted is None else wanted[rows], plain, raw=raw)

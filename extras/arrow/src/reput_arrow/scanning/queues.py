@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.errors import CorruptFileError, ReputError
+from reput.files import Disk
 from reput.log import Split
 from reput.record import Corruption, CorruptionKind
 from reput_arrow.logs.finding import find_logs
@@ -128,7 +129,7 @@ def queue_part(selection: Selection) -> QueuePart | None:
     root, name = os.path.split(place.directory)
     if place.kind != COMMIT_LOG or place.only_base is not None or "://" in root:
         return None
-    if name != "commitlog" or not os.path.isdir(os.path.join(root, _PLUGIN)):
+    if name != "commitlog" or not Disk().at(root).exists(os.path.join(root, _PLUGIN)):
         return None
     topic, queue_id = next(iter(topics)), next(iter(queue_ids))
     store = _opened(root, topic)
