@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from reput_cli.kit.storeplugins import used_plugins as used_plugins
     from reput_cli.kit.times import format_duration as format_duration
     from reput_cli.kit.times import format_timestamp as format_timestamp
+    from reput_cli.kit.times import parse_start as parse_start
 
 _HOMES = {
     "Column": "output",
@@ -57,6 +58,7 @@ _HOMES = {
     "json_option": "options",
     "open_to_read": "opening",
     "open_to_write": "opening",
+    "parse_start": "times",
     "path_argument": "options",
     "print_built": "rebuilt",
     "print_facts": "output",

@@ -1,0 +1,125 @@
+"""``reput report``: what a store holds, and what in it waits, hangs or is damaged."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from reput_cli.kit import (
+    ExitCode,
+    Failure,
+    ProgressBar,
+    follows_links,
+    json_option,
+    parse_start,
+    path_argument,
+    print_json,
+    with_debug,
+)
+
+if TYPE_CHECKING:
+    from reput_doctor.reporting.values import StoreReport
+
+__all__ = ["report"]
+
+_EXAMPLES = """\b
+Examples:
+  reput report STORE
+  reput report STORE --html report.html
+  reput report STORE --since -1d --json | jq '.groups[] | select(.lag > 0)'
+"""
+
+
+def _read_time(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
+    """Return the time that an option names, ms since the epoch."""
+    if value is None:
+        return None
+    try:
+        found = parse_start(value, int(time.time() * 1000))
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, option) from None
+    if found.kind != "time":
+        text = f"{value!r} is no time: -1h, 2026-01-31T12:00:00Z, or @ and ms since the epoch"
+        raise click.BadParameter(text, context, option)
+    return found.value
+
+
+@click.command(short_help="Report what a store holds and what waits in it.", epilog=_EXAMPLES)
+@path_argument
+@click.option(
+    "--html",
+    "page_path",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Write one page with tables and plots, which needs no network.",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=_read_time,
+    help="Count only messages stored since then: -1h, a time, or @ and ms since the epoch.",
+)
+@click.option(
+    "--until", metavar="TIME", callback=_read_time, help="Count only messages stored until then."
+)
+@click.option(
+    "-j",
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Number of processes; all processors by default.",
+)
+@json_option("one document")
+@with_debug
+def report(
+    path: str,
+    page_path: str | None,
+    since: int | None,
+    until: int | None,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    r"""Report what the store at PATH holds, and what in it waits, hangs or is damaged.
+
+    Messages and bytes by topic, queue and hour; sizes and ages; how far consumer groups are behind;
+    delayed messages; transactions without an end; retries and dead letters; places of plugins;
+    damage of the log. Reads the whole log once, on all cores, with every checksum; needs no plugin
+    and changes nothing, also while another process writes. Ends with code 1 if the log is damaged.
+    """
+    from reput_doctor.reporting.making import make_report
+
+    with ProgressBar("reading the log", None, "bytes") as progress:
+        made = make_report(
+            path,
+            since=since,
+            until=until,
+            jobs=jobs,
+            follow_links=follows_links(),
+            progress=progress.update,
+        )
+    if page_path is not None:
+        _write_page(made, page_path)
+    if as_json:
+        print_json(made.as_json())
+    else:
+        from reput_doctor.reporting.printing import print_report
+
+        print_report(made)
+        if page_path is not None:
+            click.echo(f"\nThe page is in {page_path}.")
+    if made.damage_count:
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
+
+
+def _write_page(made: StoreReport, page_path: str) -> None:
+    from reput_doctor.reporting.page import report_page
+
+    text = report_page(made)
+    try:
+        with open(page_path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        reason = f"{page_path}: the page cannot be written: {error.strerror or error}"
+        raise Failure(f"{reason}; name another file", ExitCode.UNAVAILABLE) from error

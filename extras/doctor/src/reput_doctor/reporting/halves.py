@@ -1,0 +1,144 @@
+"""Transactions in the log: half messages, the op messages that end them, and transaction bits.
+
+Source: RocketMQ ``TransactionalMessageBridge``: an op message with the tag ``d`` in the op topic
+names in its body the queue offsets of half messages that are finished, with commas between them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from reput.record.layout import (
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.record import DispatchBatch
+
+__all__ = ["CHECKING_GROUP", "HALF_TOPIC", "OP_TOPIC", "Halves", "dangling"]
+
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECKING_GROUP: Final = "CID_RMQ_SYS_TRANS"
+"""Consumer group whose offset in the half topic tells below which all transactions are finished."""
+
+_TAG_D: Final = ord("d")  # the Java hash of "d"
+_DIGITS_MAX: Final = 18  # more do not fit into 63 bits for certain
+
+
+@attrs.define(eq=False)
+class Halves:
+    """What one reading has seen of transactions; columns in pieces."""
+
+    halves: list[npt.NDArray[np.int64]] = attrs.field(factory=list)
+    """``(n, 4)``: queue id, queue offset, physical offset, store time (ms) of half messages."""
+    ended: list[npt.NDArray[np.int64]] = attrs.field(factory=list)
+    """``(n, 2)``: queue id, queue offset of half messages that op messages name."""
+    prepared: list[npt.NDArray[np.int64]] = attrs.field(factory=list)
+    """``(n, 2)``: physical offset, store time of records with the bit "prepared"."""
+    answered: list[npt.NDArray[np.int64]] = attrs.field(factory=list)
+    """``(n,)``: physical offsets that records with the bits of commit or rollback refer to."""
+    kinds: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(4, np.int64))
+    """Records without transaction bits, prepared, committed, rolled back."""
+    unread_ops: int = 0
+    """Op messages whose body is no list of queue offsets."""
+
+    def add(
+        self,
+        batch: DispatchBatch,
+        is_half: npt.NDArray[np.bool_] | None,
+        is_op: npt.NDArray[np.bool_] | None,
+    ) -> None:
+        """Add a batch; the two masks, ``(n,)``, are None where no row is of that topic."""
+        transaction = batch.sys_flag & TRANSACTION_MASK
+        if transaction.any():
+            self._add_bits(batch, transaction)
+        else:
+            self.kinds[0] += len(batch)
+        if is_half is not None:
+            rows = np.flatnonzero(is_half)
+            names = ("queue_id", "queue_offset", "physical_offset", "store_timestamp")
+            self.halves.append(
+                np.stack([batch.column(name)[rows].astype(np.int64) for name in names], axis=1)
+            )
+        if is_op is not None:
+            rows = np.flatnonzero(is_op & (batch.tags_code == _TAG_D))
+            self._add_ops(batch, rows)
+
+    def take(self, other: Halves) -> None:
+        """Take what another reading has seen."""
+        self.halves += other.halves
+        self.ended += other.ended
+        self.prepared += other.prepared
+        self.answered += other.answered
+        self.kinds += other.kinds
+        self.unread_ops += other.unread_ops
+
+    def _add_bits(self, batch: DispatchBatch, transaction: npt.NDArray[np.int32]) -> None:
+        self.kinds += np.bincount(transaction >> 2, minlength=4)
+        rows = np.flatnonzero(transaction == TRANSACTION_PREPARED)
+        columns = (batch.physical_offset[rows], batch.store_timestamp[rows])
+        self.prepared.append(np.stack(columns, axis=1))
+        is_end = (transaction == TRANSACTION_COMMIT) | (transaction == TRANSACTION_ROLLBACK)
+        self.answered.append(batch.column("prepared_transaction_offset")[is_end])
+
+    def _add_ops(self, batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> None:
+        body, queue_id = batch.body, batch.queue_id[rows]
+        window = body.window
+        for queue in np.unique(queue_id).tolist():
+            own = rows[queue_id == queue]
+            texts = [
+                window[start : start + size].tobytes()
+                for start, size in zip(
+                    body.starts[own].tolist(), body.sizes[own].tolist(), strict=True
+                )
+            ]
+            words = [word for text in texts for word in text.split(b",")]
+            sound = [word for word in words if word.isdigit() and len(word) <= _DIGITS_MAX]
+            self.unread_ops += sum(1 for word in words if word) - len(sound)
+            offsets = np.array(sound, np.bytes_).astype(np.int64) if sound else np.zeros(0, int)
+            self.ended.append(np.stack([np.full(len(offsets), queue), offsets], axis=1))
+
+
+def dangling(
+    seen: Halves, finished_below: dict[int, int]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return half messages without an op message, and prepared records without an end.
+
+    Args:
+        seen: what all readings have seen.
+        finished_below: by queue id of the half topic, the queue offset below which all are
+            finished.
+
+    Returns:
+        ``(n, 4)`` rows of `Halves.halves`, and ``(m, 2)`` rows of `Halves.prepared`, both in the
+        order of the log.
+    """
+    halves = _rows(seen.halves, 4)
+    ended = _rows(seen.ended, 2)
+    is_open = np.ones(len(halves), np.bool_)
+    for queue in np.unique(halves[:, 0]).tolist():
+        own = halves[:, 0] == queue
+        offsets = halves[own, 1]
+        done = np.isin(offsets, ended[ended[:, 0] == queue, 1])
+        is_open[own] = ~done & (offsets >= finished_below.get(queue, 0))
+    prepared = _rows(seen.prepared, 2)
+    answered = np.concatenate([*seen.answered, np.zeros(0, np.int64)])
+    waiting = prepared[~np.isin(prepared[:, 0], answered)]
+    return _ordered(halves[is_open], 2), _ordered(waiting, 0)
+
+
+def _rows(pieces: list[npt.NDArray[np.int64]], width: int) -> npt.NDArray[np.int64]:
+    return np.concatenate([*pieces, np.zeros((0, width), np.int64)])
+
+
+def _ordered(rows: npt.NDArray[np.int64], column: int) -> npt.NDArray[np.int64]:
+    return rows[np.argsort(rows[:, column], kind="stable")]

@@ -1,0 +1,56 @@
+"""Opens a part of a log in a process of its own, whatever state its files are in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from reput.files import Disk, FilePool, MappedFileQueue, system_clock
+from reput.log import LogEnd, LogReader, LossLedger
+
+__all__ = ["LogPart", "open_log"]
+
+_WINDOW_SIZE: Final = 4 << 20
+_FILES_OPEN: Final = 16
+
+
+@attrs.frozen(kw_only=True)
+class LogPart:
+    """Which log, and from where to where; plain values that can be sent."""
+
+    root: str
+    """The store's directory."""
+    file_size: int
+    """Bytes of a file of the log."""
+    start_offset: int
+    """Physical offset of the beginning of a file."""
+    end_offset: int
+    """Physical offset after the last record."""
+    follow_links: bool = False
+    """As for `reput.open`."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log."""
+        return self.end_offset - self.start_offset
+
+
+@contextlib.contextmanager
+def open_log(part: LogPart) -> Iterator[LogReader]:
+    """Open the log; files that are cut short or missing read as fewer bytes, as damage."""
+    disk = Disk().at(part.root, follow_links=part.follow_links)
+    pool = FilePool(disk, _FILES_OPEN)
+    files = MappedFileQueue(os.path.join(part.root, "commitlog"), part.file_size, disk, pool)
+    ledger = LossLedger(part.root, disk, system_clock)
+    try:
+        files.load(writable=False, damaged=lambda text: None)  # the caller's opening has told them
+        with contextlib.suppress(OSError):  # likewise
+            ledger.load(writable=False)
+        yield LogReader(files, _WINDOW_SIZE, ledger=ledger, end=LogEnd(part.end_offset))
+    finally:
+        pool.close()
+        disk.let_go()
