@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,19 +18,11 @@ _OTHERS = ("counter", "index")
 
 
 def open_store(path: Path | str, **options: Any) -> reput.Store:
-    """Open a store of one case, with queues alone unless other plugins are given.
-
-    A new one has log files of the size that RocketMQ's have, unless ``config`` names another.
-    """
+    """Open a store of one case, with queues alone unless other plugins are given."""
     import reput
 
     plugins = options.pop("plugins", None)
-    config = dict(options.pop("config", None) or {})
-    if not os.path.exists(os.path.join(path, "commitlog")):
-        config["commitlog"] = {**reput.ROCKETMQ_LOG, **config.get("commitlog", {})}
-    return reput.open(
-        path, plugins=QUEUES if plugins is None else plugins, config=config, **options
-    )
+    return reput.open(path, plugins=QUEUES if plugins is None else plugins, **options)
 
 
 def open_large(

@@ -70,7 +70,7 @@ def test_what_a_crash_left_aside_keeps_its_bytes_under_its_other_name(tmp_path):
 def test_one_that_is_reserved_and_flushed_is_so_before_it_is_handed_over(tmp_path):
     disk = RecordingDisk()
 
-    make_aside(disk, str(tmp_path / "next"), 5000, reserve=True, flush=True)
+    make_aside(disk, str(tmp_path / "next"), 5000, reserve=5000, flush=True)
 
     assert disk.done == ["allocate", "flush"]
 

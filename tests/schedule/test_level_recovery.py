@@ -295,10 +295,10 @@ class FullDisk(QuickDisk):
 
     full = False
 
-    def allocate(self, descriptor, size):
+    def allocate(self, descriptor, size, start=0):
         if self.full and size == FILE_SIZE:
             raise OSError(errno.ENOSPC, "no space")
-        super().allocate(descriptor, size)
+        super().allocate(descriptor, size, start)
 
 
 def test_a_disk_that_fills_up_in_the_middle_costs_nothing(tmp_path, clock):

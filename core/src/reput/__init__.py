@@ -12,7 +12,6 @@ from reput.doors import door
 if TYPE_CHECKING:
     from reput.dispatch.running.phase import PluginState as PluginState
     from reput.errors import ReputError as ReputError
-    from reput.log.config import ROCKETMQ_LOG as ROCKETMQ_LOG
     from reput.log.config import CommitLogConfig as CommitLogConfig
     from reput.log.losses import Loss as Loss
     from reput.log.writing.receipts import BatchReceipt as BatchReceipt
@@ -61,7 +60,6 @@ _HOMES = {
     "QueueInfo": "plugin.answers",
     "ReadColumns": "plugin.answers",
     "ReadResult": "plugin.answers",
-    "ROCKETMQ_LOG": "log.config",
     "ROCKETMQ_RETENTION": "retention.config",
     "ReadStatus": "status",
     "Receipt": "log.writing.receipts",

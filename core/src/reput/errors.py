@@ -346,7 +346,7 @@ class ForkedStoreError(StoreClosedError):
 
 @attrs.define(eq=False, slots=False)
 class CreateMappedFileError(PutError, OSError):
-    """The next commit-log file could not be made, mostly for want of space."""
+    """The log could not get more space or its next file, mostly for want of space."""
 
     status = PutStatus.CREATE_MAPPED_FILE_FAILED
 

@@ -37,9 +37,7 @@ def make_file(disk: Disk, path: str, size: int, *, aside: str = "") -> None:
     disk.rename(aside, path)
 
 
-def make_aside(
-    disk: Disk, path: str, size: int, *, reserve: bool = False, flush: bool = False
-) -> None:
+def make_aside(disk: Disk, path: str, size: int, *, reserve: int = 0, flush: bool = False) -> None:
     """Make a temporary file of zeros, which the caller renames; remove it on failure.
 
     Args:
@@ -47,16 +45,16 @@ def make_aside(
         path: the temporary path; its directory is made. A file that a power cut left there is not
             opened, but removed: it may also have its final name already.
         size: bytes.
-        reserve: whether the file gets its space at once, so that writing it cannot fail for space.
+        reserve: bytes from the start that get space at once, so that writing them cannot fail.
         flush: whether the file is on disk when this returns.
     """
     disk.make_directory(os.path.dirname(path))
     descriptor = disk.create_fresh(path)
     try:
-        if reserve:
-            disk.allocate(descriptor, size)
-        else:
+        if reserve < size:
             disk.truncate(descriptor, size)
+        if reserve:
+            disk.allocate(descriptor, min(reserve, size))
         if flush:
             disk.flush(descriptor)
     except OSError:

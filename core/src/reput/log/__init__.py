@@ -12,7 +12,6 @@ from reput.doors import door
 
 if TYPE_CHECKING:
     from reput.log.config import LOG_SECTION as LOG_SECTION
-    from reput.log.config import ROCKETMQ_LOG as ROCKETMQ_LOG
     from reput.log.config import CommitLogConfig as CommitLogConfig
     from reput.log.losses import CUT as CUT
     from reput.log.losses import FILLED as FILLED
@@ -61,7 +60,6 @@ _HOMES = {
     "QueueFloors": "writing.queuefloors",
     "QueueReach": "writing.queuereaches",
     "QueueReaches": "writing.queuereaches",
-    "ROCKETMQ_LOG": "config",
     "Receipt": "writing.receipts",
     "SPLIT_SIZE": "reading.splits",
     "Split": "reading.splits",

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 from attrs.validators import ge, in_, instance_of, le
 
-from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE, RECORD_OVERHEAD_MAX
+from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 
-__all__ = ["LOG_SECTION", "ROCKETMQ_LOG", "CommitLogConfig", "fitting_file_size"]
+__all__ = ["LOG_SECTION", "CommitLogConfig"]
 
 LOG_SECTION: Final = "commitlog"
 """Name of the configuration section."""
-
-ROCKETMQ_LOG: Final[Mapping[str, Any]] = {"file_size": 1 << 30}
-"""Options by which a new store's log files have the size that brokers use and expect by default
-(``mappedFileSizeCommitLog``): ``config={"commitlog": reput.ROCKETMQ_LOG}``."""
 
 
 @attrs.frozen(kw_only=True)
@@ -25,10 +20,9 @@ class CommitLogConfig:
     """Options of the commit log. An existing store keeps its ``file_size``."""
 
     file_size: int = attrs.field(
-        default=1 << 24, validator=[instance_of(int), ge(RECORD_MIN_SIZE + BLANK_MIN_SIZE)]
+        default=1 << 30, validator=[instance_of(int), ge(RECORD_MIN_SIZE + BLANK_MIN_SIZE)]
     )
-    """Bytes of one file; all files of a store have the same size. A new store whose messages may be
-    large gets larger files than the default, see `fitting_file_size`."""
+    """Bytes of one file; all files of a store have the same size."""
     flush: str = attrs.field(default="async", validator=in_(("async", "sync")))
     """``"async"``: a put returns when its bytes are in the page cache; they are flushed every
     `flush_interval_ms`. ``"sync"``: a put returns when its bytes are on disk; group commit lets
@@ -75,13 +69,3 @@ class CommitLogConfig:
         """Whether only records on disk are dispatched."""
         horizon = self.read_horizon or ("durable" if self.flush == "sync" else "appended")
         return horizon == "durable"
-
-
-def fitting_file_size(config: CommitLogConfig) -> int:
-    """Return the size of a new store's files if nobody has named one.
-
-    Returns:
-        The default, or the next power of two that holds two of the largest records.
-    """
-    largest = config.max_message_size + RECORD_OVERHEAD_MAX + BLANK_MIN_SIZE
-    return max(config.file_size, 1 << (2 * largest - 1).bit_length())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import reput
 from reput.errors import ReputError, UnsafePathError
 from reput.files import Disk, system_clock
-from reput.log import LOG_SECTION, ROCKETMQ_LOG, CommitLogConfig
+from reput.log import LOG_SECTION, CommitLogConfig
 from reput.offline import look
 from reput.plugin import build_config
 from reput.record import pack_host
@@ -83,8 +83,7 @@ def plan_write(
 
 
 def _of_new(root: str, options: WriteOptions, disk: Disk) -> dict[str, Any]:
-    # Each task writes whole files, and a job has few large ones rather than many small ones.
-    size = ROCKETMQ_LOG if options.file_size is None else {"file_size": options.file_size}
+    size = {} if options.file_size is None else {"file_size": options.file_size}
     interests = _interests(look(root, disk=disk).plugins())
     return {
         "config": build_config(CommitLogConfig, LOG_SECTION, size),

@@ -1,20 +1,23 @@
-"""Allocates the next commit-log file before it is needed.
+"""Makes the next commit-log file before it is needed.
 
-A roll must not wait until a gigabyte is allocated, so a thread keeps one file ready. The file is
-made under ``<store>/reput`` and renamed into the log when it is used: at no moment does the log's
-directory hold a file that is not part of the log.
+A roll must not wait until a new file is on disk, so a thread keeps one file ready, with space for
+its first bytes. The file is made under ``<store>/reput`` and renamed into the log when it is used:
+at no moment does the log's directory hold a file that is not part of the log.
 
 Source: RocketMQ ``AllocateMappedFileService``, which makes files in place, two at a time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
 from typing import TYPE_CHECKING
 
+from reput.errors import DiskShutError
 from reput.files.making import make_aside
+from reput.files.mapping.mapped import FIRST_SPACE
 from reput.flags import Flag
 from reput.locks import new_lock
 
@@ -29,7 +32,7 @@ READY_NAME = "next-file"
 
 
 class FileAllocator:
-    """Keeps one allocated file ready. Thread-safe."""
+    """Keeps one new file ready. Thread-safe."""
 
     def __init__(self, directory: str, file_size: int, disk: Disk, *, ahead: bool) -> None:
         self._directory = directory
@@ -60,7 +63,7 @@ class FileAllocator:
             try:
                 self._thread.start()
             except RuntimeError as error:  # no thread can be started
-                logger.warning("no file is allocated ahead error=%s", error)
+                logger.warning("no file is made ahead error=%s", error)
                 self._thread = None
 
     def prepare(self) -> None:
@@ -92,7 +95,9 @@ class FileAllocator:
         with self._lock:
             if self._ready:
                 self._ready = False
-                self._disk.remove(self._path)
+                # Where a close was interrupted the disk may be shut: the next opening removes it.
+                with contextlib.suppress(DiskShutError):
+                    self._disk.remove(self._path)
 
     def _run(self) -> None:
         while True:
@@ -113,10 +118,10 @@ class FileAllocator:
             self._make()
         except OSError as error:
             # Not an error yet: the put that needs the file tries again and reports it.
-            logger.warning("could not allocate ahead size=%d error=%s", self._file_size, error)
+            logger.warning("could not make the next file size=%d error=%s", self._file_size, error)
 
     def _make(self) -> None:
         # Flushed before it gets its name: after a power cut a file of the log must have its size,
         # as another file may follow it.
-        make_aside(self._disk, self._path, self._file_size, reserve=True, flush=True)
+        make_aside(self._disk, self._path, self._file_size, reserve=FIRST_SPACE, flush=True)
         self._ready = True

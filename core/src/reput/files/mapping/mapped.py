@@ -34,14 +34,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["MappedFile", "MappedFileQueue", "unused_path"]
+__all__ = ["FIRST_SPACE", "MappedFile", "MappedFileQueue", "unused_path"]
 
+FIRST_SPACE = 1 << 20
+"""Bytes of a file that get space on disk when it is made or opened, at least."""
+_MOST_SPACE = 64 << 20
 _CLEAR_SIZE = 1 << 20
 
 
 @attrs.define(eq=False)
 class MappedFile:
-    """A file that is open for writing through a map of its bytes."""
+    """A file that is open for writing through a map of its bytes.
+
+    It has its full size from the start, as RocketMQ expects, but takes space on disk as it is
+    written: a first message does not take a gigabyte.
+    """
 
     path: str
     base_offset: int
@@ -49,22 +56,46 @@ class MappedFile:
     disk: Disk
     descriptor: int
     map: mmap.mmap
+    reserved: int
+    """Bytes from the start that have space on disk. Storing to others of the map may end the
+    process with a signal."""
 
     @classmethod
-    def open(cls, path: str, base_offset: int, size: int, disk: Disk) -> MappedFile:
-        """Open and map a file that has its full size already."""
+    def open(cls, path: str, base_offset: int, size: int, disk: Disk, used: int = 0) -> MappedFile:
+        """Open and map a file that has its full size already, and space for its ``used`` bytes."""
         descriptor = disk.open(path, write=True)
         try:
             found = disk.size(descriptor)
             if found != size:
                 raise CorruptFileError(path, found, f"the file should have {size} bytes")
-            # A copied file may be sparse; once it has all its space, a store to the map cannot fail
-            # for space, which would be a signal.
-            disk.allocate(descriptor, size)
-            return cls(path, base_offset, size, disk, descriptor, disk.map(descriptor, size))
+            # Also what is used, as a copied file may be sparse.
+            reserved = min(used + _further(used), size)
+            disk.allocate(descriptor, reserved)
+            mapped = disk.map(descriptor, size)
+            return cls(path, base_offset, size, disk, descriptor, mapped, reserved)
         except BaseException:
             disk.close(descriptor)
             raise
+
+    def reserve(self, end: int) -> None:
+        """Give the file space up to position ``end``, and further, unless it has that already.
+
+        Raises:
+            OSError: there is no room for bytes up to ``end``.
+        """
+        start = self.reserved
+        if end <= start:
+            return
+        ahead = min(end + _further(end), self.size)
+        try:
+            self.disk.allocate(self.descriptor, ahead, start)
+        except OSError:
+            if ahead == end:
+                raise
+            ahead = end
+            self.disk.allocate(self.descriptor, ahead, start)
+        # Another thread may have reserved more meanwhile, or less.
+        self.reserved = max(self.reserved, ahead)
 
     def flush(self) -> None:
         """Return when all bytes written so far are on disk."""
@@ -85,6 +116,11 @@ class MappedFile:
         if not self.map.closed:
             self.map.close()
             self.disk.close(self.descriptor)
+
+
+def _further(used: int) -> int:
+    """Return how much space to reserve beyond ``used`` bytes: little in a file with little."""
+    return min(max(used, FIRST_SPACE), _MOST_SPACE)
 
 
 class MappedFileQueue:

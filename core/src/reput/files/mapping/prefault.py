@@ -1,4 +1,4 @@
-"""Makes pages of a mapped file present before they are written.
+"""Gives a mapped file space, and makes its pages present, before they are written.
 
 The first store to a page of a file costs microseconds inside the kernel, which has to find the
 block on disk; in Python all threads wait meanwhile, as the interpreter lock is held. A thread
@@ -15,17 +15,20 @@ import logging
 import mmap
 import threading
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reput.flags import Flag
 from reput.locks import new_lock
+
+if TYPE_CHECKING:
+    from reput.files.mapping.mapped import MappedFile
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["PREFAULT_STEP", "Prefaulter"]
 
 PREFAULT_STEP: Final = 8 << 20
-"""Bytes that a writer requests at a time."""
+"""Bytes that a writer requests at a time, at most."""
 _CALL_SIZE: Final = 4 << 20
 _POPULATE_WRITE: Final = 23  # <linux/mman.h>; the mmap module has no name for it
 
@@ -43,13 +46,13 @@ def _madvise() -> Any:
 
 
 class Prefaulter:
-    """Keeps the pages ahead of one writer present, on a thread of its own."""
+    """Keeps space and pages ahead of one writer present, on a thread of its own."""
 
     def __init__(self) -> None:
         self._lock = new_lock()  # reentrant, for signal handlers
         """Held while a map is used."""
         self._asked = Flag()
-        self._wish: tuple[mmap.mmap, int, int] | None = None
+        self._wish: tuple[MappedFile, int, int] | None = None
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._works = True
@@ -63,16 +66,16 @@ class Prefaulter:
             logger.warning("pages come when they are touched error=%s", error)
             self._works, self._thread = False, None
 
-    def ask(self, target: mmap.mmap, start: int, end: int) -> None:
-        """Make bytes ``[start, end)`` of ``target`` present soon; replaces the request before."""
+    def ask(self, file: MappedFile, start: int, end: int) -> None:
+        """Make bytes ``[start, end)`` of ``file`` present soon; replaces the request before."""
         if self._works:
-            self._wish = target, start, end
+            self._wish = file, start, end
             self._asked.set()
 
-    def forget(self, target: mmap.mmap) -> None:
-        """Drop a request for ``target``; when this returns, the map can be closed."""
+    def forget(self, file: MappedFile) -> None:
+        """Drop a request for ``file``; when this returns, it can be closed."""
         with self._lock:
-            if self._wish is not None and self._wish[0] is target:
+            if self._wish is not None and self._wish[0] is file:
                 self._wish = None
 
     def stop(self) -> None:
@@ -97,11 +100,19 @@ class Prefaulter:
             wish = self._wish
             if wish is None or self._stopping:
                 return False
-            target, start, end = wish
+            file, start, end = wish
             step_end = min(end, start + _CALL_SIZE)
-            self._works = _populate(target, start, step_end)
+            try:
+                file.reserve(end)
+            except OSError as error:
+                # Not an error yet: the put that needs the space tries again and reports it.
+                logger.warning("no space ahead file=%s error=%s", file.path, error)
+                if self._wish is wish:
+                    self._wish = None
+                return False
+            self._works = _populate(file.map, start, step_end)
             if self._wish is wish:
-                self._wish = (target, step_end, end) if step_end < end else None
+                self._wish = (file, step_end, end) if step_end < end else None
             return self._works
 
 

@@ -234,14 +234,17 @@ class Disk:
             self._root.require_open(descriptor)
         return os.pwrite(descriptor, data, position)
 
-    def allocate(self, descriptor: int, size: int) -> None:
-        """Give the file ``size`` bytes of real space, so that writing it cannot fail for space."""
+    def allocate(self, descriptor: int, size: int, start: int = 0) -> None:
+        """Give the file's bytes ``[start, size)`` real space, so that writing them cannot fail.
+
+        The file has at least ``size`` bytes afterwards.
+        """
         has_fallocate = hasattr(os, "posix_fallocate")
         if self._root.shut_reason is not None:  # as in `rename`: no call in between
             self._root.require_open(descriptor)
         if has_fallocate:
-            os.posix_fallocate(descriptor, 0, size)
-        else:
+            os.posix_fallocate(descriptor, start, size - start)
+        elif os.fstat(descriptor).st_size < size:
             os.ftruncate(descriptor, size)
 
     def truncate(self, descriptor: int, size: int) -> None:
@@ -266,7 +269,10 @@ class Disk:
         beat()
 
     def map(self, descriptor: int, size: int) -> mmap.mmap:
-        """Map the first ``size`` bytes for writing; only for files that `allocate` made."""
+        """Map the first ``size`` bytes for writing.
+
+        Storing to bytes that `allocate` gave no space ends the process where the disk is full.
+        """
         self._root.require_open(descriptor)
         return mmap.mmap(descriptor, size)
 

@@ -55,6 +55,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["CommitLog", "encoder_of"]
 
+_LEAST_STEP = 512 << 10  # bytes of pages that are kept present in a new log, at least
 _new_receipt = tuple.__new__
 
 
@@ -142,7 +143,8 @@ class CommitLog(LogReader):
         base = self.files.base_of(end_offset)
         if base is not None:
             path = self.files.path(base)
-            self._begin(MappedFile.open(path, base, self.file_size, self._disk), end_offset)
+            used = end_offset - base
+            self._begin(MappedFile.open(path, base, self.file_size, self._disk, used), end_offset)
         if self.prefaults:
             self._prefaulter.start()
         if self._allocator is not None:
@@ -309,9 +311,11 @@ class CommitLog(LogReader):
             timestamp = self._now() // 1_000_000
             queue_offsets = queue_offsets_of_rows(self._appender, prepared)
             physical_offsets = np.zeros(count, np.int64)
-            done = 0
+            done, ends = 0, prepared.size.cumsum()
             while done < count:
-                self._make_room(int(prepared.size[done]), prepared.mapped_size(done))
+                size = int(prepared.size[done])
+                left = int(ends[-1] - ends[done]) + size
+                self._make_room(size, prepared.mapped_size(done), left)
                 done = append_rows(
                     self._appender, prepared, done, queue_offsets, physical_offsets, timestamp
                 )
@@ -351,32 +355,52 @@ class CommitLog(LogReader):
         if refusal is not None:
             raise type(refusal)(*refusal.args) from refusal.__cause__
 
-    def _make_room(self, size: int, mapped_size: int) -> int:
+    def _make_room(self, size: int, mapped_size: int, left: int = 0) -> int:
         """Return where a record is to begin: at the log's end, or in the next file.
 
         Args:
             size: of the record.
             mapped_size: bytes that will be written there through the map, for which pages are made
                 present.
+            left: bytes of this record and of others that will be written right after it.
         """
         appender = self._appender
         offset = appender.end_offset
         if offset + size > appender.file_limit:
-            return self._roll(size)
+            offset = self._roll(size)
         if offset + mapped_size > appender.record_limit:
             self._look_ahead(offset, mapped_size)
+        if left > size:
+            self._reserve(offset + left)
         return offset
 
     def _look_ahead(self, offset: int, size: int) -> None:
-        """Have pages made present after the log's end, and the next file made where it is near."""
-        # Two steps of pages are kept present; the next is requested when the first is used up.
+        """Have space and pages after the log's end, and the next file where it is near."""
+        # Two steps of pages are kept present; the next is requested when the first is used up. A
+        # log with little in it takes small steps.
         appender, file = self._appender, self._appender.file
-        appender.move_record_limit(min(offset + size + PREFAULT_STEP, appender.file_limit))
+        position = offset - appender.base_offset
+        step = min(max(position, _LEAST_STEP), PREFAULT_STEP)
+        limit = min(offset + size + step, appender.file_limit)
+        self._reserve(limit)
+        appender.move_record_limit(limit)
         if self.prefaults and file is not None:
-            position = offset - file.base_offset
-            end = min(position + size + 2 * PREFAULT_STEP, file.size)
-            self._prefaulter.ask(file.map, position, end)
+            end = min(position + size + 2 * step, file.size)
+            self._prefaulter.ask(file, position, end)
         self._prepare_next_file()
+
+    def _reserve(self, end_offset: int) -> None:
+        """Give the active file space for records that end up to ``end_offset`` and for a blank."""
+        file = self._appender.file
+        if file is None:
+            return
+        try:
+            file.reserve(min(end_offset + BLANK_MIN_SIZE - file.base_offset, file.size))
+        except OSError as error:
+            position = self._appender.end_offset - file.base_offset
+            raise CreateMappedFileError(
+                "commit log", file.path, position, f"no space for more: {error}"
+            ) from error
 
     def _prepare_next_file(self) -> None:
         """Have the next file made if half of this file is written, or if files are small."""
@@ -391,7 +415,7 @@ class CommitLog(LogReader):
         active, base = self._appender.file, self._appender.end_offset
         if active is not None:
             base = active.base_offset + active.size
-            self._prefaulter.forget(active.map)
+            self._prefaulter.forget(active)
         elif base % self.file_size:
             base -= base % self.file_size
         try:

@@ -24,7 +24,7 @@ from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import OWN_DIRECTORY
 from reput.files.pool import FilePool
 from reput.files.system.clock import system_clock
-from reput.log.config import LOG_SECTION, ROCKETMQ_LOG, CommitLogConfig, fitting_file_size
+from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.log.losses import LossLedger
 from reput.log.progress import FLUSHED, ProgressFile
 from reput.log.reading.reader import LogEnd, LogReader, skipped
@@ -259,25 +259,12 @@ def find_files(
     files = MappedFileQueue(directory, size, asked.disk, pool)
     files.load(writable=asked.writable, damaged=held.problems.told)
     if not files.bases:
-        given = settings.sections.get(LOG_SECTION, {})
-        if "file_size" not in given:
-            size = fitting_file_size(settings.log)
-            if held.manifest is None and _is_of_rocketmq(asked):
-                size = max(size, ROCKETMQ_LOG["file_size"])  # its broker refuses other sizes
-            settings = attrs.evolve(settings, log=attrs.evolve(settings.log, file_size=size))
         files = MappedFileQueue(directory, settings.log.file_size, asked.disk, pool)
     config = with_file_size(settings.log, files, asked.sections)
     LogReader(files, config.window_size).check_names()
     remembered = {**settings.sections.get(LOG_SECTION, {}), "file_size": config.file_size}
     sections = {**settings.sections, LOG_SECTION: remembered}
     return files, attrs.evolve(settings, log=config, sections=sections)
-
-
-def _is_of_rocketmq(asked: Asked) -> bool:
-    """Whether a broker has used the directory, whose log has no files yet or no more."""
-    return not asked.disk.exists(asked.path(OWN_DIRECTORY)) and any(
-        asked.disk.exists(asked.path(name)) for name in ("checkpoint", "config")
-    )
 
 
 # --------------------------------------------------------------------------- a writer's first steps

@@ -205,10 +205,10 @@ class KillPoints(QuickDisk):
             rest = memoryview(data)[first:]
             return count + super().write_some(descriptor, rest, position + first)
 
-    def allocate(self, descriptor: int, size: int) -> None:
+    def allocate(self, descriptor: int, size: int, start: int = 0) -> None:
         """Allocate space."""
         with self._operation("allocate", _path_of(descriptor)):
-            super().allocate(descriptor, size)
+            super().allocate(descriptor, size, start)
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Set the size."""

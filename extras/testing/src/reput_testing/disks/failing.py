@@ -84,9 +84,9 @@ class _WatchedDisk(QuickDisk):
         self._before("write", _path_of(descriptor))
         super().write(descriptor, data, position)
 
-    def allocate(self, descriptor: int, size: int) -> None:
+    def allocate(self, descriptor: int, size: int, start: int = 0) -> None:
         self._before("allocate", _path_of(descriptor))
-        super().allocate(descriptor, size)
+        super().allocate(descriptor, size, start)
 
     def truncate(self, descriptor: int, size: int) -> None:
         self._before("truncate", _path_of(descriptor))

@@ -69,10 +69,10 @@ class MortalDisk(QuickDisk):
             die()
         return super().write_some(descriptor, data, position)
 
-    def allocate(self, descriptor: int, size: int) -> None:
+    def allocate(self, descriptor: int, size: int, start: int = 0) -> None:
         """Allocate space."""
         self._pass()
-        super().allocate(descriptor, size)
+        super().allocate(descriptor, size, start)
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Set the size."""

@@ -165,10 +165,10 @@ class SimulatedDisk(QuickDisk):
                 self._files[node] = self._files[node].touched(pages)
         return count
 
-    def allocate(self, descriptor: int, size: int) -> None:
+    def allocate(self, descriptor: int, size: int, start: int = 0) -> None:
         """See `Disk.allocate`."""
         with self._operation(f"allocate {self._short_of(descriptor)}"):
-            super().allocate(descriptor, size)
+            super().allocate(descriptor, size, start)
             self._look(descriptor, 0, 0)
 
     def truncate(self, descriptor: int, size: int) -> None:
