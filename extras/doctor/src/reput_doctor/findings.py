@@ -65,6 +65,10 @@ _EXIT_CODES: Final = {
 }
 
 
+def _messages(messages: Iterable[TouchedMessage]) -> tuple[TouchedMessage, ...]:
+    return tuple(messages)
+
+
 @attrs.frozen(kw_only=True)
 class Finding:
     """One thing that is not as it should be; plain values, which other processes can send."""
@@ -84,7 +88,7 @@ class Finding:
     """For damage of the log: the position as an offset in the log, bytes."""
     found: str
     expected: str
-    messages: tuple[TouchedMessage, ...] = attrs.field(default=(), converter=tuple)
+    messages: tuple[TouchedMessage, ...] = attrs.field(default=(), converter=_messages)
     """Messages that are touched: the first `MESSAGES_PER_FINDING` of them."""
     message_count: int | None = None
     """Messages that are touched in all; None where this cannot be known."""
@@ -163,19 +167,27 @@ class NotChecked:
     reason: str
 
 
+def _findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(findings)
+
+
+def _not_checked(parts: Iterable[NotChecked]) -> tuple[NotChecked, ...]:
+    return tuple(dict.fromkeys(parts))
+
+
 @attrs.frozen(kw_only=True)
 class Report:
     """What came of a check of one store."""
 
     path: str
     """The store's directory."""
-    findings: tuple[Finding, ...] = attrs.field(converter=tuple)
+    findings: tuple[Finding, ...] = attrs.field(converter=_findings)
     """The worst first; at most `FINDINGS_PER_KIND` of each kind."""
     counts: dict[str, int]
     """Findings in all, by kind, with those that are not listed."""
     worst: Severity | None
     checked: Checked
-    not_checked: tuple[NotChecked, ...] = attrs.field(converter=tuple)
+    not_checked: tuple[NotChecked, ...] = attrs.field(converter=_not_checked)
     seconds: float
 
     @property

@@ -13,7 +13,7 @@ from reput.plugin import Difference
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["compare"]
+__all__ = ["compare", "extent"]
 
 _CHUNK: Final = 1 << 22
 _HEAD: Final = 40  # bytes at the start by which files are recognised
@@ -83,6 +83,14 @@ def _differences(
         )
 
 
+def extent(root: str, names: Sequence[str], disk: Disk) -> tuple[int, int]:
+    """Return how many files are below ``root`` at and below ``names``, and their bytes."""
+    sizes = [
+        _size(os.path.join(root, path), disk) for name in names for path in _files(root, name, disk)
+    ]
+    return len(sizes), sum(sizes)
+
+
 def _size(path: str, disk: Disk) -> int:
     descriptor = disk.open(path)
     try:
@@ -134,12 +142,13 @@ def _files(root: str, name: str, disk: Disk) -> Iterator[str]:
     entry = entries.get(os.path.basename(name))
     if entry is None:
         return
-    if not entry.is_dir(follow_symlinks=False):
+    follows = disk.follows_links  # where they are not, opening a link is an error
+    if not entry.is_dir(follow_symlinks=follows):
         yield name
         return
     for below in disk.list(os.path.join(root, name)):
         path = os.path.join(name, below.name)
-        if below.is_dir(follow_symlinks=False):
+        if below.is_dir(follow_symlinks=follows):
             yield from _files(root, path, disk)
         else:
             yield path

@@ -22,7 +22,7 @@ from reput.files import OWN_DIRECTORY, Disk, system_clock
 from reput.log import SPLIT_SIZE, QueueFloors, plan_splits
 from reput.offline import hold
 from reput.plugin import Comparison, Difference, NotSplittableError, PluginSet, StoreContext
-from reput_rebuild.compare import compare
+from reput_rebuild.compare import compare, extent
 from reput_rebuild.explain import explained
 from reput_rebuild.tasks import (
     BuildTask,
@@ -38,7 +38,7 @@ from reput_rebuild.worker import Job, Worker
 if TYPE_CHECKING:
     from reput.log import LogReader
     from reput.offline import ClosedStore
-    from reput.plugin import ShardBuilder
+    from reput.plugin import ShardBuilder, TouchedMessage
     from reput_rebuild.engine import Engine
 
 __all__ = ["Rebuilt", "run_rebuild"]
@@ -66,6 +66,11 @@ class Rebuilt:
     """Where the store's files differ from those built; None unless only a comparison was asked."""
     not_compared: tuple[str, ...] = ()
     """What in the store's files does not follow from the log, each with the reason."""
+    compared_count: int = 0
+    """Files that were compared, and their bytes."""
+    compared_size: int = 0
+    lost: tuple[TouchedMessage, ...] = ()
+    """Messages in damaged ranges of the log that the store's files know."""
     assumed: tuple[str, ...] = ()
     """What had to be assumed, as neither the store nor the caller says it."""
 
@@ -280,12 +285,21 @@ class _Rebuild:
             self.root, built.directory, log, self.disk, named, limit, self.look.damaged
         )
         weighed = plugin.weigh(comparison, found) if found else None
-        told = () if weighed is None else weighed.not_compared
+        told: tuple[str, ...] = ()
+        lost: tuple[TouchedMessage, ...] = ()
         if weighed is not None:
-            found = weighed.differences
+            found, told, lost = weighed.differences, weighed.not_compared, weighed.lost
         if self.look.explains and found:
             found = explained(plugin, comparison, found)
-        return attrs.evolve(built.facts, differences=found, not_compared=told)
+        count, size = extent(built.directory, names, self.disk)
+        return attrs.evolve(
+            built.facts,
+            differences=found,
+            not_compared=told,
+            lost=lost,
+            compared_count=count,
+            compared_size=size,
+        )
 
     # ------------------------------------------------------------------ rounds
 

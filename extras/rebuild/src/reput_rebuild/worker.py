@@ -68,7 +68,9 @@ class Worker:
         self._pool = FilePool(self.disk, _FILES_OPEN)
         directory = os.path.join(job.root, "commitlog")
         files = MappedFileQueue(directory, job.file_size, self.disk, self._pool)
-        files.load(writable=False)
+        # Where the job names damage, short and missing files are part of it.
+        passes_over = (lambda text: None) if job.damaged else None
+        files.load(writable=False, damaged=passes_over)
         ledger = LossLedger(job.root, self.disk, system_clock)
         ledger.load(writable=False)
         self.log = LogReader(files, _WINDOW_SIZE, ledger=ledger, end=LogEnd(job.end_offset))

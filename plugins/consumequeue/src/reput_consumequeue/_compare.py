@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput.plugin import Compared, Comparison, Difference
+from reput.plugin import Compared, Comparison, Difference, TouchedMessage
 from reput.record import fixed_rows
 from reput_consumequeue._files import unit_file_size
 from reput_consumequeue.extend.extendlayout import (
@@ -44,6 +44,7 @@ _DELAY_PLUGIN: Final = "schedule"
 _TAGS_AT: Final = UNIT_DTYPE.fields["tags_code"][1]  # type: ignore[index]
 _BYTES: Final = "bytes are not those that follow from the log"
 _EXTEND: Final = "it leads to no extend unit that says what follows from the log"
+_LOST_MAX: Final = 10_000  # messages that the log has lost, and that are named
 _TOO_MUCH: Final = "nothing in the log leads to this unit"
 
 
@@ -58,8 +59,9 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
         else:
             counted.append(each)  # not a file of a queue
     skipped: Counter[str] = Counter()
+    lost: list[TouchedMessage] = []
     for (topic, queue_id), own in sorted(queues.items()):
-        queue = _Queue(comparison, topic, queue_id, skipped)
+        queue = _Queue(comparison, topic, queue_id, skipped, lost)
         found = list(queue.differences())
         if not queue.leads_to_extend:
             # Extend files to which no unit leads; without addresses there should be none at all.
@@ -76,7 +78,7 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
     }
     told = tuple(f"{skipped[kind]} {reason}" for kind, reason in reasons.items() if skipped[kind])
     counted.sort(key=lambda each: (each.path, each.position))
-    return Compared(tuple(counted), told)
+    return Compared(tuple(counted), told, tuple(lost))
 
 
 def _limited(differences: Sequence[Difference], limit: int) -> Iterator[Difference]:
@@ -101,6 +103,8 @@ class _Queue:
     queue_id: str
     skipped: Counter[str]
     """Number of things not compared, by kind; added to."""
+    lost: list[TouchedMessage]
+    """Messages that the log has lost; added to."""
     leads_to_extend: bool = False
     """Whether any of its units does, including units that are not compared."""
     _extend_end: int = 0
@@ -131,7 +135,8 @@ class _Queue:
                         self._name(base), 0, reason, kind="missing", size=size, is_absent=True
                     )
                 continue
-            for first_row, row, place, reason in self._in_units(own, other):
+            number = base // UNIT_SIZE + skipped
+            for first_row, row, place, reason in self._in_units(own, other, number):
                 yield Difference(
                     self._name(base),
                     skipped * UNIT_SIZE + place,
@@ -169,8 +174,16 @@ class _Queue:
         wrong = np.flatnonzero(self._is_there(units))
         return int(wrong[0]) * UNIT_SIZE if len(wrong) else None
 
-    def _in_units(self, own: Units, other: Units) -> Iterator[tuple[int, int, int, str]]:
-        """Yield first and last row, first byte and reason of each run of units that differ."""
+    def _in_units(
+        self, own: Units, other: Units, number: int
+    ) -> Iterator[tuple[int, int, int, str]]:
+        """Yield first and last row, first byte and reason of each run of units that differ.
+
+        Args:
+            own: units of the store.
+            other: units that were built.
+            number: queue offset of the first.
+        """
         places = (own["physical_offset"] != other["physical_offset"]) | (
             own["size"] != other["size"]
         )
@@ -179,7 +192,7 @@ class _Queue:
         if self.comparison.damaged:
             offsets = own["physical_offset"].astype(np.int64)
             lost = self.comparison.is_lost(offsets) & self._is_there(own)
-            self.skipped["lost"] += int(np.count_nonzero(lost & differs))
+            self._note_lost(own, np.flatnonzero(lost & differs), number)
             differs &= ~lost
         rows = np.flatnonzero(differs)
         if not len(rows):
@@ -196,6 +209,15 @@ class _Queue:
                 yield row, last, row * UNIT_SIZE + _TAGS_AT, _EXTEND
             else:
                 yield row, last, _first_byte(own, other, row), _BYTES
+
+    def _note_lost(self, own: Units, rows: npt.NDArray[np.intp], number: int) -> None:
+        self.skipped["lost"] += len(rows)
+        for row in rows[: _LOST_MAX - len(self.lost)].tolist():
+            offset = int(own["physical_offset"][row])
+            message = TouchedMessage(
+                self.topic, int(self.queue_id), number + row, physical_offset=offset
+            )
+            self.lost.append(message)
 
     def _wrong_tags(self, own: Units, other: Units) -> Rows:
         """Return which tags codes differ from what the log determines."""

@@ -49,7 +49,11 @@ def explain(comparison: Comparison, difference: Difference) -> Difference:
     return attrs.evolve(
         difference,
         found="no file" if difference.kind == "missing" else _text(own, number),
-        expected=_text(wanted, number),
+        expected=(
+            f"a file of {np.count_nonzero(wanted['size'])} units"
+            if difference.kind == "missing"
+            else _text(wanted, number)
+        ),
         messages=tuple(messages),
         message_count=len(rows),
     )

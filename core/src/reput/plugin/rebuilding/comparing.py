@@ -134,3 +134,6 @@ class Compared:
     """Differences in what the log determines."""
     not_compared: tuple[str, ...] = ()
     """Parts of the files that the log does not determine, each with the reason."""
+    lost: tuple[TouchedMessage, ...] = ()
+    """Messages in the ranges `Comparison.damaged` that the plugin's files know: the log cannot
+    name them any more. Some of them, where there are very many."""

@@ -1,1 +1,3 @@
-"""Commands of the doctor that show what a store holds, and how two stores differ."""
+"""Commands of the doctor: they parse, call and print, and do not know how the work is done."""
+
+from __future__ import annotations

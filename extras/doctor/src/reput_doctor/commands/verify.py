@@ -1,0 +1,103 @@
+"""``reput verify``: checks everything that a store holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from reput_cli.kit import follows_links, json_option, path_argument, with_debug
+
+if TYPE_CHECKING:
+    from reput_doctor.findings import Report
+
+__all__ = ["verify"]
+
+_EXAMPLES = """\b
+Examples:
+  reput verify STORE
+  reput verify STORE --deep --html report.html
+  reput verify STORE --json | jq '.findings[] | {kind, file, position}'
+"""
+
+
+@click.command(short_help="Check every record, and every file derived from them.", epilog=_EXAMPLES)
+@path_argument
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Look at bytes that no checksum covers, too, and unpack compressed bodies.",
+)
+@click.option(
+    "--html",
+    "page",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, writable=True),
+    help="Write the findings as one HTML page, too.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Processes; by default as the log's size asks for."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=50,
+    show_default=True,
+    help="Findings that are printed; --json and --html have more of them.",
+)
+@click.option(
+    "--scratch",
+    metavar="DIR",
+    type=click.Path(file_okay=False, exists=True),
+    help="Where derived files are built to be compared; the system's directory by default.",
+)
+@json_option("one document at the end")
+@with_debug
+def verify(
+    path: str,
+    deep: bool,
+    page: str | None,
+    jobs: int | None,
+    limit: int,
+    scratch: str | None,
+    as_json: bool,
+) -> None:
+    """Check the store at PATH: every record, every derived file, config, and small files.
+
+    Lists all damage: file and position, what was found and expected, which messages are touched,
+    and what to do. Nothing in the store changes. A process may be writing it; then its log is
+    checked as far as it reaches, and derived files are not.
+
+    Exit code 0: healthy; 7: somebody should look; 1: damage that can be made good from the log; 8:
+    messages are lost.
+    """
+    from reput_doctor.commands.printing import print_report
+    from reput_doctor.commands.steps import Steps
+    from reput_doctor.verifying.verify import verify as run
+
+    with Steps() as steps:
+        report = run(
+            path,
+            deep=deep,
+            jobs=jobs,
+            progress=steps.update,
+            follow_links=follows_links(),
+            scratch=scratch,
+        )
+    if page is not None:
+        _write_page(page, report)
+    print_report(report, limit=limit, as_json=as_json)
+    if report.exit_code:
+        raise click.exceptions.Exit(report.exit_code)
+
+
+def _write_page(path: str, report: Report) -> None:
+    from reput_cli.kit import ExitCode, Failure
+    from reput_doctor.commands.findingspage import findings_page
+
+    text = findings_page(report)
+    try:
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}", ExitCode.UNAVAILABLE) from None

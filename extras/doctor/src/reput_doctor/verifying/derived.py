@@ -1,0 +1,259 @@
+"""Compares what plugins have derived from a log with what follows from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.errors import ConfigError, CorruptFileError, PluginError, ReputError, UnsafePathError
+from reput.offline import look
+from reput.plugin import PluginSet, default_plugins, installed
+from reput_doctor.findings import Finding, Findings, NotChecked, Severity
+from reput_rebuild.driver import run_rebuild
+
+if TYPE_CHECKING:
+    from reput.offline import Traces
+    from reput.plugin import Difference, TouchedMessage
+    from reput_doctor.verifying.survey import Survey
+    from reput_rebuild.driver import Rebuilt
+    from reput_rebuild.engine import Engine
+
+__all__ = ["DerivedChecked", "Usable", "check_derived", "usable_plugins"]
+
+_LIMIT: Final = 1_000
+"""Differences of one file that are listed."""
+
+
+@attrs.frozen
+class Usable:
+    """Which plugins of a store can be asked about their files."""
+
+    names: tuple[str, ...]
+    """Plugins that are installed and work with the store's options."""
+    derived: tuple[str, ...]
+    """Those of them all of whose files follow from the log."""
+    is_known: bool
+    """Whether the store names its plugins; otherwise they are the usual ones."""
+
+
+@attrs.define
+class DerivedChecked:
+    """What came of a comparison."""
+
+    built: list[Rebuilt] = attrs.field(factory=list)
+    lost: list[TouchedMessage] = attrs.field(factory=list)
+    """Messages in damaged ranges of the log that derived files know."""
+
+
+def usable_plugins(traces: Traces, not_checked: list[NotChecked]) -> Usable:
+    """Return the plugins that can be asked; what prevents others is added to ``not_checked``.
+
+    Args:
+        traces: of the store.
+        not_checked: is added to.
+    """
+    try:
+        manifest = traces.manifest
+    except (CorruptFileError, OSError):
+        manifest = None
+    if manifest is None:
+        names: list[str] = default_plugins()
+        sections: Mapping[str, Mapping[str, Any]] = {}
+    else:
+        names, sections = list(manifest.plugins), manifest.config
+    offered = installed()
+    known = {each.name for each in offered}
+    usable: list[str] = []
+    for name in names:
+        if name not in known:
+            advice = f"it is not installed (a first-party one: pip install reput-{name})"
+            not_checked.append(NotChecked(name, advice))
+            continue
+        own = {name: sections[name]} if name in sections else {}
+        try:
+            _load(name, own, offered)
+        except (PluginError, ConfigError) as error:
+            not_checked.append(NotChecked(name, str(error)))
+        else:
+            usable.append(name)
+    plugins, usable = _ordered(usable, sections, not_checked)
+    derived = []
+    for name, hooks in plugins.hooks.items():
+        if hooks.dispatch is None:
+            continue
+        if hooks.work:
+            reason = "its files hold more than what follows from the log, so they are not compared"
+            not_checked.append(NotChecked(name, reason))
+        else:
+            derived.append(name)
+    return Usable(tuple(usable), tuple(derived), manifest is not None)
+
+
+def _load(name: str, sections: Mapping[str, Mapping[str, Any]], offered: Sequence[Any]) -> None:
+    found = next(each for each in offered if each.name == name)
+    found.load().from_section(name, sections.get(name, {}))
+
+
+def _ordered(
+    names: list[str], sections: Mapping[str, Mapping[str, Any]], not_checked: list[NotChecked]
+) -> tuple[PluginSet, list[str]]:
+    """Return the plugins that work together: those that need a missing one are left out."""
+    while True:
+        config = {name: each for name, each in sections.items() if name in names}
+        try:
+            return PluginSet(names, config), names
+        except PluginError as error:
+            if error.plugin not in names:
+                raise
+            not_checked.append(NotChecked(error.plugin, error.reason))
+            names = [name for name in names if name != error.plugin]
+
+
+def check_derived(
+    mirror: str,
+    surveyed: Survey,
+    usable: Usable,
+    engine: Engine,
+    findings: Findings,
+    not_checked: list[NotChecked],
+    *,
+    damaged: Sequence[tuple[int, int]],
+    end: int,
+    was_closed: bool,
+    progress: Callable[[int, int], None],
+    config: Mapping[str, Mapping[str, Any]],
+) -> DerivedChecked:
+    """Build derived files aside, compare them, and add what differs to ``findings``.
+
+    Args:
+        mirror: the store's mirror, in which files are built.
+        surveyed: the store.
+        usable: its plugins.
+        engine: builds.
+        findings: is added to.
+        not_checked: is added to.
+        damaged: ranges of the log that cannot be read.
+        end: where the log ends.
+        was_closed: whether the last writer closed the store: otherwise what came last may be
+            missing, and the next opening adds it.
+        progress: called with bytes done and bytes in all.
+        config: options of plugins, on top of those that the store remembers.
+    """
+    checked = DerivedChecked()
+
+    def build(names: Sequence[str]) -> list[Rebuilt]:
+        return run_rebuild(
+            mirror,
+            names,
+            engine,
+            progress=progress,
+            check=True,
+            follow_links=True,
+            config=config,
+            limit=_LIMIT,
+            explains=True,
+            damaged=damaged,
+        )
+
+    try:
+        checked.built = build(usable.derived) if usable.derived else []
+    except (ReputError, OSError):
+        # One plugin must not keep the others from being checked.
+        for name in usable.derived:
+            try:
+                checked.built += build([name])
+            except (ReputError, OSError) as error:
+                _add_failure(name, error, mirror, surveyed, findings, not_checked)
+    traces = look(mirror, follow_links=True)
+    for each in checked.built:
+        _add(each, traces, surveyed, findings, not_checked, end=end, was_closed=was_closed)
+        checked.lost += each.lost
+    return checked
+
+
+def _add_failure(
+    name: str,
+    error: Exception,
+    mirror: str,
+    surveyed: Survey,
+    findings: Findings,
+    not_checked: list[NotChecked],
+) -> None:
+    text = str(error).replace(mirror, surveyed.root)
+    not_checked.append(NotChecked(name, f"its files could not be compared: {text}"))
+    if isinstance(error, CorruptFileError) and not isinstance(error, UnsafePathError):
+        file = os.path.relpath(str(error.path), mirror)
+        if file.startswith(".."):
+            return
+        findings.add(
+            Finding(
+                severity=Severity.DAMAGE,
+                kind=f"{name}.unreadable",
+                part=name,
+                file=file,
+                position=error.position,
+                found=error.reason.replace(mirror, surveyed.root),
+                expected="a file that the plugin can read",
+                advice=f"reput rebuild {surveyed.root} {name}",
+            )
+        )
+
+
+def _add(
+    built: Rebuilt,
+    traces: Traces,
+    surveyed: Survey,
+    findings: Findings,
+    not_checked: list[NotChecked],
+    *,
+    end: int,
+    was_closed: bool,
+) -> None:
+    name = built.plugin
+    not_checked += [NotChecked(name, what) for what in built.not_compared]
+    reached = traces.dispatched_to(name)
+    rebuild = f"reput rebuild {surveyed.root} {name}"
+    for each in built.differences or ():
+        severity, kind, advice = Severity.DAMAGE, each.kind, rebuild
+        if _is_unfinished(each, reached, was_closed=was_closed):
+            severity, kind = Severity.NOTICE, "unfinished"
+            advice = "nothing: the next opening for writing completes it"
+        elif _is_beyond(each, end):
+            severity, kind = Severity.LOSS, "beyond-log"
+            advice = f"look for a copy of the log's end; else {rebuild} forgets these messages"
+        findings.add(
+            Finding(
+                severity=severity,
+                kind=f"{name}.{kind}",
+                part=name,
+                file=each.path,
+                position=each.position,
+                size=each.size or None,
+                found=each.found or each.reason,
+                expected=each.expected or "what follows from the log",
+                messages=each.messages,
+                message_count=each.message_count,
+                advice=advice,
+            )
+        )
+
+
+def _is_beyond(difference: Difference, end: int) -> bool:
+    """Whether the store's files know messages after the log's end, which it has lost."""
+    places = [each.physical_offset for each in difference.messages]
+    return bool(places) and all(place is not None and place >= end for place in places)
+
+
+def _is_unfinished(difference: Difference, reached: int | None, *, was_closed: bool) -> bool:
+    """Whether the plugin had not come so far, so that the next opening adds what is missing."""
+    if reached is None:
+        # RocketMQ says nowhere how far its queues are; an opening after a crash looks itself.
+        return not was_closed and difference.is_absent
+    places = [each.physical_offset for each in difference.messages]
+    known = [place for place in places if place is not None]
+    if len(known) < len(places) or not known:
+        return not was_closed and difference.is_absent
+    return min(known) >= reached

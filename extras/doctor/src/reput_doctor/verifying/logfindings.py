@@ -1,0 +1,235 @@
+"""Findings of what a log shows: damaged records, breaks of order, records that are odd."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.plugin import TouchedMessage
+from reput_doctor.findings import MESSAGES_PER_FINDING, Finding, Findings, Severity
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput.log import Damage, Loss
+    from reput_doctor.verifying.logcheck import LogChecked
+    from reput_doctor.verifying.orders import OrderBreak
+
+__all__ = ["add_log_findings", "damaged_ranges"]
+
+_EXPECTED: Final = {
+    "BAD_MAGIC": "a record, or the blank that closes a file",
+    "BAD_SIZE": "a size that a record can have",
+    "LENGTH_MISMATCH": "lengths that add up to the record's size",
+    "PHYSICAL_OFFSET": "the physical offset at which the record stands",
+    "BODY_CRC": "a body that matches its checksum",
+    "RECORD_CRC": "bytes that match the record's checksum",
+    "TORN": "a topic and properties that are complete",
+    "TRUNCATED": "a record that ends inside of the file",
+    "NO_BLANK": "a blank that closes the file",
+}
+
+
+def damaged_ranges(
+    checked: LogChecked, lost: Sequence[tuple[int, int]]
+) -> tuple[tuple[int, int], ...]:
+    """Return the ranges of the log whose records cannot be read, ascending and joined.
+
+    Args:
+        checked: what the log shows.
+        lost: ranges whose bytes are missing.
+    """
+    ranges = sorted([*((each.start_offset, each.end_offset) for each in checked.damages), *lost])
+    joined: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return tuple(joined)
+
+
+def add_log_findings(
+    findings: Findings,
+    checked: LogChecked,
+    store: Store,
+    lost: Sequence[tuple[int, int]],
+    *,
+    named: Sequence[TouchedMessage],
+    recorded: Sequence[Loss],
+    root: str,
+    is_written: bool,
+) -> None:
+    """Add a finding for each thing that is not as a log should be.
+
+    Args:
+        findings: is added to.
+        checked: what the log shows.
+        store: open for reading.
+        lost: ranges whose bytes are missing, with findings of their own.
+        named: messages in damaged ranges that derived files know.
+        recorded: losses that the store's ledger lists.
+        root: the store's directory, for advice.
+        is_written: whether a process has the store open, which may be writing at the log's end.
+    """
+    end = store.log.max_physical_offset
+    known = [(each.start_offset, each.end_offset) for each in recorded]
+    for damage in checked.damages:
+        if any(start <= damage.start_offset < stop for start, stop in lost):
+            continue  # the missing file, or the missing end of a file, was told
+        is_tail = damage.start_offset >= end
+        is_known = any(
+            start < damage.end_offset and damage.start_offset < stop for start, stop in known
+        )
+        found = _of_damage(
+            damage, store, root, is_tail=is_tail, is_written=is_written, is_known=is_known
+        )
+        own = [] if found.messages else _lost_in(damage, named)
+        if own:
+            touched = own[:MESSAGES_PER_FINDING]
+            found = attrs.evolve(found, messages=touched, message_count=len(own))
+        findings.add(found)
+    broken = [*damaged_ranges(checked, lost), *known]
+    _add_breaks(findings, checked, store, broken)
+    _add_times(findings, checked, store)
+    for oddity in checked.oddities:
+        place = oddity.message.physical_offset
+        assert place is not None
+        file, position = _place(store, place)
+        findings.add(
+            Finding(
+                severity=Severity.LOSS if oddity.kind == "compressed-body" else Severity.WARNING,
+                kind=f"log.{oddity.kind}",
+                part="log",
+                file=file,
+                position=position,
+                physical_offset=place,
+                found=oddity.found,
+                expected=oddity.expected,
+                messages=(oddity.message,),
+                message_count=1,
+                advice="compare it with the producer's record, or with a replica: no checksum "
+                "covers these bytes",
+            )
+        )
+    if checked.oddity_count > len(checked.oddities):
+        more = checked.oddity_count - len(checked.oddities)
+        findings.add_count("log.odd-records", Severity.WARNING, more)
+
+
+def _place(store: Store, physical_offset: int) -> tuple[str, int]:
+    """Return the file, relative to the store's directory, and the file position."""
+    path, position = store.log.path_of(physical_offset)
+    return os.path.relpath(path, store.root), position
+
+
+def _of_damage(
+    damage: Damage, store: Store, root: str, *, is_tail: bool, is_written: bool, is_known: bool
+) -> Finding:
+    severity = Severity.NOTICE if is_known or (is_tail and is_written) else Severity.LOSS
+    if is_known:
+        advice = f"nothing: it is recorded, see: reput losses {root}"
+    elif is_tail and is_written:
+        advice = "nothing: a process is writing there"
+    elif is_tail:
+        advice = (
+            "copy the store before it is opened for writing, which cuts the log here; "
+            f"reput repair {root} NEW_DIRECTORY keeps what can be read"
+        )
+    else:
+        advice = f"put the file back from a copy; else reput repair {root} NEW_DIRECTORY"
+    message = TouchedMessage(
+        damage.topic,
+        damage.queue_id,
+        damage.queue_offset,
+        physical_offset=damage.start_offset,
+    )
+    return Finding(
+        severity=severity,
+        kind=f"log.{damage.reason.lower().replace('_', '-')}",
+        part="log",
+        file=os.path.relpath(damage.path, store.root),
+        position=damage.position,
+        size=damage.size,
+        physical_offset=damage.start_offset,
+        found=damage.detail,
+        expected=_EXPECTED.get(damage.reason, "a record"),
+        messages=() if damage.topic is None else (message,),
+        message_count=None if damage.topic is None else 1,
+        advice=advice,
+    )
+
+
+def _lost_in(damage: Damage, named: Sequence[TouchedMessage]) -> list[TouchedMessage]:
+    """Return the messages of a damaged range that only derived files know."""
+    return [
+        each
+        for each in named
+        if each.physical_offset is not None
+        and damage.start_offset <= each.physical_offset < damage.end_offset
+    ]
+
+
+def _add_breaks(
+    findings: Findings, checked: LogChecked, store: Store, broken: Sequence[tuple[int, int]]
+) -> None:
+    told = 0
+    for each in checked.orders.breaks:
+        told += 1
+        if each.found > each.expected and any(
+            start < each.place and each.before < stop for start, stop in broken
+        ):
+            continue  # what is missing stood in a damaged range, or in a recorded loss
+        findings.add(_of_break(each, store))
+    if checked.orders.break_count > told:
+        more = checked.orders.break_count - told
+        findings.add_count("log.queue-order", Severity.WARNING, more)
+
+
+def _of_break(each: OrderBreak, store: Store) -> Finding:
+    is_gap = each.found > each.expected
+    file, position = _place(store, each.place)
+    return Finding(
+        severity=Severity.WARNING,
+        kind="log.queue-gap" if is_gap else "log.queue-double",
+        part="log",
+        file=file,
+        position=position,
+        physical_offset=each.place,
+        found=f"queue offset {each.found} of {each.topic}/{each.queue_id}",
+        expected=f"queue offset {each.expected}, after the message at {each.before}",
+        messages=(
+            TouchedMessage(each.topic, each.queue_id, each.found, physical_offset=each.place),
+        ),
+        message_count=each.found - each.expected if is_gap else 1,
+        advice=(
+            "consumers step over the gap; look for a copy of the log if messages are missed"
+            if is_gap
+            else "only one message of two with one queue offset can be read by it; "
+            "reput grep finds both"
+        ),
+    )
+
+
+def _add_times(findings: Findings, checked: LogChecked, store: Store) -> None:
+    for each in checked.orders.times:
+        file, position = _place(store, each.place)
+        findings.add(
+            Finding(
+                severity=Severity.WARNING,
+                kind="log.time-order",
+                part="log",
+                file=file,
+                position=position,
+                physical_offset=each.place,
+                found=f"store time {each.found}",
+                expected=f"{each.expected} or later, the store time of the record at {each.before}",
+                advice="a clock was set back, or one of the two records is damaged; searches by "
+                "time may miss messages around it",
+            )
+        )
+    if checked.orders.time_count > len(checked.orders.times):
+        more = checked.orders.time_count - len(checked.orders.times)
+        findings.add_count("log.time-order", Severity.WARNING, more)

@@ -1,0 +1,259 @@
+"""`verify`: checks everything that one store holds, and changes nothing in it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import reput
+from reput.errors import EXPECTED, ReputError, StoreLockedError, StoreNotFoundError
+from reput.files import Disk, system_clock
+from reput.log import LossLedger
+from reput.offline import hold, look
+from reput.plugin import installed
+from reput_doctor.findings import Checked, Findings, NotChecked, Report
+from reput_doctor.verifying.derived import DerivedChecked, check_derived, usable_plugins
+from reput_doctor.verifying.logcheck import check_log
+from reput_doctor.verifying.logfindings import add_log_findings, damaged_ranges
+from reput_doctor.verifying.mirror import mirror_of
+from reput_doctor.verifying.notes import check_checkpoint, check_own, check_state
+from reput_doctor.verifying.settings import check_settings
+from reput_doctor.verifying.survey import COMMIT_LOG, survey
+from reput_rebuild.engine import LocalEngine
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput.log import Loss
+    from reput.offline import Traces
+    from reput_doctor.verifying.logcheck import LogChecked
+    from reput_doctor.verifying.survey import Survey
+    from reput_rebuild.engine import Engine
+
+__all__ = ["verify"]
+
+_SMALL: Final = 1 << 30
+"""Bytes of a log that one process reads sooner than others have started."""
+
+Progress = Callable[[str, int, int], None]
+
+
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    deep: bool = False,
+    jobs: int | None = None,
+    progress: Progress = lambda step, done, total: None,
+    follow_links: bool = False,
+    scratch: str | None = None,
+    config: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Report:
+    """Check the log of a store, what is derived from it, and the small files beside these.
+
+    Nothing in the store is changed. A process may have it open for writing: then the log is
+    checked as far as it reaches now, and derived files are not compared.
+
+    Args:
+        path: the store's directory.
+        deep: whether to look at bytes that no checksum covers, and to unpack compressed bodies.
+        jobs: number of processes; by default one per processor, for a small log one.
+        progress: called with the step, and bytes done and in all of this step.
+        follow_links: as for `reput.open`.
+        scratch: directory in which derived files are built, to be compared; by default that of the
+            system for temporary files. As much space as the derived files take is needed.
+        config: options of plugins, by section, for a store that does not remember them.
+
+    Raises:
+        StoreNotFoundError: there is no store.
+        OSError: the directory cannot be read, or the scratch directory cannot be written.
+    """
+    started = time.monotonic()
+    root = os.path.abspath(os.fspath(path))
+    disk = Disk().at(root, follow_links=follow_links)
+    if not disk.exists(os.path.join(root, COMMIT_LOG)):
+        raise StoreNotFoundError(root, EXPECTED)
+    with contextlib.ExitStack() as opened:
+        opened.callback(disk.let_go)
+        check = _Check(root, disk, deep, progress, dict(config or {}))
+        check.run(opened, jobs, scratch)
+        return check.report(time.monotonic() - started)
+
+
+class _Check:
+    """One verification in progress."""
+
+    def __init__(
+        self,
+        root: str,
+        disk: Disk,
+        deep: bool,
+        progress: Progress,
+        config: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self.root = root
+        self.disk = disk
+        self.deep = deep
+        self.progress = progress
+        self.config = config
+        self.findings = Findings()
+        self.not_checked: list[NotChecked] = []
+        self.checked = Checked()
+
+    def report(self, seconds: float) -> Report:
+        """Return what was found."""
+        return Report(
+            path=self.root,
+            findings=self.findings,
+            counts=self.findings.counts,
+            worst=self.findings.worst,
+            checked=self.checked,
+            not_checked=self.not_checked,
+            seconds=seconds,
+        )
+
+    def run(self, opened: contextlib.ExitStack, jobs: int | None, scratch: str | None) -> None:
+        """Check everything, part by part; what stops one part stops no other."""
+        is_held = self._hold(opened)
+        traces = look(self.root, disk=self.disk)
+        check_state(traces, self.findings, is_written=not is_held)
+        names = frozenset(each.name for each in installed())
+        surveyed = survey(
+            self.root, self.disk, self.findings, file_size=_file_size(traces), plugins=names
+        )
+        usable = usable_plugins(traces, self.not_checked)
+        mirror = opened.enter_context(
+            mirror_of(
+                surveyed,
+                self.findings,
+                self.not_checked,
+                plugins=usable.names,
+                scratch=scratch,
+            )
+        )
+        try:
+            store = opened.enter_context(_reading(mirror))
+        except (ReputError, OSError) as error:
+            text = str(error).replace(mirror, self.root)
+            self.not_checked.append(NotChecked("log", f"it cannot be opened: {text}"))
+            return
+        size = sum(each.size for each in surveyed.log_files)
+        engine = opened.enter_context(LocalEngine(jobs or (1 if size < _SMALL else None)))
+        found = self._check_log(store, engine)
+        self.checked.files += len(surveyed.log_files)
+        damaged = damaged_ranges(found, surveyed.lost)
+        derived = DerivedChecked()
+        if is_held:
+            derived = check_derived(
+                mirror,
+                surveyed,
+                usable,
+                engine,
+                self.findings,
+                self.not_checked,
+                damaged=damaged,
+                end=store.log.max_physical_offset,
+                was_closed=traces.was_closed,
+                progress=lambda done, total: self.progress("derived files", done, total),
+                config=self.config,
+            )
+            self._count_derived(derived, surveyed)
+        else:
+            reason = "a process has the store open for writing, and its files change"
+            self.not_checked += [NotChecked(name, reason) for name in usable.derived]
+        add_log_findings(
+            self.findings,
+            found,
+            store,
+            surveyed.lost,
+            named=derived.lost,
+            recorded=_recorded(self.root, self.disk),
+            root=self.root,
+            is_written=not is_held,
+        )
+        last = found.orders.last_time
+        self.checked.files += check_checkpoint(
+            self.root, self.disk, store, 0 if last is None else last[1], self.findings
+        )
+        self.checked.files += check_own(traces, store, self.findings)
+        self.checked.files += check_settings(
+            self.root, self.disk, _ends_of(store, found), self.findings
+        )
+
+    def _hold(self, opened: contextlib.ExitStack) -> bool:
+        """Keep writers out while derived files are compared; False if one has the store open."""
+        try:
+            opened.enter_context(_held(self.root, self.disk, self.not_checked))
+        except StoreLockedError:
+            return False
+        return True
+
+    def _check_log(self, store: Store, engine: Engine) -> LogChecked:
+        found = check_log(
+            store,
+            engine,
+            deep=self.deep,
+            progress=lambda done, total: self.progress("log", done, total),
+        )
+        self.checked.log_bytes = found.size
+        self.checked.messages = found.orders.message_count
+        for codec in found.missing_codecs:
+            reason = f"bodies compressed with {codec}: pip install 'reput[compression]'"
+            self.not_checked.append(NotChecked("log", reason))
+        return found
+
+    def _count_derived(self, derived: DerivedChecked, surveyed: Survey) -> None:
+        for each in derived.built:
+            self.checked.plugins.append(each.plugin)
+            self.checked.derived_bytes += each.compared_size
+            self.checked.files += each.compared_count
+
+
+@contextlib.contextmanager
+def _held(root: str, disk: Disk, not_checked: list[NotChecked]) -> Iterator[None]:
+    """Hold the store; a writer that comes meanwhile, where there is no lock file, is told."""
+    follow = disk.follows_links
+    held = hold(root, writes=False, follow_links=follow)
+    held.__enter__()
+    try:
+        yield
+    finally:
+        try:
+            held.__exit__(None, None, None)
+        except StoreLockedError:
+            not_checked.append(
+                NotChecked("store", "a writer came meanwhile: findings may be of its changes")
+            )
+
+
+@contextlib.contextmanager
+def _reading(mirror: str) -> Iterator[Store]:
+    with reput.open(mirror, mode="r", plugins=(), follow_links=True) as store:
+        yield store
+
+
+def _file_size(traces: Traces) -> int:
+    try:
+        manifest = traces.manifest
+    except (ReputError, OSError):
+        return 0
+    found = {} if manifest is None else manifest.config.get("commitlog", {})
+    size = found.get("file_size", 0)
+    return size if type(size) is int and size > 0 else 0
+
+
+def _recorded(root: str, disk: Disk) -> tuple[Loss, ...]:
+    """Return the losses of the ledger on disk: a reader notes further ones for itself."""
+    ledger = LossLedger(root, disk, system_clock)
+    try:
+        ledger.load(writable=False)
+    except OSError:
+        return ()
+    return ledger.entries
+
+
+def _ends_of(store: Store, found: LogChecked) -> Callable[[str, int], int | None]:
+    """Return where queues end, by their last message in the log; None for a queue without any."""
+    ends = {key: run.max_offset for key, run in found.orders.queues.items()}
+    return lambda topic, queue_id: ends.get((topic, queue_id))
