@@ -57,6 +57,7 @@ class Severity(enum.IntEnum):
         return _EXIT_CODES[self]
 
 
+# Those of `reput_cli.kit.ExitCode`, which programs without a command line do without.
 _EXIT_CODES: Final = {
     Severity.NOTICE: 0,
     Severity.WARNING: 7,

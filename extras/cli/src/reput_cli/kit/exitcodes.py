@@ -24,6 +24,10 @@ class ExitCode(enum.IntEnum):
     """Something needed is missing or unusable: a plugin, an option, a permission, the output."""
     REFUSED = 6
     """A message was refused or not written; the text says how many were stored before it."""
+    WARNED = 7
+    """Done, and no damage was found, but something that somebody should look at."""
+    LOST = 8
+    """Done, and messages of the log cannot be read any more; the output says which."""
     INTERNAL = 70
     """A bug in reput or in a plugin."""
     INTERRUPTED = 130

@@ -36,7 +36,11 @@ Examples:
     help="Write the findings as one HTML page, too.",
 )
 @click.option(
-    "--jobs", type=click.IntRange(min=1), help="Processes; by default as the log's size asks for."
+    "-j",
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Number of processes; by default as the log's size asks for.",
 )
 @click.option(
     "--limit",
@@ -87,6 +91,8 @@ def verify(
     if page is not None:
         _write_page(page, report)
     print_report(report, limit=limit, as_json=as_json)
+    if page is not None and not as_json:
+        click.echo(f"The page is in {page}.")
     if report.exit_code:
         raise click.exceptions.Exit(report.exit_code)
 
@@ -100,4 +106,5 @@ def _write_page(path: str, report: Report) -> None:
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
     except OSError as error:
-        raise Failure(f"{path}: {error.strerror}", ExitCode.UNAVAILABLE) from None
+        reason = f"{path}: the page cannot be written: {error.strerror or error}"
+        raise Failure(f"{reason}; name another file", ExitCode.UNAVAILABLE) from error
