@@ -16,7 +16,17 @@ def main() -> int:
     manifest = ("--manifest-path", str(Path(__file__).with_name("Cargo.toml")))
     commands = (
         ("cargo", "fmt", "--check", *manifest),
-        ("cargo", "clippy", "--locked", "--quiet", *manifest, "--", "-D", "warnings"),
+        (
+            "cargo",
+            "clippy",
+            "--all-targets",
+            "--locked",
+            "--quiet",
+            *manifest,
+            "--",
+            "-D",
+            "warnings",
+        ),
     )
     return max(subprocess.run(command, check=False).returncode for command in commands)
 

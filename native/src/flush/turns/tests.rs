@@ -40,6 +40,7 @@ impl Log {
                     self.flush(turns);
                     drop(turn);
                 }
+                Awake::FlushFailed(error) => unreachable!("no file is flushed here: {error}"),
                 Awake::Slept => {}
             }
         }
