@@ -31,6 +31,7 @@ CALLS = {
     "clean": [("--max-bytes", "1GB"), ("--max-bytes", "1GB", "--dry-run")],
     "compact": [(), ("orders",), ("--json",)],
     "schedule": [(), ("--json",)],
+    "scrub": [("--rate", "0"), ("--rate", "0", "--json")],
     "transactions": [(), ("--json",), ("--commit", ID, "--yes"), ("--roll-back", ID, "--yes")],
 }
 WITHOUT_STORE = {"demo", "spark"}

@@ -25,7 +25,7 @@ SOURCES = sorted(
     for path in folder.rglob("*.py")
 )
 SYSTEM = ROOT / "core/src/reput/files/system"
-DOORS = {SYSTEM / name for name in ("disk.py", "locking.py", "root.py")}
+DOORS = {SYSTEM / name for name in ("disk.py", "locking.py", "quiet.py", "root.py")}
 MODULES = {"os", "fcntl", "shutil", "tempfile", "pathlib", "io"}
 HARMLESS = {
     # What has nothing to do with files.

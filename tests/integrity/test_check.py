@@ -283,3 +283,21 @@ def test_a_store_open_for_writing_checks_itself(tmp_path):
     assert sound == []
     assert [each.physical_offset for each in beside] == [start]
     assert [each.physical_offset for each in found] == [start]
+
+
+def test_a_comparison_with_a_rebuild_says_whether_the_log_or_the_sum_has_changed(tmp_path):
+    root = filled(tmp_path / "s")
+    start, size, number = records_of(root)[2]
+    flip(sums_file(root), UNIT_DTYPE.itemsize * 5 + 9)
+
+    (checked,) = rebuild(root, ["integrity"], jobs=1, check=True)
+    position = bytes(log_file(root).read_bytes()).index(b"k2", start) + 1
+    flip(log_file(root), position)  # in the properties, of which RocketMQ has no checksum
+    (again,) = rebuild(root, ["integrity"], jobs=1, check=True)
+
+    unit, record = checked.differences[0], again.differences[0]
+    assert (unit.kind, unit.path) == ("unit", f"integrity/sums/{file_name(0)}")
+    assert unit.position == UNIT_DTYPE.itemsize * 5
+    assert (record.kind, record.path) == ("record", f"commitlog/{file_name(0)}")
+    assert (record.position, record.size) == (start, size)
+    assert record.messages[0].queue_offset == number

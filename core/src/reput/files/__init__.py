@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reput.files.system.clock import system_clock as system_clock
     from reput.files.system.disk import Buffer as Buffer
     from reput.files.system.disk import Disk as Disk
+    from reput.files.system.quiet import QuietDisk as QuietDisk
     from reput.files.system.root import Entry as Entry
     from reput.files.unflushed import Unflushed as Unflushed
 
@@ -40,6 +41,7 @@ _HOMES = {
     "Handle": "pool",
     "MappedFileQueue": "mapping.mapped",
     "OWN_DIRECTORY": "names",
+    "QuietDisk": "system.quiet",
     "RecordFiles": "records",
     "ReplacedError": "pool",
     "Unflushed": "unflushed",

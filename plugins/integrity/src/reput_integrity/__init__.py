@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from reput_integrity.batches import BatchChecker as BatchChecker
 from reput_integrity.checking import Checker as Checker
 from reput_integrity.checking import check as check
 from reput_integrity.findings import SumFinding as SumFinding
 from reput_integrity.plugin import IntegrityConfig as IntegrityConfig
 from reput_integrity.plugin import IntegrityPlugin as IntegrityPlugin
+from reput_integrity.scrubbing import Scrubber as Scrubber
+from reput_integrity.scrubbing import ScrubState as ScrubState
 
-__all__ = ["Checker", "IntegrityConfig", "IntegrityPlugin", "SumFinding", "check"]
+__all__ = [
+    "BatchChecker",
+    "Checker",
+    "IntegrityConfig",
+    "IntegrityPlugin",
+    "ScrubState",
+    "Scrubber",
+    "SumFinding",
+    "check",
+]

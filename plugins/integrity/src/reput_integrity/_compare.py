@@ -1,68 +1,110 @@
-"""Judges differences between files of sums and those that a rebuild gives."""
+"""Judges differences between files of sums and those that a rebuild gives.
+
+Where a sound unit says something else than the log, the log has changed and not the sum: such a
+difference names the log's file, as making the sum again would hide the damage.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
-import attrs
 import numpy as np
 
-from reput.files import is_file_name
-from reput.plugin import Compared
+from reput.files import file_name, is_file_name
+from reput.plugin import Compared, Difference
 from reput_integrity._coverage import outside_of
 from reput_integrity._files import SumFiles
 from reput_integrity.layout import DIRECTORY, ORIGINS_NAME, SUMS_NAME, UNIT_DTYPE
 
 if TYPE_CHECKING:
-    from reput.plugin import Comparison, Difference
+    from reput.plugin import Comparison
     from reput_integrity._sums import Units
 
 __all__ = ["weigh"]
+
+_ONE = UNIT_DTYPE.itemsize
 
 
 def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared:
     """Return the differences that count, and what could not be compared.
 
-    When sums were made does not follow from the log. Sums of records of which a loss is noted are
-    those of bytes that the log has no more.
+    When sums were made does not follow from the log. Sums of records that the log has lost are
+    those of bytes that nobody can read any more.
     """
-    counting, untold = [], []
-    for each in differences:
-        directory, name = os.path.split(each.path)
-        if each.path == f"{DIRECTORY}/{ORIGINS_NAME}":
-            untold.append(f"{each.path}: when sums were made does not follow from the log")
+    counting: list[Difference] = []
+    untold: list[str] = []
+    for path in dict.fromkeys(each.path for each in differences):
+        directory, name = os.path.split(path)
+        if path == f"{DIRECTORY}/{ORIGINS_NAME}":
+            untold.append(f"{path}: when sums were made does not follow from the log")
         elif directory == f"{DIRECTORY}/{SUMS_NAME}" and is_file_name(name):
-            counting += _weighed(comparison, each, int(name))
+            counting += islice(_weighed(comparison, path, int(name)), max(comparison.limit, 1))
         else:
-            counting.append(each)
+            counting += [each for each in differences if each.path == path]
     return Compared(tuple(counting), tuple(untold))
 
 
-def _weighed(comparison: Comparison, difference: Difference, base: int) -> list[Difference]:
-    sides = []
-    for root in (comparison.root, comparison.built):
-        directory = os.path.join(root, DIRECTORY, SUMS_NAME)
-        files = SumFiles(directory, comparison.disk, comparison.log.file_size)
-        units = files.read(base)
-        if len(units.unsound):
-            return [attrs.evolve(difference, position=int(units.unsound[0]))]
-        end = base + files.file_size
-        sides.append(outside_of(comparison.log.losses(base, end), units))
-    row = _first_difference(*sides)
-    if row is None:
-        return []
-    return [attrs.evolve(difference, position=row * UNIT_DTYPE.itemsize)]
-
-
-def _first_difference(mine: Units, built: Units) -> int | None:
-    count = min(len(mine), len(built))
-    same = (
-        (mine.position[:count] == built.position[:count])
-        & (mine.size[:count] == built.size[:count])
-        & (mine.crc[:count] == built.crc[:count])
+def _weighed(comparison: Comparison, path: str, base: int) -> Iterator[Difference]:
+    sides = (comparison.root, comparison.built)
+    mine, built = (_units_in(comparison, root, base) for root in sides)
+    size = comparison.log.file_size
+    losses = comparison.log.losses(base, base + size)
+    mine, built = (
+        kept[~comparison.is_lost(kept.start)]
+        for kept in (outside_of(losses, mine), outside_of(losses, built))
     )
-    if not same.all():
-        return int(np.flatnonzero(~same)[0])
-    return None if len(mine) == len(built) else count
+    row_of = np.searchsorted(built.position, mine.position)
+    is_there = row_of < len(built)
+    is_there[is_there] = built.position[row_of[is_there]] == mine.position[is_there]
+    rows, others = np.flatnonzero(is_there), row_of[is_there]
+    same = (mine.size[rows] == built.size[others]) & (mine.crc[rows] == built.crc[others])
+    for row, other in zip(rows[~same].tolist(), others[~same].tolist(), strict=True):
+        at = int(mine.position[row])
+        yield Difference(
+            f"commitlog/{file_name(base)}",
+            at,
+            "the record is not what was summed; the log has changed, do not make sums again",
+            kind="record",
+            size=int(mine.size[row]),
+            found=_words(built, other),
+            expected=_words(mine, row),
+            messages=(comparison.touched(base + at),),
+            message_count=1,
+        )
+    for at in mine.unsound.tolist():
+        found = "a unit that does not match its check, or stands at a wrong place"
+        yield Difference(path, at, "a sum cannot be believed", kind="unit", size=_ONE, found=found)
+    for row in np.flatnonzero(~is_there).tolist():
+        yield _difference(path, mine, row, "a sum of a record that the log does not have", "unit")
+    if len(mine.unsound):
+        return  # these are the units that are missing
+    for row in np.flatnonzero(~np.isin(built.position, mine.position)).tolist():
+        at = int(np.searchsorted(mine.position, built.position[row])) * _ONE
+        yield Difference(
+            path,
+            at,
+            "a record has no sum",
+            kind="unit",
+            size=_ONE,
+            expected=_words(built, row),
+            messages=(comparison.touched(int(built.start[row])),),
+            message_count=1,
+            is_absent=True,
+        )
+
+
+def _units_in(comparison: Comparison, root: str, base: int) -> Units:
+    directory = os.path.join(root, DIRECTORY, SUMS_NAME)
+    return SumFiles(directory, comparison.disk, comparison.log.file_size).read(base)
+
+
+def _difference(path: str, units: Units, row: int, reason: str, kind: str) -> Difference:
+    return Difference(path, row * _ONE, reason, kind=kind, size=_ONE, found=_words(units, row))
+
+
+def _words(units: Units, row: int) -> str:
+    start, size, crc = int(units.start[row]), int(units.size[row]), int(units.crc[row])
+    return f"record at {start} of {size} bytes, CRC-32 {crc:08x}"

@@ -55,11 +55,9 @@ def check(
         follow_links: as for `reput.open`.
     """
     import reput
-    from reput_integrity.plugin import IntegrityPlugin
 
-    name = IntegrityPlugin.name
-    with reput.open(path, "r", plugins=[name], follow_links=follow_links) as store:
-        yield from store.plugin(IntegrityPlugin).check(start, end)
+    with reput.open(path, "r", plugins=[DIRECTORY], follow_links=follow_links) as store:
+        yield from store.plugin(DIRECTORY).check(start, end)
 
 
 @attrs.define(eq=False)

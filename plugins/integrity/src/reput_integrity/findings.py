@@ -15,8 +15,8 @@ class SumFinding:
 
     kind: str
     """``"record"``: a record's bytes are not those that were summed. ``"missing"``: the log does
-    not have the bytes. ``"uncovered"``: records have no sum. ``"sums"``: the file of sums is
-    damaged."""
+    not have the bytes. ``"damage"``: no sound record stands there. ``"uncovered"``: records have no
+    sum. ``"sums"``: the file of sums is damaged."""
     physical_offset: int
     """Of the first record concerned."""
     size: int
@@ -41,7 +41,7 @@ class SumFinding:
     @property
     def is_damage(self) -> bool:
         """Whether messages may be lost; if not, only the means to notice it are missing."""
-        return self.kind in ("record", "missing")
+        return self.kind in ("record", "missing", "damage")
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields, as JSON can hold them."""
@@ -58,6 +58,7 @@ class SumFinding:
 _WORDS = {
     "record": "the record is not what was summed",
     "missing": "the record is gone",
+    "damage": "no sound record",
     "uncovered": "records without a sum",
     "sums": "the file of sums is damaged",
 }

@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from reput_cli.kit.output import format_count as format_count
     from reput_cli.kit.output import format_rate as format_rate
     from reput_cli.kit.output import format_size as format_size
+    from reput_cli.kit.output import json_line as json_line
     from reput_cli.kit.output import print_facts as print_facts
     from reput_cli.kit.output import print_heading as print_heading
     from reput_cli.kit.output import print_json as print_json
     from reput_cli.kit.output import print_table as print_table
     from reput_cli.kit.output import styled as styled
     from reput_cli.kit.progressbar import ProgressBar as ProgressBar
+    from reput_cli.kit.quantities import read_duration as read_duration
+    from reput_cli.kit.quantities import read_size as read_size
     from reput_cli.kit.rebuilt import print_built as print_built
     from reput_cli.kit.rebuilt import print_rebuilt as print_rebuilt
     from reput_cli.kit.storeplugins import check_store as check_store
@@ -55,6 +58,7 @@ _HOMES = {
     "format_rate": "output",
     "format_size": "output",
     "format_timestamp": "times",
+    "json_line": "output",
     "json_option": "options",
     "open_to_read": "opening",
     "open_to_write": "opening",
@@ -66,6 +70,8 @@ _HOMES = {
     "print_json": "output",
     "print_rebuilt": "rebuilt",
     "print_table": "output",
+    "read_duration": "quantities",
+    "read_size": "quantities",
     "styled": "output",
     "used_plugins": "storeplugins",
     "warn": "failures",

@@ -1,0 +1,175 @@
+"""``reput scrub``: reads a store at a bounded rate, and says what has changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput_cli.kit import (
+    ExitCode,
+    json_option,
+    path_argument,
+    read_duration,
+    read_size,
+    with_debug,
+)
+
+if TYPE_CHECKING:
+    from reput_integrity.findings import SumFinding
+    from reput_integrity.scrubbing import Scrubber
+
+__all__ = ["scrub"]
+
+_EXAMPLES = """\b
+Examples:
+  reput scrub STORE
+  reput scrub STORE --rate 5MB --every 7d
+  reput scrub STORE --rate 0 --restart --json
+"""
+
+
+@click.command(short_help="Read a store slowly, compare it with checksums.", epilog=_EXAMPLES)
+@path_argument
+@click.option(
+    "--rate",
+    default="20MB",
+    show_default=True,
+    callback=read_size,
+    help="Bytes of the log to read in a second, at most; 0 for as fast as possible.",
+)
+@click.option("--once", is_flag=True, help="End when all of the log was read; the default.")
+@click.option(
+    "--every",
+    metavar="TIME",
+    callback=read_duration,
+    help="Go on for ever: begin anew this long after the last beginning, such as 7d.",
+)
+@click.option("--restart", is_flag=True, help="Begin at the log's beginning, not where it ended.")
+@click.option(
+    "--state",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="File that remembers the place; reput/scrub in the store when left out.",
+)
+@json_option("one JSON object a line, for each finding and each round")
+@with_debug
+def scrub(
+    path: str,
+    rate: int,
+    once: bool,
+    every: int | None,
+    restart: bool,
+    state: str | None,
+    as_json: bool,
+) -> None:
+    """Read all of the log at PATH, slowly, and report what is not as it was written.
+
+    Bodies are compared with RocketMQ's checksums and, if the store uses the plugin "integrity",
+    whole records with their sums. Another process may be writing the store. What is read
+    does not stay in memory, and disks that know priorities serve others first. An interrupted
+    scrub goes on where it ended.
+
+    Exit code 1 if damage was found.
+    """
+    from reput.errors import StoreLockedError
+    from reput_cli.kit import Failure, check_store, follows_links
+    from reput_integrity.scrubbing import Scrubber
+
+    if once and every is not None:
+        raise click.UsageError("--once and --every exclude each other; leave one out")
+    check_store(path)
+    _step_back()
+    try:
+        scrubber = Scrubber(path, rate, state=state or "", follow_links=follows_links())
+    except StoreLockedError:
+        text = f"{path}: another scrub of this store is running; let it end, or end it first"
+        raise Failure(text, ExitCode.LOCKED) from None
+    with scrubber:
+        if restart:
+            scrubber.restart()
+        damaged = _rounds(scrubber, every, as_json=as_json)
+    if damaged:
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
+
+
+def _rounds(scrubber: Scrubber, every: int | None, *, as_json: bool) -> bool:
+    """Run one round, or one after the other; return whether the last one has found damage."""
+    import time
+
+    from reput.files import system_clock
+    from reput_cli.kit import warn
+
+    begin, end = scrubber.extent  # opens the store: what prevents that is said alone
+    if not scrubber.remembers:
+        warn("the place is not remembered, as reput never wrote this store; --state names a file")
+    if not scrubber.has_sums:
+        warn(
+            "the store has no sums of whole records, so only bodies are checked; "
+            f"reput backfill {scrubber.root} integrity makes some"
+        )
+    while True:
+        is_damaged = _round(scrubber, end - begin, as_json=as_json)
+        if every is None:
+            return is_damaged
+        while (wait := scrubber.due(every) - system_clock()) > 0:
+            time.sleep(min(wait / 1_000, 3_600))  # in between, the clock may be set
+
+
+def _round(scrubber: Scrubber, size: int, *, as_json: bool) -> bool:
+    from reput_cli.kit import ProgressBar, format_count, format_duration, format_size
+
+    is_damaged = any(each.is_damage for each in scrubber.state.findings)
+    resumed = scrubber.state.position if scrubber.state.began is not None else 0
+
+    def show(finding: SumFinding) -> None:
+        nonlocal is_damaged
+        is_damaged |= finding.is_damage
+        _line({"finding": finding.to_json()}) if as_json else _tell(finding)
+
+    with ProgressBar("scrubbing", size, "bytes") as bar:
+        state = scrubber.run(found=show, progress=bar.update)
+        seconds = bar.seconds
+    if as_json:
+        document = state.to_json()
+        del document["findings"]
+        _line({"round": document | {"path": scrubber.root, "has_sums": scrubber.has_sums}})
+        return is_damaged
+    where = f", begun at {resumed:,} where the last one ended" if resumed else ""
+    read = f"{format_size(state.read_size)} read in {format_duration(seconds)}{where}"
+    if not state.finding_count:
+        click.echo(f"No damage found: {read}")
+    else:
+        click.echo(f"{format_count(state.finding_count, 'finding')}: {read}")
+        click.echo(
+            f"What to do: `reput verify {scrubber.root}` shows what is touched; restore the files "
+            "named above from a copy, or let `reput repair` leave out what is lost"
+        )
+    return is_damaged
+
+
+def _tell(finding: SumFinding) -> None:
+    from reput_cli.kit import escape_text, format_timestamp
+
+    later = ""
+    if finding.origin == "later" and finding.made is not None:
+        later = f"; its sum was made later, {format_timestamp(finding.made)}"
+    click.echo(escape_text(f"{finding}{later}"))
+
+
+def _line(document: dict[str, Any]) -> None:
+    from reput_cli.kit import json_line
+
+    click.echo(json_line(document), nl=False)
+
+
+def _step_back() -> None:
+    """Have the disk serve other processes first, where psutil is installed and knows how."""
+    try:
+        import psutil  # type: ignore[import-untyped,unused-ignore]  # may have no stubs
+    except ImportError:
+        return
+    try:
+        psutil.Process().ionice(psutil.IOPRIO_CLASS_IDLE)
+    except (AttributeError, psutil.Error, OSError):
+        pass  # another system, or not allowed

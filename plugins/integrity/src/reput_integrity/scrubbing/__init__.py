@@ -1,0 +1,8 @@
+"""Reads a store in the background, slowly, and says what has changed."""
+
+from __future__ import annotations
+
+from reput_integrity.scrubbing.scrubber import Scrubber as Scrubber
+from reput_integrity.scrubbing.state import ScrubState as ScrubState
+
+__all__ = ["ScrubState", "Scrubber"]
