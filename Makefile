@@ -36,7 +36,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark spark-installed native-installed wheels test matrix soak lint format dev bench constraints clean
+.PHONY: help demo demo-spark spark-installed native-installed wheels test matrix soak lint format dev docs pictures bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,15 @@ dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sou
 	  --editable './core[arrow,cli,compression,doctor,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
+
+docs: $(BIN)/tox ## build the site of all pages in dist/site, and check its snippets, drawings and links
+	@$(BIN)/tox run -e docs $(ARGS)
+	@echo 'ready: dist/site/index.html'
+
+# The terminal is recorded anew, with the rates of this machine.
+pictures: $(BIN)/tox ## draw the pictures of the pages again, and record the terminal of the first one
+	@$(BIN)/python docs/site/figures
+	@$(BIN)/python docs/site/cast.py
 
 bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others, with ARGS=--java beside RocketMQ; ARGS="..." for python -m benchmarks
 	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[arrow,cli,doctor,table]' ./extras/arrow ./extras/cli ./extras/doctor ./extras/rebuild ./extras/table $(PLUGINS:%=./plugins/%)

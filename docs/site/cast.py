@@ -1,0 +1,200 @@
+"""Records the terminal of the first page: ``make pictures`` writes `docs/images/terminal.svg`.
+
+The commands run for real, in a terminal of their own, in a directory that is removed afterwards.
+The picture shows their output as it came, faster where it took long. It moves by its own style
+sheet and once; where motion is not wanted it stands still, at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+from rich.style import Style
+from rich.text import Text
+
+COMMANDS = (
+    "reput demo -d shop",
+    "reput info shop",
+    "reput cat shop orders --tag paid --count 3",
+)
+IMAGE = Path(__file__).resolve().parents[1] / "images" / "terminal.svg"
+
+_COLUMNS, _ROWS = 94, 30
+_CHAR, _LINE = 8.2, 18  # pixels
+_LEFT, _TOP = 18, 50
+_LONGEST_GAP = 0.5  # seconds
+_TYPING = 0.7
+_READING = 2.6  # after a command has ended
+_COLOURS = {1: "#ff7b72", 2: "#7ee787", 3: "#e3b341", 4: "#79c0ff", 5: "#d2a8ff", 6: "#76e3ea"}
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-HJKSTfhlnsu]")
+
+
+class Line(NamedTuple):
+    """A line of the terminal, and when it appeared."""
+
+    text: Text
+    seconds: float
+
+
+def run(command: str, directory: str) -> list[tuple[str, float]]:
+    """What a command prints to a terminal, line by line, with seconds since its start."""
+    parent, child = pty.openpty()
+    environment = {
+        **os.environ,
+        "COLUMNS": str(_COLUMNS),
+        "LINES": str(_ROWS),
+        "TERM": "xterm-256color",
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+    }
+    begun = time.monotonic()
+    process = subprocess.Popen(
+        shlex.split(command), cwd=directory, env=environment,
+        stdin=subprocess.DEVNULL, stdout=child, stderr=child,
+    )  # fmt: skip
+    os.close(child)
+    lines, rest = [], b""
+    while data := _read(parent):
+        rest += data
+        *whole, rest = rest.split(b"\n")
+        seconds = time.monotonic() - begun
+        lines += [(line.decode(errors="replace"), seconds) for line in whole]
+    os.close(parent)
+    if process.wait() != 0:
+        raise SystemExit(f"{command}: ended with code {process.returncode}")
+    return lines
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # the other end is closed: Linux says so
+        return b""
+
+
+def record(directory: str) -> list[Line]:
+    """All lines of all commands, cut where a terminal would break them."""
+    lines: list[Line] = []
+    now = 0.3
+    for command in COMMANDS:
+        prompt = Text.assemble(("$ ", "green"), (command, "bold"))
+        lines.append(Line(prompt, now))
+        now += _TYPING
+        previous = 0.0
+        for raw, seconds in run(command, directory):
+            now += min(seconds - previous, _LONGEST_GAP)
+            previous = seconds
+            # Of a bar that was drawn over itself the last state.
+            shown = _CONTROL.sub("", raw.rstrip("\r")).rpartition("\r")[2]
+            text = Text.from_ansi(shown.replace(f"{directory}/", "~/"))
+            cuts = range(_COLUMNS, len(text), _COLUMNS)
+            lines += (
+                [Line(piece, now) for piece in text.divide(cuts)] if text else [Line(text, now)]
+            )
+        now += _READING
+    lines.append(Line(Text.assemble(("$ ", "green"), ("█", "dim")), now - _READING))
+    return lines
+
+
+def _spans(text: Text) -> str:
+    parts = []
+    edges = sorted(
+        {0, len(text), *(edge for span in text.spans for edge in (span.start, span.end))}
+    )
+    for start, end in pairwise(edges):
+        names = [
+            name
+            for span in text.spans
+            if span.start <= start and end <= span.end
+            for name in _names_of(span.style)
+        ]
+        inner = escape(text.plain[start:end])
+        parts.append(f'<tspan class="{" ".join(names)}">{inner}</tspan>' if names else inner)
+    return "".join(parts)
+
+
+def _names_of(style: str | Style) -> list[str]:
+    parsed = Style.parse(style) if isinstance(style, str) else style
+    number = parsed.color.number if parsed.color else None
+    names = [f"c{number}"] if number in _COLOURS else []
+    return names + ["b"] * bool(parsed.bold) + ["d"] * bool(parsed.dim)
+
+
+def svg(lines: list[Line]) -> str:
+    """The recorded lines as a picture that scrolls like the terminal did."""
+    width = round(_COLUMNS * _CHAR + 2 * _LEFT)
+    height = _TOP + _ROWS * _LINE + 4
+    total = lines[-1].seconds + 0.5
+    shown: dict[float, int] = {}  # lines that have appeared by a time
+    for number, line in enumerate(lines, 1):
+        shown[line.seconds] = number
+    hidden = max(0, len(lines) - _ROWS)
+    frames, rows_above = [(0.0, 0)], 0
+    for seconds, count in shown.items():
+        frames.append((seconds, rows_above))
+        rows_above = max(0, count - _ROWS)
+        frames.append((seconds + 0.01, rows_above))
+    # Seen from where it ends, as a picture that stands still does.
+    steps = "".join(
+        f"{100 * seconds / total:.2f}%{{transform:translateY({(hidden - rows) * _LINE}px)}}"
+        for seconds, rows in frames
+    )
+    colours = "".join(f".t .c{number}{{fill:{value}}}" for number, value in _COLOURS.items())
+    names = {seconds: f"a{number}" for number, seconds in enumerate(shown)}
+    delays = "".join(
+        f".t .{name}{{animation-delay:{seconds:.2f}s}}" for seconds, name in names.items()
+    )
+    style = (
+        ".t text{font:13.5px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;"
+        f"fill:#d5dae1;white-space:pre}}"
+        f".t .b{{font-weight:700;fill:#f4f7fa}}.t .d{{fill:#8d97a5}}{colours}"
+        "@media (prefers-reduced-motion:no-preference){"
+        ".t .l{animation:appear .01s backwards}@keyframes appear{from{opacity:0}}"
+        f".t .s{{animation:scroll {total:.1f}s linear}}"
+        f"@keyframes scroll{{{steps}}}{delays}}}"
+    )
+    rows = "\n".join(
+        f'<text class="l {names[line.seconds]}" x="{_LEFT}" y="{_TOP + number * _LINE + 13}" '
+        f'xml:space="preserve" textLength="{len(line.text) * _CHAR:g}" '
+        f'lengthAdjust="spacingAndGlyphs">{_spans(line.text)}</text>'
+        for number, line in enumerate(lines)
+        if line.text.plain.strip()
+    )
+    dots = "".join(
+        f'<circle cx="{24 + 20 * number}" cy="21" r="6" fill="{colour}"/>'
+        for number, colour in enumerate(("#ff5f57", "#febc2e", "#28c840"))
+    )
+    said = "A terminal: " + "; ".join(COMMANDS)
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" class="t" role="img" '
+        f'aria-label="{escape(said)}" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}">\n'
+        f"<title>{escape(said)}</title>\n<style>{style}</style>\n"
+        f'<clipPath id="screen"><rect x="0" y="{_TOP - 1}" width="{width}" '
+        f'height="{_ROWS * _LINE + 1}"/></clipPath>\n'
+        f'<rect width="{width}" height="{height}" rx="10" fill="#161b22" stroke="#3d444d"/>'
+        f"\n{dots}\n"
+        f'<g clip-path="url(#screen)"><g transform="translate(0 {-hidden * _LINE})">'
+        f'<g class="s">\n{rows}\n</g></g></g>\n</svg>\n'
+    )
+
+
+def main() -> None:
+    """Record, and write the picture."""
+    with tempfile.TemporaryDirectory() as directory:
+        lines = record(os.path.realpath(directory))
+    IMAGE.write_text(svg(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""How the site is built of `docs/`: ``make docs``, or ``sphinx-build -c docs/site docs dist/site``.
+
+The pages are plain Markdown that reads well on a forge. What only the site has is added while it is
+built: the extensions in this folder say what, and why.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+
+project = "reput"
+author = "The reput authors"
+project_copyright = "The reput authors"
+release = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+version = release
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "contents",
+    "doors",
+    "drawings",
+    "links",
+    "twolanguages",
+]
+root_doc = "index"
+# Other doors into the same pages, for a forge; and what is no page.
+exclude_patterns = ["README.md", "zh/README.md", "site", "notebooks", "**/.ipynb_checkpoints"]
+
+# ---------------------------------------------------------------------------------------- pages
+
+myst_enable_extensions = ["colon_fence", "attrs_inline"]
+# As many as any page links to, with the names that a forge gives them.
+myst_heading_anchors = 4
+# Pages of one long list, such as the hooks, have no second level above their third.
+suppress_warnings = ["myst.header", "misc.highlighting_failure"]
+highlight_language = "text"
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+
+# ------------------------------------------------------------------------------------ reference
+
+# In docstrings `name` is a name: a link where there is one, code everywhere else.
+default_role = "py:obj"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+
+# ----------------------------------------------------------------------------------------- html
+
+html_theme = "furo"
+html_title = f"reput {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_show_sourcelink = False
+html_search_language = "en-zh"
+# Nothing is fetched from elsewhere: no fonts, no scripts, no address of a repository.
+html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}

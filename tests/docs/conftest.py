@@ -1,0 +1,26 @@
+"""The site, built once for the tests that look at it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pages import DOCS
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site; a warning of Sphinx fails here. `REPUT_SITE` names where it stays."""
+    for module in ("sphinx", "furo", "myst_parser"):
+        pytest.importorskip(module)
+    target = Path(os.environ.get("REPUT_SITE") or tmp_path_factory.mktemp("site"))
+    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--fresh-env", "--quiet"]
+    command += ["-d", str(tmp_path_factory.mktemp("doctrees")), "-c", str(DOCS / "site")]
+
+    done = subprocess.run([*command, str(DOCS), str(target)], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    return target

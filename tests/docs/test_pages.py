@@ -1,0 +1,124 @@
+"""Links of all pages lead somewhere; every page is listed; what is installed is complete."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import sys
+import tomllib
+
+import pytest
+from pages import DOCS, ROOT, anchors_of, blocks_of, commands_of, pages, prose_of, text_of
+
+
+def site_module(name):
+    """A module of the site's configuration, which is not installed."""
+    spec = importlib.util.spec_from_file_location(f"site_{name}", DOCS / "site" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", pages())
+def test_links_lead_to_pages_and_sections_that_are_there(page):
+    folder = (ROOT / page).parent
+
+    dead = []
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", prose_of(page)):
+        path = folder / target if target else ROOT / page
+        if "://" in target:
+            continue
+        if not path.exists():
+            dead.append(target)
+        elif anchor and path.suffix == ".md":
+            linked = path.resolve().relative_to(ROOT).as_posix()
+            dead += [f"{target}#{anchor}"] * (anchor not in anchors_of(linked))
+
+    assert dead == []
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_picture_says_what_it_shows(page):
+    silent = [path for text, path in re.findall(r"!\[(.*?)\]\((.*?)\)", text_of(page)) if not text]
+
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("front", "folder"),
+    [("README.md", ""), ("zh/README.md", "zh/"), ("reference/index.md", "reference/")],
+)
+def test_every_page_has_its_line_in_the_list_of_pages(front, folder):
+    contents = site_module("contents")
+    parts = contents.parts_of((DOCS / front).read_text(encoding="utf-8"))
+    names = {path.stem for path in (DOCS / folder).glob("*.md")} - {"README", "index"}
+
+    unlisted = contents.with_the_rest(parts, names, "unlisted")[len(parts) :]
+
+    assert unlisted == []
+
+
+def test_a_page_that_no_list_names_is_shown_all_the_same():
+    contents = site_module("contents")
+    listed = contents.parts_of("## To use\n\n| page | for |\n|---|---|\n| [One](one.md) | it |\n")
+
+    parts = contents.with_the_rest(listed, {"one", "new"}, "More")
+
+    assert parts == [("To use", ["one"]), ("More", ["new"])]
+
+
+# --------------------------------------------------------------------------- installing
+
+
+def project_of(folder):
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+INSTALLING = [
+    (page, words)
+    for page in pages()
+    for block in blocks_of(page)
+    for command, _ in commands_of(block)
+    if command.startswith("pip install") and " ./core" in command
+    for words in [shlex.split(command, comments=True)[2:]]
+]
+
+
+@pytest.mark.parametrize(("page", "words"), INSTALLING)
+def test_one_command_installs_all_that_its_parts_need_of_each_other(page, words):
+    given, needed = set(), set()
+    for word in words:
+        path, _, extras = word.partition("[")
+        if not (ROOT / path).is_dir():
+            continue  # one that the reader has made
+        project = project_of(ROOT / path)
+        given.add(project["name"])
+        needs = list(project["dependencies"])
+        for extra in filter(None, extras.rstrip("]").split(",")):
+            needs += project["optional-dependencies"][extra]
+        needed |= {re.match(r"[\w-]+", each)[0] for each in needs if each.startswith("reput")}
+
+    assert sorted(needed - given) == [], f"{page}: pip would look for these on an index"
+
+
+def test_the_table_of_parts_names_folders_that_need_nothing_else():
+    rows = re.findall(r"^\| .*? \| (`\./core`.*?) \|$", text_of("docs/installing.md"), re.MULTILINE)
+
+    missing = {}
+    for row in rows:
+        folders = re.findall(r"`\./([\w/]+)`", row)
+        projects = [project_of(ROOT / folder) for folder in folders]
+        needed = {
+            re.match(r"[\w-]+", each)[0]
+            for project in projects
+            for each in project["dependencies"]
+            if each.startswith("reput")
+        }
+        missing[row] = needed - {project["name"] for project in projects}
+
+    assert len(rows) > 5
+    assert {row: names for row, names in missing.items() if names} == {}

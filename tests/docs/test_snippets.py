@@ -1,0 +1,201 @@
+"""Code on the pages runs from top to bottom and prints what it says; commands are taken."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import re
+import shlex
+import textwrap
+from pathlib import Path
+
+import click
+import pytest
+from commands import commands
+from pages import ROOT, blocks_of, commands_of, pages, text_of
+
+import reput
+from reput_cli.lazycommand import LazyCommand
+from reput_cli.root import ReputGroup
+
+# They need a Java, and run in `tests/spark`.
+ON_SPARK = {
+    "docs/spark.md",
+    "docs/spark-jobs.md",
+    "docs/spark-streaming.md",
+    "docs/spark-writing.md",
+    "spark/README.md",
+}
+# Pages in another language have the snippets of their sisters, which `test_languages` compares.
+WITH_PYTHON = [
+    page
+    for page in pages()
+    if page not in ON_SPARK
+    and not page.startswith("examples/")  # they have environments of their own
+    and not page.startswith("docs/zh/")
+    and not page.endswith(".zh.md")
+    and any(block.kind == "python" for block in blocks_of(page))
+]
+
+
+def one_order():
+    with reput.open("orders-store", plugins=()) as store:
+        store.put(reput.Message("orders", b"first", tags="paid", keys=["k1", "k2"]))
+
+
+# What a page takes for granted.
+BEFORE = {"docs/arrow.md": one_order}
+
+
+def source_of(block):
+    """The file that a block is a part of, if its comment names one."""
+    return ROOT / block.name if block.name and (ROOT / block.name).is_file() else None
+
+
+def is_in(text, file):
+    lines = textwrap.dedent(text).splitlines()
+    whole = file.read_text(encoding="utf-8").splitlines()
+    windows = ("\n".join(whole[at : at + len(lines)]) for at in range(len(whole)))
+    return any(textwrap.dedent(window).splitlines() == lines for window in windows)
+
+
+def said_to_print(source):
+    """Lines that a snippet says it prints: comments behind calls of print, or "prints …"."""
+    lines = source.splitlines()
+    calls = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
+    ]
+    ends = sorted({node.end_lineno or 0 for node in calls})
+    behind = [(end, lines[end - 1].partition(")  # ")[2]) for end in ends]
+    named = [(at, match[1]) for at, line in enumerate(lines, 1) if (match := _PRINTS.search(line))]
+    plain = [(at, text) for at, text in behind if text and not _PRINTS.search(f"# {text}")]
+    return [text for _, text in sorted(plain + named)]
+
+
+_PRINTS = re.compile(r"# prints:? (.+)$")
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON)
+def test_python_on_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch, golden_store):
+    golden_store("basic").rename(tmp_path / "rocketmq-store")
+    monkeypatch.chdir(tmp_path)
+    BEFORE.get(page, lambda: None)()
+    names: dict[str, object] = {}
+    everything = ""
+
+    for block in blocks_of(page):
+        if block.kind == "toml" and block.name and source_of(block) is None:
+            Path(block.name).write_text(block.text, encoding="utf-8")
+        if block.kind == "text" and block.name == "output":
+            assert everything == block.text
+        if block.kind != "python":
+            continue
+        if source := source_of(block):
+            assert is_in(block.text, source), f"{block.name} has no such lines:\n{block.text}"
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block.text, page, "exec"), names)
+        everything += printed.getvalue()
+        lines = iter(printed.getvalue().splitlines())
+        for expected in said_to_print(block.text):
+            assert any(line == expected for line in lines), f"{expected!r} in\n{block.text}"
+
+
+# --------------------------------------------------------------------------- consoles
+
+
+def calls_in(command):
+    """The calls of reput in a line for a shell, as lists of arguments."""
+    words = shlex.shlex(command.partition("\n")[0], posix=True, punctuation_chars="|&;<>")
+    words.whitespace_split = True
+    calls: list[list[str]] = [[]]
+    for word in words:
+        if set(word) <= set("|&;<>"):
+            calls.append([])
+        elif calls[-1] or not re.fullmatch(r"\w+=\S*", word):
+            calls[-1].append(word)
+    return [call[1:] for call in calls if call and call[0].rpartition("/")[2] == "reput"]
+
+
+CONSOLES = [
+    (page, shlex.join(["reput", *call]), call)
+    for page in pages()
+    for block in blocks_of(page)
+    if block.kind == "console"
+    for command, _ in commands_of(block)
+    for call in calls_in(command)
+]
+
+
+@pytest.mark.parametrize(("page", "command", "words"), CONSOLES)
+def test_a_command_on_a_page_is_one_that_the_command_line_takes(page, command, words):
+    found, context = ReputGroup("reput"), click.Context(ReputGroup("reput"), info_name="reput")
+
+    while isinstance(found, click.Group) and words and not words[0].startswith("-"):
+        name, *words = words
+        if name in _OF_OTHERS:
+            return
+        inner = found.get_command(context, name)
+        assert inner is not None, f"{page}: no command {name!r}"
+        found = inner.load() if isinstance(inner, LazyCommand) else inner
+        context = click.Context(found, parent=context, info_name=name)
+
+    # Unknown options, and options without their value, are refused here.
+    if words != ["--version"]:
+        found.make_parser(context).parse_args(list(words))
+
+
+# Commands of the example that a reader writes, and of Spark, which has an environment of its own.
+_OF_OTHERS = {"audit", "spark"}
+
+
+def test_the_commands_of_consuming_print_what_it_says(tmp_path, monkeypatch):
+    page = "docs/consuming.md"
+    monkeypatch.chdir(tmp_path)
+    source = "".join(block.text for block in blocks_of(page) if block.kind == "python")
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(source, page, "exec"), {})
+    shown = [
+        each for block in blocks_of(page) if block.kind == "console" for each in commands_of(block)
+    ]
+
+    with commands() as run:
+        outputs = [(command, run(*shlex.split(command)[1:]).out) for command, _ in shown]
+
+    assert outputs == shown
+    assert len(shown) > 2
+
+
+def test_getting_started_shows_the_demo_that_ends_well(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (command,) = [
+        command
+        for block in blocks_of("docs/getting-started.md")
+        for command, _ in commands_of(block)
+        if command.startswith("reput demo")
+    ]
+
+    with commands() as run:
+        outcome = run(*shlex.split(command)[1:], "--count", "1000")
+
+    assert outcome.code == 0
+    assert "wrong" not in outcome.out
+
+
+def test_nothing_is_said_to_be_on_an_index():
+    """A line that installs names folders and files, never a name that an index would look up."""
+    by_name = re.compile(r"pip install ([^\n`#]*)")
+
+    found = [
+        f"{page}: {words}"
+        for page in pages()
+        for words in by_name.findall(text_of(page))
+        for word in shlex.split(words.strip().rstrip(").;,:"))
+        if word.startswith("reput") and not (ROOT / "examples" / word).is_dir()
+    ]
+
+    assert found == []
