@@ -173,7 +173,7 @@ def _runs(path: str, other: str | None, disk: Disk, limit: int) -> list[_Run]:
         size = disk.size(first)
         if other is not None:
             size = max(size, disk.size(second))
-        for position in range(0, size, _CHUNK):
+        for position in _positions([first] if other is None else [first, second], size, disk):
             count = min(_CHUNK, size - position)
             left = disk.read(first, count, position).ljust(count, b"\0")
             right = b"" if other is None else disk.read(second, count, position)
@@ -187,6 +187,20 @@ def _runs(path: str, other: str | None, disk: Disk, limit: int) -> list[_Run]:
         disk.close(first)
         if second >= 0:
             disk.close(second)
+
+
+def _positions(descriptors: Sequence[int], size: int, disk: Disk) -> list[int]:
+    """Return where the pieces begin in which any of the files is not sparse.
+
+    An index file of 400 MB with one message is read in some milliseconds.
+    """
+    pieces = {
+        piece
+        for descriptor in descriptors
+        for start, end in disk.data_ranges(descriptor, 0, size)
+        for piece in range(start // _CHUNK, -(-end // _CHUNK))
+    }
+    return [piece * _CHUNK for piece in sorted(pieces) if piece * _CHUNK < size]
 
 
 def _add_runs(found: list[_Run], left: bytes, right: bytes, position: int, limit: int) -> None:
