@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from reput_rebuild.compare import compare
 
 from reput.files import Disk
+from reput_rebuild.compare import compare
 
 GIB = 1 << 30
 MIB = 1 << 20
