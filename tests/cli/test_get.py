@@ -79,11 +79,12 @@ def test_a_body_is_shown_as_asked_for(run, plain_store, form, shown) -> None:
     assert shown in outcome.out
 
 
-def test_raw_writes_the_bytes_of_the_body_and_nothing_else(run, plain_store) -> None:
+@pytest.mark.parametrize("form", [("--raw",), ("--body", "raw"), ("--raw", "--body", "raw")])
+def test_raw_writes_the_bytes_of_the_body_and_nothing_else(run, plain_store, form) -> None:
     body = os.urandom(5000)
     path = plain_store(reput.Message("orders", body))
 
-    outcome = run("get", path, "--offset", 0, "--raw")
+    outcome = run("get", path, "--offset", 0, *form)
 
     assert outcome.raw == body
 
@@ -113,7 +114,7 @@ def test_the_middle_of_a_message_is_not_a_message(run, plain_store) -> None:
     [
         (),
         ("7F00000100002A9F0000000000000000", "--offset", "0"),
-        ("--offset", "0", "--raw", "--json"),
+        ("--offset", "0", "--body", "raw", "--json"),
     ],
 )
 def test_a_wrong_command_line_is_a_usage_error(run, plain_store, arguments) -> None:

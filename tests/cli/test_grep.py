@@ -40,7 +40,6 @@ def bodies(outcome):
 @pytest.mark.parametrize(
     ("conditions", "expected"),
     [
-        ((), "0235"),
         (("--key", "all"), "0235"),
         (("--key", "k1"), "0"),
         (("--key", "U2"), "2"),
@@ -51,26 +50,26 @@ def bodies(outcome):
         (("--until", "@1700000002000"), "02"),
         (("--since", "2023-11-14T22:13:22Z", "--until", "2023-11-14T22:13:23Z"), "23"),
         (("--key", "all", "--tag", "paid", "--since", "@1700000000001"), "3"),
-        (("--count", "2"), "02"),
+        (("--tag", "*", "--count", "2"), "02"),
     ],
 )
 def test_what_meets_all_conditions_is_printed_in_its_order(run, path, conditions, expected) -> None:
-    outcome = run("grep", path, "orders", *conditions, "--json")
+    outcome = run("grep", path, "-t", "orders", *conditions, "--json")
 
     assert (outcome.code, bodies(outcome)) == (ExitCode.OK, expected)
 
 
 @pytest.mark.parametrize("conditions", [("--key", "k"), ("--tag", "none"), ("--since", "-1s")])
 def test_nothing_found_is_told_apart(run, path, conditions) -> None:
-    outcome = run("grep", path, "orders", *conditions)
+    outcome = run("grep", path, "-t", "orders", *conditions)
 
     assert (outcome.code, outcome.out) == (ExitCode.NOT_FOUND, "")
     assert "no message of topic 'orders' meets the conditions" in outcome.err
 
 
 def test_lines_are_those_of_cat(run, path) -> None:
-    found = run("grep", path, "orders", "--key", "U2")
-    formatted = run("grep", path, "orders", "--key", "U2", "--format", "%o %T %s")
+    found = run("grep", path, "-t", "orders", "--key", "U2")
+    formatted = run("grep", path, "-t", "orders", "--key", "U2", "--format", "%o %T %s")
 
     assert found.out == run("cat", path, "orders", "--scan", "--from", "1", "--count", "1").out
     assert formatted.out == "1 sent 2\n"
@@ -78,14 +77,14 @@ def test_lines_are_those_of_cat(run, path) -> None:
 
 @pytest.mark.parametrize("time", ["earliest", "12", "yesterday", ""])
 def test_a_time_that_is_none_is_a_usage_error(run, path, time) -> None:
-    outcome = run("grep", path, "orders", "--since", time)
+    outcome = run("grep", path, "-t", "orders", "--since", time)
 
     assert outcome.code == ExitCode.USAGE
     assert "2026-01-31T12:00:00Z" in outcome.err
 
 
 def test_a_condition_needs_the_plugin_that_understands_it(run, path) -> None:
-    outcome = run("grep", path, "orders", "--where", "region = 'eu'")
+    outcome = run("grep", path, "-t", "orders", "--where", "region = 'eu'")
 
     if any(found.name == "filter" for found in installed()):
         assert outcome.code == ExitCode.NOT_FOUND
@@ -95,7 +94,9 @@ def test_a_condition_needs_the_plugin_that_understands_it(run, path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "keys"), [((), [["k0"], ["k2"]]), (("--key", "k2"), [["k2"]])], ids=["read", "by key"]
+    ("key", "keys"),
+    [(("-e", "xxx"), [["k0"], ["k2"]]), (("--key", "k2"), [["k2"]])],
+    ids=["read", "by key"],
 )
 def test_damage_on_the_way_is_told_and_the_rest_is_found(run, tmp_path, key, keys) -> None:
     body = b"x" * 100
@@ -107,7 +108,7 @@ def test_damage_on_the_way_is_told_and_the_rest_is_found(run, tmp_path, key, key
     data[second - 84 : second - 80] = b"\xff\xff\xff\xff"
     log.write_bytes(data)
 
-    outcome = run("grep", path, "orders", *key, "--json")
+    outcome = run("grep", path, "-t", "orders", *key, "--json")
 
     assert (outcome.code, [line["keys"] for line in outcome.lines]) == (1, keys)
     assert "messages may be missing" in outcome.err
@@ -141,20 +142,20 @@ class TestTimesOfALongLog:
     def test_only_the_files_that_may_hold_them_are_read(self, run, path, read, key) -> None:
         times = ("--since", "@1700001400000", "--until", "@1700001420000")
 
-        outcome = run("grep", path, "orders", *key, *times, "--json")
+        outcome = run("grep", path, "-t", "orders", *key, *times, "--json")
 
         assert [line["body"].strip() for line in outcome.lines] == ["140", "141", "142"]
         # That of the times, and one more that says that they are over.
         assert (read[0][0], read[-1][1]) == (2 << 16, 4 << 16)
 
     def test_all_is_read_where_no_time_is_given(self, run, path, read) -> None:
-        outcome = run("grep", path, "orders", "--json")
+        outcome = run("grep", path, " ", "--json")
 
         assert len(outcome.lines) == 250
         assert (read[0][0], read[-1][1] > 4 << 16) == (0, True)
 
     def test_a_time_behind_the_log_reads_its_last_file_only(self, run, path, read) -> None:
-        outcome = run("grep", path, "orders", "--since", "@1800000000000")
+        outcome = run("grep", path, "-t", "orders", "--since", "@1800000000000")
 
         assert outcome.code == ExitCode.NOT_FOUND
         assert read[0][0] == 4 << 16
@@ -172,13 +173,20 @@ def test_a_clock_that_was_put_back_a_little_hides_nothing(run, tmp_path) -> None
             store.put(reput.Message("orders", b"%d" % number + b" " * 996))
 
     for moment in sorted(set(stored)):
-        since = run("grep", path, "orders", "--since", f"@{moment}", "--json").lines
-        until = run("grep", path, "orders", "--until", f"@{moment}", "--json").lines
+        since = run("grep", path, "-t", "orders", "--since", f"@{moment}", "--json").lines
+        until = run("grep", path, "-t", "orders", "--until", f"@{moment}", "--json").lines
         assert len(since) == sum(time >= moment for time in stored)
         assert len(until) == sum(time <= moment for time in stored)
 
 
 def test_an_empty_log_holds_nothing_of_any_time(run, tmp_path) -> None:
-    outcome = run("grep", timed_store(tmp_path / "store"), "orders", "--since", "-1h")
+    outcome = run("grep", timed_store(tmp_path / "store"), "-t", "orders", "--since", "-1h")
 
     assert outcome.code == ExitCode.NOT_FOUND
+
+
+def test_a_topic_where_a_text_is_expected_is_told_how_to_be_one(run, path) -> None:
+    outcome = run("grep", path, "orders", "--key", "k1")
+
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert "'orders' is a topic: -t orders looks into its messages" in outcome.err

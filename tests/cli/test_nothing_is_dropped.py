@@ -63,7 +63,14 @@ def test_an_option_of_put_that_would_be_dropped_is_refused(store, options):
         ("get", ""),
         ("get", "k", "--topic", ""),
         ("get", "--offset", "0", "--topic", "orders"),
-        ("get", "--offset", "0", "--raw", "--body", "hex"),
+        ("get", "--offset", "0", "--json", "--body", "raw"),
+        ("cat", "orders", "--last", "2", "--count", "2"),
+        ("cat", "orders", "--follow", "--until", "-1h"),
+        ("cat", "orders", "--topic", "orders", "--tag", "a"),
+        ("cat",),
+        ("grep",),
+        ("grep", "text", "-E", "-F"),
+        ("grep", "text", "--total", "-C", "1"),
     ],
 )
 def test_an_option_that_would_select_nothing_or_say_nothing_is_refused(store, arguments):

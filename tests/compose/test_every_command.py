@@ -19,7 +19,7 @@ CALLS = {
     "info": [(), ("--scan",), ("--json",)],
     "cat": [("orders",), ("orders", "--scan"), ("orders", "--where", "a > 1")],
     "get": [("--offset", "0"), ("k",), ("k", "--topic", "orders"), (ID,)],
-    "grep": [("orders", "--key", "k"), ("orders", "--where", "a > 1"), ("orders", "--tag", "a")],
+    "grep": [("-t", "orders", "--key", "k"), ("--where", "a > 1"), ("text", "--tag", "a")],
     "put": [("orders",)],
     "plugins": [(), ("--json",)],
     "backfill": [("index",)],

@@ -29,7 +29,7 @@ COMMANDS = {
     "plugins": ("plugins",),
     "losses": ("losses",),
     "cat": ("cat", "orders"),
-    "grep": ("grep", "orders", "--tag", "*"),
+    "grep": ("grep", "-t", "orders", "--tag", "*"),
     "get": ("get", "--offset", "0"),
     "clean": ("clean", "--dry-run", "--max-bytes", "1GB"),
 }

@@ -8,6 +8,6 @@ from commands import commands
 
 @pytest.fixture
 def run():
-    """``run("grep", path, "T")``: how that command ended."""
+    """``run("grep", path, "text")``: how that command ended."""
     with commands() as run:
         yield run

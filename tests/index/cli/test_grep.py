@@ -37,14 +37,14 @@ def bodies(result):
 
 
 def test_every_message_is_found_once_in_its_order(run, path):
-    result = run("grep", path, "T", "--key", "all", "--json")
+    result = run("grep", path, "-t", "T", "--key", "all", "--json")
 
     assert (result.code, bodies(result)) == (0, [str(number) for number in range(100)])
 
 
 @pytest.mark.parametrize("number", [0, 79, 80, 99])
 def test_single_messages_are_found_on_both_sides_of_the_border(run, path, number):
-    by_grep = run("grep", path, "T", "--key", f"n{number}", "--json")
+    by_grep = run("grep", path, "-t", "T", "--key", f"n{number}", "--json")
     by_get = run("get", path, f"n{number}", "--topic", "T", "--json")
 
     assert bodies(by_grep) == [str(number)]
@@ -57,7 +57,7 @@ def test_a_damaged_index_costs_time_and_no_message(run, path):
         data[36:40] = b"\x7f\xff\xff\xff"
         file.write_bytes(data)
 
-    result = run("grep", path, "T", "--key", "all", "--json")
+    result = run("grep", path, "-t", "T", "--key", "all", "--json")
 
     assert bodies(result) == [str(number) for number in range(100)]
     assert "reading the whole log instead" in result.err
@@ -76,7 +76,7 @@ def test_with_an_index_the_log_is_not_read_through(run, tmp_path, monkeypatch):
         return scan(store, start, *others, **options)
 
     monkeypatch.setattr(reput.Store, "scan", counting)
-    result = run("grep", root, "T", "--key", "n3", "--format", "%o")
+    result = run("grep", root, "-t", "T", "--key", "n3", "--format", "%o")
 
     assert result.out == "3\n"
     assert len(starts) == 1
@@ -94,7 +94,7 @@ def test_an_index_that_breaks_off_between_two_pages_hides_nothing(run, tmp_path)
     data[36:40] = b"\x7f\xff\xff\xff"
     last.write_bytes(data)
 
-    result = run("grep", root, "T", "--key", "all", "--json")
+    result = run("grep", root, "-t", "T", "--key", "all", "--json")
 
     assert bodies(result) == [str(number) for number in range(1_200)]
     assert "reading the log from physical offset" in result.err
@@ -110,6 +110,6 @@ def test_the_last_message_is_found_by_keys_that_the_index_does_not_have_yet(run,
     *_, second = sorted((root / "index").iterdir())
     second.unlink()
 
-    found = [bodies(run("grep", root, "T", "--key", key, "--json")) for key in ("first", "second")]
+    found = [bodies(run("grep", root, "-t", "T", "--key", key, "--json")) for key in ("first", "second")]
 
     assert found == [["1"], ["1"]]

@@ -25,7 +25,7 @@ _COMMANDS = {
     "info": "Show what a store holds and how it is.",
     "cat": "Print the messages of a topic.",
     "get": "Show one message.",
-    "grep": "Find messages by key, tag, property and time.",
+    "grep": "Find messages by body, key, tag, property and time.",
     "put": "Store lines as messages.",
     "plugins": "List plugins, installed or of a store.",
     "backfill": "Bring a plugin forward to the end of the log.",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import heapq
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -9,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.kit.escape import BODY_FORMS
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure, warn
 from reput_cli.kit.opening import open_to_read
@@ -18,12 +20,19 @@ from reput_cli.kit.output import format_size, json_line, problem_lines
 from reput_cli.kit.progressbar import ProgressBar
 from reput_cli.kit.times import Start, parse_start
 from reput_cli.messages import reading
-from reput_cli.messages.conditions import (
-    Conditions,
-    conditions_of,
+from reput_cli.messages.bodies import bodies, raw_option
+from reput_cli.messages.conditions import Conditions, conditions_of, with_filter
+from reput_cli.messages.options import (
+    body_option,
+    count_option,
+    format_option,
+    no_newline_option,
+    one_topic,
+    queue_option,
     tag_option,
+    topic_arguments,
+    until_option,
     where_option,
-    with_filter,
 )
 from reput_cli.messages.show import Render, renderer
 
@@ -46,7 +55,7 @@ def _start(context: click.Context, parameter: click.Parameter, value: str) -> St
 
 _EXAMPLES = """\b
 Examples:
-  reput cat STORE orders --count 5
+  reput cat STORE orders --last 5
   reput cat STORE orders --queue 0 --from 1200 --format '%o %k %s'
   reput cat STORE orders --from -1h --follow
   reput cat STORE orders --where "region = 'eu' AND amount > 100"
@@ -56,10 +65,8 @@ Examples:
 
 @click.command(short_help="Print the messages of a topic.", epilog=_EXAMPLES)
 @path_argument
-@click.argument("topic")
-@click.option(
-    "-q", "--queue", "queue_id", metavar="ID", type=click.IntRange(0), help="Only this queue."
-)
+@topic_arguments
+@queue_option
 @click.option(
     "--from",
     "start",
@@ -70,44 +77,35 @@ Examples:
     help="Where to begin: earliest, latest, a queue offset, a time ago (-90s, -1h, -2d), "
     "a time (2026-01-31T12:00:00Z; UTC without a zone), @ and ms since the epoch.",
 )
+@until_option
 @tag_option
 @where_option
-@click.option(
-    "-n", "--count", metavar="N", type=click.IntRange(0), help="Stop after so many messages."
-)
+@count_option()
+@click.option("--last", metavar="N", type=click.IntRange(0), help="Only the last so many messages.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for more; Ctrl-C ends.")
-@click.option(
-    "--format",
-    "template",
-    metavar="TEMPLATE",
-    help="What to print of each message: %t topic, %q queue id, %o queue offset, "
-    "%p physical offset, %s body, %S its size, %T tags, %k keys, %i message id, %u unique key, "
-    "%h properties, %{NAME} one property, %d and %D store time, %b and %B born time, %%; "
-    r"\n \t \0 \xHH as in C.",
-)
-@click.option("--no-newline", is_flag=True, help="With --format: end no line by itself.")
-@click.option(
-    "--body",
-    type=click.Choice([*BODY_FORMS, "raw"]),
-    default="text",
-    show_default=True,
-    help="How bodies are shown; raw writes nothing but their bytes, and a line end.",
-)
+@format_option
+@no_newline_option
+@body_option
+@raw_option
 @click.option("--scan", is_flag=True, help="Read the whole log, not the queues; needs no plugin.")
 @json_option("one JSON object a line, with every field,")
 @with_debug
 def cat(
     path: str,
-    topic: str,
+    topic: str | None,
+    topic_named: str | None,
     queue_id: int | None,
     start: Start,
+    until: int | None,
     tag: str | None,
     where: str | None,
     count: int | None,
+    last: int | None,
     follow: bool,
     template: str | None,
     no_newline: bool,
     body: str,
+    raw: bool,
     scan: bool,
     as_json: bool,
 ) -> None:
@@ -118,20 +116,25 @@ def cat(
     stderr, with --json an object with "hole": true; the command ends with code 1 then. What of the
     store cannot be used is told first, on stderr and with --json as objects {"problem": "..."}.
     """
-    if no_newline and template is None:
-        raise click.UsageError("--no-newline says how lines of --format end: give that, too")
-    if follow and scan:
-        raise click.UsageError("--follow reads queues and --scan reads the log: give one of them")
-    render = renderer(template, body, as_json, "" if no_newline else "\n")
+    if topic is not None and topic_named is not None and tag is None:
+        warn(f"-t is --topic; taken for --tag {shlex.quote(topic_named)}, which it was before")
+        tag, topic_named = topic_named, None
+    topic = one_topic(topic, topic_named)
+    _check(no_newline, template, follow, scan, until, last, count)
+    render = renderer(template, body, as_json, "" if no_newline else "\n", bodies(raw=raw))
     plugins = with_filter(path, () if scan else None, where)
     with open_to_read(path, plugins=plugins) as store:
-        conditions = conditions_of(store, topic, tag, where)
-        if scan:
-            found = _scanned(store, topic, queue_id, start)
-        else:
-            found = _queued(store, topic, queue_id, start, None if conditions else count, follow)
-        if conditions:
-            found = _meeting(conditions, found)
+        wanted = _Wanted(
+            topic,
+            queue_id,
+            start,
+            until,
+            conditions_of(store, topic, tag, where, until),
+            count,
+            last,
+            follow,
+        )
+        found = _scanned(store, wanted) if scan else _queued(store, wanted)
         if count is not None:
             found = _first(found, count)
         output = _Output(render, as_json=as_json, flush=follow)
@@ -147,25 +150,76 @@ def cat(
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 
-def _queued(
-    store: Store, topic: str, queue_id: int | None, start: Start, count: int | None, follow: bool
-) -> Iterator[Placed | Lost]:
-    readers = _readers(store, topic, queue_id, start, wait_for_topic=follow)
+def _check(
+    no_newline: bool,
+    template: str | None,
+    follow: bool,
+    scan: bool,
+    until: int | None,
+    last: int | None,
+    count: int | None,
+) -> None:
+    """Refuse options that contradict each other."""
+    if no_newline and template is None:
+        raise click.UsageError("--no-newline says how lines of --format end: give that, too")
+    if follow and scan:
+        raise click.UsageError("--follow reads queues and --scan reads the log: give one of them")
+    if follow and until is not None:
+        raise click.UsageError("--follow waits for what comes, and --until ends before: give one")
+    if last is not None and count is not None:
+        raise click.UsageError("--last counts from the end and --count from the start: give one")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """What the options select."""
+
+    topic: str
+    queue_id: int | None
+    start: Start
+    until: int | None
+    conditions: Conditions
+    count: int | None
+    last: int | None
+    follow: bool
+
+    def matches(self, placed: Placed) -> bool:
+        return not self.conditions or self.conditions.matches(placed.message)
+
+    def meeting(self, found: Iterator[Placed | Lost]) -> Iterator[Placed | Lost]:
+        """Yield messages that meet the conditions, and all losses: their content is not known."""
+        if not self.conditions:
+            return found
+        return (
+            each for each in found if not isinstance(each, reading.Placed) or self.matches(each)
+        )
+
+
+def _queued(store: Store, wanted: _Wanted) -> Iterator[Placed | Lost]:
+    readers = _readers(store, wanted)
     _warn_of_lag(store)
-    total = sum(reader.left for reader in readers)
-    total = total if count is None else min(total, count)
-    shown = not sys.stdout.isatty() and not follow
-    with ProgressBar("reading", total, shown=shown) as progress:
-        for placed in reading.merged(readers):
-            progress.advance()
-            yield placed
-    if follow:
-        yield from reading.follow(readers, lambda known: _new(store, topic, queue_id, known), _wait)
+    shown = not sys.stdout.isatty() and not wanted.follow
+    if wanted.last is not None:
+        ends = [reader.last(wanted.last, wanted.matches) for reader in readers]
+        in_order = heapq.merge(*ends, key=lambda each: each.physical_offset)
+        yield from reading.last_of(in_order, wanted.last)
+    else:
+        total = sum(reader.left for reader in readers)
+        if wanted.count is not None and not wanted.conditions:
+            total = min(total, wanted.count)
+        with ProgressBar("reading", total, shown=shown) as progress:
+            for placed in reading.merged(readers):
+                progress.advance()
+                yield from wanted.meeting(iter([placed]))
+    if wanted.follow:
+
+        def find_new(known: set[int]) -> list[QueueReader]:
+            return _new(store, wanted.topic, wanted.queue_id, known)
+
+        yield from wanted.meeting(reading.follow(readers, find_new, _wait))
 
 
-def _readers(
-    store: Store, topic: str, queue_id: int | None, start: Start, *, wait_for_topic: bool
-) -> list[QueueReader]:
+def _readers(store: Store, wanted: _Wanted) -> list[QueueReader]:
     from reput.errors import NoReaderError
 
     try:
@@ -176,13 +230,13 @@ def _readers(
     if not every and store.log.max_physical_offset > store.log.min_physical_offset:
         warn("the log holds messages, but no queue does yet; --scan reads the log itself")
     try:
-        queues = reading.choose_queues(every, store.root, topic, queue_id)
+        queues = reading.choose_queues(every, store.root, wanted.topic, wanted.queue_id)
     except Failure as failure:
-        if not wait_for_topic:
+        if not wanted.follow:
             raise
         warn(f"{failure.message}; waiting for it")
         return []
-    return [reading.QueueReader(store, queue, start) for queue in queues]
+    return [reading.QueueReader(store, queue, wanted.start, wanted.until) for queue in queues]
 
 
 def _new(store: Store, topic: str, queue_id: int | None, known: set[int]) -> list[QueueReader]:
@@ -214,20 +268,15 @@ def _warn_of_lag(store: Store) -> None:
         )
 
 
-def _scanned(
-    store: Store, topic: str, queue_id: int | None, start: Start
-) -> Iterator[Placed | Lost]:
+def _scanned(store: Store, wanted: _Wanted) -> Iterator[Placed | Lost]:
     from reput_cli.messages.scanning import scanned
 
     with ProgressBar("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:
-        yield from scanned(store, topic, queue_id, start, progress.update)
-
-
-def _meeting(conditions: Conditions, found: Iterator[Placed | Lost]) -> Iterator[Placed | Lost]:
-    """Yield messages that meet the conditions, and all losses, as their content is not known."""
-    for each in found:
-        if not isinstance(each, reading.Placed) or conditions.matches(each.message):
-            yield each
+        found = scanned(
+            store, wanted.topic, wanted.queue_id, wanted.start, wanted.until, progress.update
+        )
+        found = wanted.meeting(found)
+        yield from found if wanted.last is None else reading.last_of(found, wanted.last)
 
 
 def _first(found: Iterator[Placed | Lost], count: int) -> Iterator[Placed | Lost]:

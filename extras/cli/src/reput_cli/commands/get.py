@@ -16,12 +16,14 @@ from reput_cli.kit.opening import open_to_read
 from reput_cli.kit.options import json_option, not_empty, path_argument, with_debug
 from reput_cli.kit.output import format_size, print_facts, print_heading, print_json
 from reput_cli.kit.times import format_timestamp
+from reput_cli.messages.bodies import bodies
 from reput_cli.messages.show import host_text, message_document
 
 if TYPE_CHECKING:
     from reput import Store
     from reput.log import Loss
     from reput.record import MessageView
+    from reput_cli.messages.bodies import BodyOf
 
 __all__ = ["get"]
 
@@ -48,13 +50,18 @@ Examples:
 )
 @click.option(
     "--body",
-    type=click.Choice(["auto", *BODY_FORMS]),
+    type=click.Choice(["auto", *BODY_FORMS, "raw"]),
     default="auto",
     show_default=True,
     help="How the body is shown: auto is its beginning, as text or as a hex dump; the others are "
-    "all of it.",
+    "all of it, and raw its bytes and nothing else.",
 )
-@click.option("--raw", is_flag=True, help="Write the body's bytes and nothing else.")
+@click.option(
+    "--raw",
+    is_flag=True,
+    help="The body as stored, if a producer compressed it; without --body and --json its bytes and "
+    "nothing else.",
+)
 @json_option("every field")
 @with_debug
 def get(
@@ -76,10 +83,9 @@ def get(
     """
     if (msgid is None) == (offset is None):
         raise click.UsageError("give either MSGID, KEY or --offset")
-    if raw and as_json:
-        raise click.UsageError("--raw and --json exclude each other")
-    if raw and body != "auto":
-        raise click.UsageError("--raw writes the body's bytes as they are: no --body with it")
+    if body == "raw" and as_json:
+        raise click.UsageError("--body raw and --json exclude each other")
+    only_bytes = body == "raw" or (raw and body == "auto" and not as_json)
     if offset is not None and topic is not None:
         raise click.UsageError("--offset names one place of the log: no --topic with it")
     place = _place(msgid, offset)
@@ -98,15 +104,17 @@ def get(
             raise Failure(message, ExitCode.NOT_FOUND)
         # The producer's own id has as many digits.
         message = _newest_with_key(path, topic, msgid, message, problems)
-    if raw:
+    body_of = bodies(raw=raw)
+    if only_bytes:
         stream = sys.stdout.buffer
-        stream.write(message.body)
+        stream.write(body_of(message))
         stream.flush()
     elif as_json:
-        document = message_document(message, body="text" if body == "auto" else body)
+        form = "text" if body == "auto" else body
+        document = message_document(message, body=form, body_of=body_of)
         print_json(document | ({"problems": list(problems)} if problems else {}))
     else:
-        _print(message, body)
+        _print(message, body, body_of)
 
 
 def _place(msgid: str | None, offset: int | None) -> int | None:
@@ -185,7 +193,7 @@ def _newest_with_key(
     return newest
 
 
-def _print(message: MessageView, body: str) -> None:
+def _print(message: MessageView, body: str, body_of: BodyOf) -> None:
     facts = [
         ("topic", message.topic),
         ("queue", f"{message.queue_id}, queue offset {message.queue_offset}"),
@@ -207,7 +215,8 @@ def _print(message: MessageView, body: str) -> None:
     if message.properties:
         print_heading("Properties")
         print_facts(sorted(message.properties.items()))
-    _print_body(message, body)
+    if body != "none":
+        _print_body(message, body, body_of(message))
 
 
 def _system_flag(message: MessageView) -> str:
@@ -222,11 +231,13 @@ def _checksum(message: MessageView) -> str:
     return "the body matches it" if message.body_matches() else "THE BODY DOES NOT MATCH IT"
 
 
-def _print_body(message: MessageView, form: str) -> None:
-    if form == "none":
-        return
-    body = message.body
-    print_heading(f"Body, {format_size(len(body))}")
+def _print_body(message: MessageView, form: str, body: bytes) -> None:
+    how = ""
+    if message.compression:
+        stored = message.body
+        how = ", as stored" if body == stored else f", stored as {format_size(len(stored))}"
+        how += f" of {message.compression}"
+    print_heading(f"Body, {format_size(len(body))}{how}")
     for line in _body_lines(body, form):
         click.echo(line)
 
@@ -246,4 +257,4 @@ def _body_lines(body: bytes, form: str) -> Iterator[str]:
         yield from hex_dump(body, _HEX_PREVIEW_SIZE)
         if len(body) > _HEX_PREVIEW_SIZE:
             rest = format_size(len(body) - _HEX_PREVIEW_SIZE)
-            yield f"… {rest} more: --body hex shows all of it, --raw writes it"
+            yield f"… {rest} more: --body hex shows all of it, --body raw writes it"

@@ -1,126 +1,262 @@
-"""``reput grep``: prints the messages of a topic that are looked for."""
+"""``reput grep``: prints the messages that hold a text, and meet other conditions."""
 
 from __future__ import annotations
 
+import shlex
 import sys
-import time
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.kit.escape import BODY_FORMS
+from reput_cli.kit.completing import complete_topic
 from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.kit.failures import warn
+from reput_cli.kit.failures import Failure, warn
 from reput_cli.kit.opening import open_to_read
 from reput_cli.kit.options import json_option, not_empty, path_argument, with_debug
 from reput_cli.kit.output import problem_lines
-from reput_cli.kit.times import parse_start
-from reput_cli.messages.conditions import conditions_of, tag_option, where_option, with_filter
-from reput_cli.messages.reading import Placed
-from reput_cli.messages.show import renderer
+from reput_cli.kit.suggesting import nearest
+from reput_cli.messages.bodies import bodies, raw_option
+from reput_cli.messages.conditions import conditions_of, with_filter
+from reput_cli.messages.matches import (
+    marker,
+    print_json_matches,
+    print_matches,
+    print_totals,
+)
+from reput_cli.messages.options import (
+    body_option,
+    count_option,
+    format_option,
+    since_option,
+    tag_option,
+    until_option,
+    where_option,
+)
+from reput_cli.messages.reading import no_topic
+from reput_cli.messages.show import message_document, renderer
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput_cli.messages.needle import Needle
+    from reput_cli.messages.search import Wanted
 
 __all__ = ["grep"]
 
 _LATEST = (1 << 63) - 1
 
 
-def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    if value is None:
-        return None
-    try:
-        start = parse_start(value, time.time_ns() // 1_000_000)
-    except ValueError:
-        start = None
-    if start is None or start.kind != "time":
-        raise click.BadParameter(
-            f"{value!r} is none of: a time ago (-90s, -1h, -2d), a time (2026-01-31T12:00:00Z), "
-            "@ and ms since the epoch",
-            context,
-            parameter,
-        )
-    return start.value
+def _no_empty_text(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    # Spaces are a text to look for, other than in names.
+    if value == "":
+        raise click.BadParameter("it is empty, and any body holds nothing", context, parameter)
+    return value
 
 
 _EXAMPLES = """\b
 Examples:
-  reput grep STORE orders --key order-42
-  reput grep STORE orders --tag 'paid || shipped' --since -1h
-  reput grep STORE orders --where "region = 'eu' AND amount > 100" --json
+  reput grep STORE 'out of stock'
+  reput grep STORE -E 'amount":\\s*[0-9]{4}' -t orders --since -1h
+  reput grep STORE timeout -i -C 2
+  reput grep STORE -t orders --key order-42
+  reput grep STORE -t orders --where "region = 'eu' AND amount > 100" --json
 """
 
 
-@click.command(short_help="Find messages by key, tag, property and time.", epilog=_EXAMPLES)
+@click.command(short_help="Find messages by body, key, tag, property and time.", epilog=_EXAMPLES)
 @path_argument
-@click.argument("topic")
+@click.argument("pattern", required=False, callback=_no_empty_text)
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=complete_topic)
+@click.option(
+    "-t",
+    "--topic",
+    "named",
+    metavar="TOPIC",
+    multiple=True,
+    callback=not_empty,
+    shell_complete=complete_topic,
+    help="Only messages of this topic; may be repeated. All topics when left out.",
+)
+@click.option(
+    "-e",
+    "--regexp",
+    "expression",
+    metavar="PATTERN",
+    callback=_no_empty_text,
+    help="PATTERN, for one that begins with a dash or is named like a topic.",
+)
+@click.option(
+    "-E",
+    "--extended-regexp",
+    "is_regex",
+    is_flag=True,
+    help="PATTERN is a regular expression of Python's.",
+)
+@click.option(
+    "-F",
+    "--fixed-strings",
+    "is_text",
+    is_flag=True,
+    help="PATTERN is a text, which is the default.",
+)
+@click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
 @click.option(
     "-k",
     "--key",
+    metavar="WORD",
     callback=not_empty,
     help="Only messages with this key: their unique key, or one of their keys.",
 )
 @tag_option
 @where_option
+@since_option
+@until_option
 @click.option(
-    "--since",
-    metavar="TIME",
-    callback=_moment,
-    help="Only messages stored then or later: a time ago (-90s, -1h, -2d), a time "
-    "(2026-01-31T12:00:00Z; UTC without a zone), @ and ms since the epoch.",
+    "-C",
+    "--context",
+    metavar="N",
+    type=click.IntRange(0, 1_000),
+    default=0,
+    help="Also N messages before and after each, in its queue.",
 )
-@click.option(
-    "--until", metavar="TIME", callback=_moment, help="Only those stored then or earlier."
-)
-@click.option(
-    "-n", "--count", metavar="N", type=click.IntRange(1), help="Stop after so many messages."
-)
-@click.option(
-    "--format", "template", metavar="TEMPLATE", help="What to print of each; as for `reput cat`."
-)
-@click.option(
-    "--body",
-    type=click.Choice([*BODY_FORMS, "raw"]),
-    default="text",
-    show_default=True,
-    help="How bodies are shown; raw writes nothing but their bytes, and a line end.",
-)
+@count_option(1)
+@click.option("-c", "--total", is_flag=True, help="Print only how many there are, by topic.")
+@format_option
+@body_option
+@raw_option
 @json_option("one JSON object a line, with every field,")
 @with_debug
 def grep(
     path: str,
-    topic: str,
+    pattern: str | None,
+    topics: tuple[str, ...],
+    named: tuple[str, ...],
+    expression: str | None,
+    is_regex: bool,
+    is_text: bool,
+    ignore_case: bool,
     key: str | None,
     tag: str | None,
     where: str | None,
     since: int | None,
     until: int | None,
+    context: int,
     count: int | None,
+    total: bool,
     template: str | None,
     body: str,
+    raw: bool,
     as_json: bool,
 ) -> None:
-    """Print the messages of TOPIC in the store at PATH that meet all conditions.
+    """Print the messages in the store at PATH whose body holds PATTERN.
 
-    They come in the order in which they were stored. A key is looked up in the store's index
-    (plugin `index`), everything else reads the log; nothing in the store changes. Ends with code 3
-    where no message is found.
+    PATTERN is a text; with -E a regular expression. It may be left out if other options say what to
+    look for; all conditions must be met. Messages come in the order in which they were stored. With
+    --key and --topic the store's index is asked (plugin `index`), everything else reads the log;
+    nothing in the store changes. Ends with code 3 if no message is found.
     """
     from reput_cli.messages.search import Wanted, by_key, by_reading
 
-    render = renderer(template, body, as_json, "\n")
+    if is_regex and is_text:
+        raise click.UsageError("-E takes PATTERN for a regular expression, -F for text: give one")
+    if total and (context or template is not None or count is not None):
+        raise click.UsageError("--total prints only numbers: no --context, --count or --format")
+    given = any(each is not None for each in (key, tag, where, since, until))
+    if pattern is None and expression is None and not given:
+        raise click.UsageError("Missing argument 'PATTERN': a text to look for in bodies.")
+    body_of = bodies(raw=raw)
     with open_to_read(path, plugins=with_filter(path, None, where)) as store:
-        conditions = conditions_of(store, topic, tag, where)
-        wanted = Wanted(topic, key, conditions, since or 0, _LATEST if until is None else until)
-        search = by_key if key is not None else by_reading
-        stream, found = sys.stdout.buffer, 0
-        if as_json:
-            stream.write(problem_lines(store.problems))
-        for message in search(store, wanted):
-            stream.write(render(Placed(message.queue_offset, message)))
-            found += 1
-            if found == count:
-                break
-        stream.flush()
+        text, chosen = _asked(store, pattern, (*topics, *named), expression, has_others=given)
+        needle = _needle(text, is_regex, ignore_case)
+        wanted = Wanted(
+            frozenset(chosen) or None,
+            needle,
+            key,
+            conditions_of(store, chosen[0] if len(chosen) == 1 else None, tag, where),
+            since or 0,
+            _LATEST if until is None else until,
+            body_of,
+            not raw,
+        )
+        if key is not None and chosen and not context:
+            found = by_key(store, wanted)
+        else:
+            found = by_reading(store, wanted, context)
+        render = renderer(template, body, as_json, "\n", body_of, marker(needle))
+        if as_json and not total:
+            sys.stdout.buffer.write(problem_lines(store.problems))
+        if total:
+            number = print_totals(found, as_json=as_json)
+        elif as_json:
+            document = partial(message_document, body=body, body_of=body_of)
+            number = print_json_matches(found, document, count, has_marks=bool(context))
+        else:
+            is_plain = template is None and body != "raw"
+            has_marks = bool(context) and is_plain
+            number = print_matches(found, render, count, has_marks=has_marks)
+        sys.stdout.flush()
         if wanted.is_damaged:
             raise click.exceptions.Exit(ExitCode.DAMAGED)
-    if not found:
-        warn(f"no message of topic {topic!r} meets the conditions")
-        raise click.exceptions.Exit(ExitCode.NOT_FOUND)
+        if not number:
+            raise _nothing(store, wanted, text)
+
+
+def _asked(
+    store: Store,
+    pattern: str | None,
+    topics: tuple[str, ...],
+    expression: str | None,
+    *,
+    has_others: bool,
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return the pattern, None for any body, and the topics, none for all.
+
+    The only argument may be a topic beside other conditions, as it always was one before bodies
+    could be looked into.
+    """
+    if expression is not None:
+        return expression, topics if pattern is None else (pattern, *topics)
+    if pattern is None or topics:
+        return pattern, topics
+    if pattern not in _topics(store):
+        return pattern, ()
+    quoted = shlex.quote(pattern)
+    if has_others:
+        warn(f"{pattern!r} is taken for the topic: say -t {quoted}; -e {quoted} looks into bodies")
+        return None, (pattern,)
+    warn(f"{pattern!r} is also a topic; `reput cat {shlex.quote(store.root)} {quoted}` prints it")
+    return pattern, topics
+
+
+def _needle(text: str | None, is_regex: bool, ignore_case: bool) -> Needle | None:
+    from reput_cli.messages.needle import Needle
+
+    if text is None:
+        return None
+    return Needle.of(text, is_regex=is_regex, ignore_case=ignore_case)
+
+
+def _topics(store: Store) -> set[str]:
+    """Return the topics that have queues; none if no plugin can tell."""
+    from reput.errors import NoReaderError
+
+    try:
+        return {queue.topic for queue in store.queues()}
+    except NoReaderError:
+        return set()
+
+
+def _nothing(store: Store, wanted: Wanted, text: str | None) -> Failure:
+    """Return the failure that says that nothing was found, and what may have been meant."""
+    known = wanted.seen | _topics(store)
+    for topic in sorted(wanted.topics or ()):
+        near = nearest(topic, known)
+        if topic not in known and near is not None:
+            return no_topic(store.root, topic, known)
+    where = "" if wanted.topics is None else f" of topic {', '.join(map(repr, wanted.topics))}"
+    hint = ""
+    if wanted.topics is None and text in known:
+        hint = f"; {text!r} is a topic: -t {shlex.quote(text or '')} looks into its messages"
+    return Failure(f"no message{where} meets the conditions{hint}", ExitCode.NOT_FOUND)

@@ -1,4 +1,4 @@
-"""``--tag`` and ``--where``: which messages a command prints."""
+"""``--tag``, ``--where`` and ``--until``: which messages a command prints."""
 
 from __future__ import annotations
 
@@ -10,31 +10,16 @@ import click
 
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure
-from reput_cli.kit.options import not_empty
+from reput_cli.messages.options import tags_of
 
 if TYPE_CHECKING:
     from reput import Store
     from reput.plugin import MessageFilter
     from reput.record import MessageView
 
-__all__ = ["Conditions", "conditions_of", "tag_option", "where_option", "with_filter"]
+__all__ = ["Conditions", "conditions_of", "with_filter"]
 
 _FILTER = "filter"  # the plugin
-
-tag_option = click.option(
-    "-t",
-    "--tag",
-    metavar="TAGS",
-    callback=lambda context, parameter, value: _checked_tags(context, parameter, value),
-    help="Only messages with this tag, or with one of: A || B.",
-)
-where_option = click.option(
-    "-w",
-    "--where",
-    metavar="SQL",
-    callback=not_empty,
-    help="Only messages whose properties meet this condition.",
-)
 
 
 class Conditions(NamedTuple):
@@ -43,28 +28,47 @@ class Conditions(NamedTuple):
     tags: frozenset[str] | None = None
     """The message has one of these tags; None for any."""
     chosen: MessageFilter | None = None
+    until: int | None = None
+    """The message was stored then or earlier, ms; None for any time."""
 
     def __bool__(self) -> bool:
         """Whether there is any condition."""
-        return self.tags is not None or self.chosen is not None
+        return self.tags is not None or self.chosen is not None or self.until is not None
 
     def matches(self, message: MessageView) -> bool:
         """Whether a message meets all conditions."""
-        return self.has_tag(message) and (self.chosen is None or self.chosen.matches(message))
+        return (
+            (self.until is None or message.store_timestamp <= self.until)
+            and self.has_tag(message)
+            and (self.chosen is None or self.chosen.matches(message))
+        )
 
     def has_tag(self, message: MessageView) -> bool:
         """Whether a message has one of the tags."""
         return self.tags is None or message.tags in self.tags
 
 
-def conditions_of(store: Store, topic: str, tag: str | None, where: str | None) -> Conditions:
+def conditions_of(
+    store: Store,
+    topic: str | None,
+    tag: str | None,
+    where: str | None,
+    until: int | None = None,
+) -> Conditions:
     """Return the conditions of a command's options.
+
+    Args:
+        store: the open store.
+        topic: the topic that is read; None for several.
+        tag: value of ``--tag``.
+        where: value of ``--where``.
+        until: value of ``--until``.
 
     Raises:
         Failure: no plugin compiles ``where``.
         click.BadParameter: ``where`` is no condition.
     """
-    return Conditions(_tags(tag), _compiled(store, topic, where))
+    return Conditions(tags_of(tag), _compiled(store, topic, where), until)
 
 
 def with_filter(
@@ -94,23 +98,7 @@ def with_filter(
     return (*plugins, _FILTER)  # it needs nothing of the store
 
 
-def _checked_tags(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> str | None:
-    if _tags(value) == frozenset():
-        text = f"{value!r} names no tag, so that no message could have it; leave it out for all"
-        raise click.BadParameter(text, context, parameter)
-    return value
-
-
-def _tags(text: str | None) -> frozenset[str] | None:
-    """Return the tags of ``A || B``; None for all tags."""
-    if text is None or text.strip() == "*":
-        return None
-    return frozenset(filter(None, (each.strip() for each in text.split("||"))))
-
-
-def _compiled(store: Store, topic: str, where: str | None) -> MessageFilter | None:
+def _compiled(store: Store, topic: str | None, where: str | None) -> MessageFilter | None:
     from reput.errors import NoReaderError
 
     if where is None:

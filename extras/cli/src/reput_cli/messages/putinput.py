@@ -52,6 +52,7 @@ _STORE_GIVEN = frozenset(
 _HOST_BITS = 0x30  # which hosts are IPv6: the writing store sets these bits
 _TRANSACTION_BITS = 0x0C
 _COMMIT = 0x08
+_COMPRESSED = 0x01
 _DERIVED = frozenset({"body_crc", "body_size", "compression", "size", "transaction"})
 """These follow from the rest of the message: nothing is lost when they are ignored."""
 
@@ -68,6 +69,7 @@ class LeftOut:
         self.hole_count = 0
         self.problem_count = 0
         self.commit_count = 0
+        self.unpacked_count = 0
 
     def notes(self) -> Iterator[str]:
         """Yield one line for each kind."""
@@ -77,6 +79,11 @@ class LeftOut:
             yield (
                 f"{self.commit_count} of the messages ended a transaction where they come from; "
                 "they are stored as messages of none"
+            )
+        if self.unpacked_count:
+            yield (
+                f"{self.unpacked_count} of the messages were compressed where they come from; they "
+                "are stored as they were unpacked (`reput cat --raw` leaves them compressed)"
             )
         if self.hole_count:
             yield f"{self.hole_count} of the lines stood for lost messages and were passed over"
@@ -190,6 +197,8 @@ def message_of_json(
             )
         left_out.commit_count += 1
         sys_flag &= ~_TRANSACTION_BITS
+    if given.get("compression") and not sys_flag & _COMPRESSED:
+        left_out.unpacked_count += 1
     return Message(
         topic=defaults.topic,
         body=_body(given.get("body", ""), given.get("body_encoding", "utf-8")),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import bisect
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure
+from reput_cli.kit.suggesting import did_you_mean
+from reput_cli.messages.timerange import CLOCK_SLACK_MS
 
 if TYPE_CHECKING:
     from reput import Store
@@ -17,10 +20,20 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_cli.kit.times import Start
 
-__all__ = ["Lost", "Placed", "QueueReader", "choose_queues", "follow", "merged"]
+__all__ = [
+    "Lost",
+    "Placed",
+    "QueueReader",
+    "choose_queues",
+    "follow",
+    "last_of",
+    "merged",
+    "no_topic",
+]
 
 _READ_COUNT = 256
 _READ_SIZE = 1 << 20
+_LAST_SPAN_MAX = 1 << 16  # messages that are read backward at a time
 _LOOKS_FOR_QUEUES = 10  # new queues are rare, and listing all takes longer than reading one
 
 
@@ -74,8 +87,7 @@ def choose_queues(
     """
     found = [queue for queue in every if queue.topic == topic]
     if not found:
-        text = _no_topic(root, topic, {queue.topic for queue in every})
-        raise Failure(text, ExitCode.NOT_FOUND)
+        raise no_topic(root, topic, {queue.topic for queue in every})
     if queue_id is None:
         return found
     chosen = [queue for queue in found if queue.queue_id == queue_id]
@@ -87,23 +99,26 @@ def choose_queues(
     return chosen
 
 
-def _no_topic(root: str, topic: str, known: set[str]) -> str:
-    import difflib
-
-    text = f"{root}: no topic {topic!r}"
-    near = difflib.get_close_matches(topic, known, n=1)
-    if near:
-        return f"{text}; did you mean {near[0]!r}?"
-    return (
-        f"{text}; `reput info {root}` lists those there are" if known else f"{text} (none at all)"
-    )
+def no_topic(root: str, topic: str, known: Iterable[str]) -> Failure:
+    """Return the failure that says that a store has no such topic, and which one may be meant."""
+    names = set(known)
+    text = f"{root}: no topic {topic!r}{did_you_mean(topic, names)}"
+    if not names:
+        text = f"{text} (none at all)"
+    elif "did you mean" not in text:
+        text = f"{text}; `reput info {root}` lists those there are"
+    return Failure(text, ExitCode.NOT_FOUND)
 
 
 class QueueReader:
     """Reads one queue forward, in chunks, and remembers its position."""
 
-    def __init__(self, store: Store, queue: QueueInfo, start: Start) -> None:
+    def __init__(
+        self, store: Store, queue: QueueInfo, start: Start, until: int | None = None
+    ) -> None:
         self._store = store
+        self._until = until
+        """Store time, ms, after which no message is wanted; None for none."""
         self.topic = queue.topic
         self.queue_id = queue.queue_id
         self.next_offset = self._first_offset(queue, start)
@@ -170,11 +185,55 @@ class QueueReader:
             if not placed:
                 return
             yield from placed
+            if self._until is not None and _is_later(placed[-1], self._until):
+                return
+
+    def last(self, count: int, matches: Callable[[Placed], bool]) -> list[Placed | Lost]:
+        """Return the last messages that match, and losses among them, by reading backward.
+
+        The next `read` goes on at the queue's end when this reader was made.
+
+        Args:
+            count: of messages, at most.
+            matches: says whether a message counts.
+        """
+        first, end, stop = self.next_offset, self.stop_offset, self.stop_offset
+        kept: list[Placed | Lost] = []
+        found, span = 0, max(count, _READ_COUNT)
+        while first < end and found < count:
+            self.next_offset = begin = max(first, end - span)
+            part: list[Placed | Lost] = []
+            # What is missing may lead a read beyond its part, to messages that are known already.
+            while self.next_offset < end and (placed := self.read(end - self.next_offset)):
+                part += [each for each in placed if (each.queue_offset or 0) < end]
+            part = [each for each in part if not isinstance(each, Placed) or matches(each)]
+            found += sum(isinstance(each, Placed) for each in part)
+            kept = part + kept
+            end, span = begin, min(2 * span, _LAST_SPAN_MAX)
+        self.next_offset = stop
+        return last_of(kept, count)
 
 
 def merged(readers: Sequence[QueueReader]) -> Iterator[Placed | Lost]:
     """Yield messages of all readers in log order, up to where the queues ended."""
     return heapq.merge(*(reader.until_stop() for reader in readers), key=_physical_offset)
+
+
+def last_of(found: Iterable[Placed | Lost], count: int) -> list[Placed | Lost]:
+    """Return the last ``count`` messages of ``found``, and the losses after the first of them."""
+    kept: deque[Placed | Lost] = deque()
+    held = 0
+    for each in found:
+        kept.append(each)
+        held += isinstance(each, Placed)
+        while held > count:
+            held -= isinstance(kept.popleft(), Placed)
+    return list(kept)
+
+
+def _is_later(placed: Placed | Lost, until: int) -> bool:
+    """Whether all that follows in the queue was stored after ``until``, whatever clocks did."""
+    return isinstance(placed, Placed) and placed.message.store_timestamp > until + CLOCK_SLACK_MS
 
 
 def follow(

@@ -9,6 +9,7 @@ import numpy as np
 
 from reput.log import CUT
 from reput_cli.messages.reading import Lost, Placed
+from reput_cli.messages.timerange import batches_between
 
 if TYPE_CHECKING:
     from reput import Store
@@ -25,6 +26,7 @@ def scanned(
     topic: str,
     queue_id: int | None,
     start: Start,
+    until: int | None,
     on_progress: Callable[[int, int], None],
 ) -> Iterator[Placed | Lost]:
     """Yield messages of the topic, and losses that were, or may have been, of the topic.
@@ -34,14 +36,16 @@ def scanned(
         topic: messages of this topic.
         queue_id: only messages of this queue.
         start: compared with each message, as the log has no index.
+        until: store time, ms; much later messages end the reading. None for all.
         on_progress: called with bytes done and bytes in all.
     """
     first, last = store.log.min_physical_offset, store.log.max_physical_offset
     if start.kind == "latest":
         return
     losses = _Losses(store, topic, queue_id)
-    damage = None
-    for batch in store.scan(first, last):
+    damage, reached = None, first
+    begin = start.value if start.kind == "time" else None
+    for batch in batches_between(store, first, begin, until, last):
         on_progress(batch.end_offset - first, last - first)
         if damage is not None:
             losses.add(damage.physical_offset, batch.start_offset, damage.reason.name)
@@ -49,10 +53,11 @@ def scanned(
             message = batch.message(row)
             yield from losses.before(message.physical_offset)
             yield Placed(message.queue_offset, message)
-        damage = batch.finding
+        damage, reached = batch.finding, batch.end_offset
     if damage is not None:
         losses.add(damage.physical_offset, last, damage.reason.name)
-    yield from losses.before(last)
+    # Reading may have ended where later messages begin.
+    yield from losses.before(last if until is None or damage is not None else reached)
 
 
 def _rows(batch: DispatchBatch, topic: str, queue_id: int | None, start: Start) -> list[int]:

@@ -5,7 +5,7 @@ Messages that an index does not hold yet are read from the log, so that none are
 
 from __future__ import annotations
 
-import re
+import heapq
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from reput.record import java_string_hash
 from reput.record.layout import PROPERTY_KEYS
 from reput_cli.kit.failures import warn
 from reput_cli.kit.progressbar import ProgressBar
+from reput_cli.messages.context import Neighbours
+from reput_cli.messages.needle import finder_of, rows_with
 from reput_cli.messages.timerange import batches_between, first_offset_since
 
 if TYPE_CHECKING:
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
     from reput import Store
     from reput.plugin import QueryResult
     from reput.record import Corruption, DispatchBatch, MessageView
+    from reput_cli.messages.bodies import BodyOf
     from reput_cli.messages.conditions import Conditions
+    from reput_cli.messages.needle import Needle
 
 __all__ = ["Wanted", "by_key", "by_reading", "messages_by_key"]
 
@@ -94,18 +99,10 @@ def _page(
 
 
 def _in_batch(batch: DispatchBatch, key: str) -> Iterator[MessageView]:
-    for row in _rows_with(batch, re.compile(re.escape(key.encode()))):
+    for row in np.flatnonzero(rows_with(batch, finder_of(key.encode()))).tolist():
         message = batch.message(row)
         if _has_key(message, key):
             yield message
-
-
-def _rows_with(batch: DispatchBatch, needle: re.Pattern[bytes]) -> list[int]:
-    """Return rows in whose records the bytes occur anywhere."""
-    places = [found.start() for found in needle.finditer(batch.window.data)]
-    rows = np.unique(np.searchsorted(batch.start, places, "right") - 1)
-    inside: list[int] = rows[rows >= 0].tolist()
-    return inside
 
 
 def _has_key(message: MessageView, key: str) -> bool:
@@ -123,62 +120,119 @@ def _is_between(message: MessageView, begin: int | None, end: int | None) -> boo
 class Wanted:
     """The conditions of ``reput grep``."""
 
-    topic: str
+    topics: frozenset[str] | None
+    """Messages of these topics; None for all."""
+    needle: Needle | None
     key: str | None
     conditions: Conditions
     since: int
     until: int
+    body_of: BodyOf
+    """Gives the body in which the needle is looked for."""
+    unpacks: bool
+    """Whether `body_of` unpacks compressed bodies."""
     is_damaged: bool = False
     """Whether unreadable parts of the log were passed over."""
+    seen: set[str] = attrs.field(factory=set)
+    """Names of topics that were met on the way."""
 
     def tell(self, finding: Corruption) -> None:
         """Warn that a part of the log could not be read, and remember it."""
         self.is_damaged = True
         _tell_damage(finding)
 
-    def rows(self, batch: DispatchBatch) -> list[int]:
-        """Return rows of a batch that meet all conditions but the key and the tags."""
-        if self.topic not in batch.topics:
-            return []
-        wanted: npt.NDArray[np.bool_] = batch.topic_code == batch.topics.index(self.topic)
-        wanted &= ~np.isin(batch.transaction, _HIDDEN)
+    def seen_rows(self, batch: DispatchBatch) -> npt.NDArray[np.bool_]:
+        """Return which rows are messages of the topics and times: ``(n,)``."""
+        self.seen.update(batch.topics)
+        wanted: npt.NDArray[np.bool_] = ~np.isin(batch.transaction, _HIDDEN)
         wanted &= (batch.store_timestamp >= self.since) & (batch.store_timestamp <= self.until)
+        if self.topics is not None:
+            codes = [batch.topics.index(name) for name in self.topics if name in batch.topics]
+            wanted &= np.isin(batch.topic_code, codes)
+        return wanted
+
+    def matching_rows(
+        self, batch: DispatchBatch, wanted: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
+        """Return which of the wanted rows meet all conditions: ``(n,)``."""
+        if self.key is not None and wanted.any():
+            wanted = wanted & rows_with(batch, finder_of(self.key.encode()))
+        tags = self.conditions.tags
+        if tags is not None and wanted.any():
+            wanted = wanted & np.isin(batch.tags_code, [java_string_hash(tag) for tag in tags])
+        if self.needle is not None:
+            wanted = self.needle.rows(batch, wanted, unpacks=self.unpacks)
         chosen = self.conditions.chosen
         if chosen is not None and wanted.any():
-            wanted &= chosen.matches_batch(batch)
-        rows: list[int] = np.flatnonzero(wanted).tolist()
-        return rows
+            wanted = wanted & chosen.matches_batch(batch)
+        if self.needle is None and self.key is None and tags is None:
+            return wanted
+        matching = np.zeros(len(batch), np.bool_)
+        for row in np.flatnonzero(wanted).tolist():
+            matching[row] = self._is_what_it_seems(batch.message(row))
+        return matching
+
+    def _is_what_it_seems(self, message: MessageView) -> bool:
+        """Whether a row that was chosen by its bytes has the key, the tag and the body."""
+        return (
+            (self.key is None or _has_key(message, self.key))
+            and self.conditions.has_tag(message)
+            and (self.needle is None or self.needle.is_in(self.body_of(message)))
+        )
 
     def matches(self, message: MessageView) -> bool:
         """Whether a message meets all conditions."""
         return (
-            message.topic == self.topic
-            and message.transaction not in _HIDDEN
+            message.transaction not in _HIDDEN
             and self.since <= message.store_timestamp <= self.until
-            and (self.key is None or _has_key(message, self.key))
             and self.conditions.matches(message)
+            and self._is_what_it_seems(message)
         )
 
 
-def by_key(store: Store, wanted: Wanted) -> Iterator[MessageView]:
-    """Find messages that meet all conditions by their key."""
+def by_key(store: Store, wanted: Wanted) -> Iterator[tuple[MessageView, bool]]:
+    """Find messages of the named topics by their key, through the store's index.
+
+    Yields:
+        Each message, and that it is a match.
+    """
     assert wanted.key is not None
-    found = messages_by_key(
-        store, wanted.topic, wanted.key, wanted.since, wanted.until, wanted.tell
+    assert wanted.topics is not None
+    found = (
+        messages_by_key(store, topic, wanted.key, wanted.since, wanted.until, wanted.tell)
+        for topic in sorted(wanted.topics)
     )
-    return filter(wanted.matches, found)
+    for message in heapq.merge(*found, key=lambda message: message.physical_offset):
+        wanted.seen.add(message.topic)
+        if wanted.matches(message):
+            yield message, True
 
 
-def by_reading(store: Store, wanted: Wanted) -> Iterator[MessageView]:
-    """Find messages that meet all conditions by reading the log of their time."""
+def by_reading(
+    store: Store, wanted: Wanted, context: int = 0
+) -> Iterator[tuple[MessageView, bool]]:
+    """Find messages that meet all conditions by reading the log of their time.
+
+    Args:
+        store: the store whose log is read.
+        wanted: the conditions.
+        context: neighbours in its queue to show before and after each match.
+
+    Yields:
+        Each message, and whether it is a match, not only near one.
+    """
     first = first_offset_since(store.log, wanted.since)
     size = store.log.max_physical_offset - first
+    neighbours = Neighbours(context) if context else None
     with ProgressBar("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:
         for batch in batches_between(store, first, None, wanted.until):
             progress.update(batch.end_offset - first, size)
-            for row in wanted.rows(batch):
-                message = batch.message(row)
-                if wanted.conditions.has_tag(message):
-                    yield message
+            seen = wanted.seen_rows(batch)
+            matching = wanted.matching_rows(batch, seen)
+            if neighbours is not None:
+                yield from neighbours.of(batch, seen, matching)
+            else:
+                for row in np.flatnonzero(matching).tolist():
+                    yield batch.message(row), True
             if batch.finding is not None:
                 wanted.tell(batch.finding)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from reput_cli.kit.escape import body_text, escape_text
@@ -20,6 +21,7 @@ from reput_cli.kit.times import format_timestamp
 
 if TYPE_CHECKING:
     from reput.record import MessageView
+    from reput_cli.messages.bodies import BodyOf
 
 __all__ = ["Template"]
 
@@ -33,8 +35,6 @@ _FIELDS: dict[str, _Part] = {
     "q": lambda message, offset, body: str(message.queue_id),
     "o": lambda message, offset, body: str(offset),
     "p": lambda message, offset, body: str(message.physical_offset),
-    "s": lambda message, offset, body: body_text(message.body, body),
-    "S": lambda message, offset, body: str(len(message.body)),
     "T": lambda message, offset, body: escape_text(message.tags or ""),
     "k": lambda message, offset, body: escape_text(" ".join(message.keys)),
     "i": lambda message, offset, body: message.msg_id,
@@ -51,12 +51,20 @@ _FIELDS: dict[str, _Part] = {
 class Template:
     """A compiled template.
 
+    Args:
+        text: the template.
+        body_of: gives the body of a message, as stored by default.
+
     Raises:
         ValueError: an unknown field; the text lists the known ones.
     """
 
-    def __init__(self, text: str) -> None:
-        self._parts = [_part(found) for found in _TOKEN.finditer(text)]
+    def __init__(self, text: str, body_of: BodyOf = attrgetter("body")) -> None:
+        fields = _FIELDS | {
+            "s": lambda message, offset, body: body_text(body_of(message), body),
+            "S": lambda message, offset, body: str(len(body_of(message))),
+        }
+        self._parts = [_part(found, fields) for found in _TOKEN.finditer(text)]
 
     def render(self, message: MessageView, queue_offset: int, body: str = "text") -> str:
         """Return the line of one message, without a line end.
@@ -69,15 +77,15 @@ class Template:
         return "".join([part(message, queue_offset, body) for part in self._parts])
 
 
-def _part(found: re.Match[str]) -> _Part:
+def _part(found: re.Match[str], fields: dict[str, _Part]) -> _Part:
     name, field, escape, literal = found.groups()
     if name is not None:
         return lambda message, offset, body: escape_text(message.properties.get(name, ""))
     if field is not None:
         try:
-            return _FIELDS[field]
+            return fields[field]
         except KeyError:
-            known = " ".join(f"%{letter}" for letter in _FIELDS)
+            known = " ".join(f"%{letter}" for letter in fields)
             raise ValueError(f"no field %{field}; known: {known} %{{NAME}}") from None
     if escape is not None:
         literal = chr(int(escape[1:], 16)) if escape[:1] == "x" and escape[1:] else None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reput.log import LogView
     from reput.record import DispatchBatch
 
-__all__ = ["batches_between", "first_offset_since"]
+__all__ = ["CLOCK_SLACK_MS", "batches_between", "first_offset_since"]
 
 CLOCK_SLACK_MS: Final = 60_000
 """By how much a clock may have been put back without a message being missed."""
@@ -42,7 +42,7 @@ def first_offset_since(log: LogView, begin: int) -> int:
 
 
 def batches_between(
-    store: Store, start: int, begin: int | None, end: int | None
+    store: Store, start: int, begin: int | None, end: int | None, stop: int | None = None
 ) -> Iterator[DispatchBatch]:
     """Yield batches from ``start`` on that may hold messages of these times.
 
@@ -51,10 +51,11 @@ def batches_between(
         start: physical offset of a record or of a file.
         begin: earliest store time wanted, ms; None for all.
         end: latest store time wanted, ms; None for all.
+        stop: physical offset at which reading ends; the log's end when left out.
     """
     if begin is not None:
         start = max(start, first_offset_since(store.log, begin))
-    for batch in store.scan(start, None):
+    for batch in store.scan(start, stop):
         yield batch
         if end is not None and len(batch):
             earliest = int(batch.store_timestamp.min())

@@ -1,0 +1,24 @@
+"""What a user may have meant who mistyped a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["did_you_mean", "nearest"]
+
+_CUTOFF = 0.6  # of difflib's ratio: two swapped letters of five are near, two wrong ones are not
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like ``word``; None if no name is like it."""
+    import difflib
+
+    names = {name.lower(): name for name in sorted(known)}
+    near = difflib.get_close_matches(word.lower(), names, n=1, cutoff=_CUTOFF)
+    return names[near[0]] if near else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of an error's text: ``"; did you mean 'orders'?"``, or nothing."""
+    near = nearest(word, known)
+    return "" if near is None else f"; did you mean {near!r}?"
