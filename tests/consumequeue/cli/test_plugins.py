@@ -41,6 +41,8 @@ def test_the_plugin_of_a_store_has_its_place_in_the_log(run, queue_store) -> Non
         "mean_batch_ms": state["mean_batch_ms"],
         "max_batch_ms": state["max_batch_ms"],
         "skipped_count": 0,
+        "total_batch_ms": state["total_batch_ms"],
+        "failure_count": 0,
         "last_error": None,
         "facts": state["facts"],
     }

@@ -626,6 +626,10 @@ class Store:
             "clean": self.clean,
             "log": log_facts(self.log),
             "recovery": recovery_facts(self.recovery),
+            "reads": {
+                "count": self._reads.read_count,
+                "message_count": self._reads.message_count,
+            },
             "plugins": plugin_facts(self._active),
             "retention": self._expiry.report(),
         }

@@ -168,6 +168,8 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "mean_batch_ms": (int, float),
     "max_batch_ms": (int, float),
     "skipped_count": (int,),
+    "total_batch_ms": (int, float),
+    "failure_count": (int,),
 }
 
 

@@ -93,6 +93,10 @@ class PluginFigures:
     """Longest time for a batch."""
     skipped_count: int = 0
     """Messages in its dead-letter file."""
+    total_batch_ms: float = 0.0
+    """Time for all batches."""
+    failure_count: int = 0
+    """Calls of its hooks that failed: those that were tried again, too."""
 
     def figures(self) -> dict[str, Any]:
         """Return the values by name, to pass them to another class with these fields."""
@@ -130,6 +134,7 @@ class Figures:
     message_count: int = 0
     total_seconds: float = 0.0
     max_seconds: float = 0.0
+    failure_count: int = 0
     _slow: deque[bool] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
     """For each of the last batches, whether it took long."""
     _blocked: deque[float] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
@@ -163,6 +168,8 @@ class Figures:
             mean_batch_ms=round(mean * 1_000, 3),
             max_batch_ms=round(self.max_seconds * 1_000, 3),
             skipped_count=self.skipped_count,
+            total_batch_ms=round(self.total_seconds * 1_000, 3),
+            failure_count=self.failure_count,
         )
 
     @property

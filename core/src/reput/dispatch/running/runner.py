@@ -427,6 +427,7 @@ class PluginRunner:
             self._attempts += 1
             again = no_space or self._attempts <= config.retry_count
             if again and not self._board.is_finishing:
+                self.figures.failure_count += 1
                 pause = config.pause_seconds(self._attempts)
                 if no_space:
                     pause = config.retry_max_pause_ms / 1_000
@@ -441,6 +442,7 @@ class PluginRunner:
                 self._board.changed.set()
                 return False
         if config.policy_of(self.name) == SKIP and not no_space:
+            self.figures.failure_count += 1
             return True
         self.fail(error)
         return False
@@ -451,6 +453,7 @@ class PluginRunner:
             return  # the store is closing
         is_halting = self._board.config.policy_of(self.name) == HALT
         with self._board.lock:
+            self.figures.failure_count += 1
             self.last_error = text_of(error)
             if self.phase in _STOPPED:  # stays stopped as it was, by its user or an earlier failure
                 return

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from typing import TYPE_CHECKING, Protocol
 
 from reput.errors import PutError, ServiceNotAvailableError
 from reput.files.system.heartbeat import beat
 from reput.log.writing.turns import FlushTurns
+from reput.log.writing.waits import WaitCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +57,8 @@ class GroupCommit:
     """Flushes one log. Thread-safe."""
 
     def __init__(self, log: FlushedLog, flushed_offset: int) -> None:
+        self.waits = WaitCounts()
+        """How long callers of `wait` waited for bytes that were not on disk."""
         self._after_flush: Callable[[], None] | None = None
         self._log = log
         self._turns = FlushTurns(flushed_offset)
@@ -105,7 +109,11 @@ class GroupCommit:
         Raises:
             ServiceNotAvailableError: a flush failed before these bytes were on disk.
         """
-        if self._turns.wait(physical_offset, timeout, self._flush_now):
+        started = time.perf_counter() if physical_offset > self._turns.flushed_offset else 0.0
+        is_flushed = self._turns.wait(physical_offset, timeout, self._flush_now)
+        if started:
+            self.waits.add(time.perf_counter() - started)
+        if is_flushed:
             self._tell()
             return True
         if self._failure is not None:

@@ -30,6 +30,10 @@ class Reads:
         self._active = active
         self._readers: list[tuple[str, ReadHook, bool]] = []
         """Looked up once, as queues are read often; replaced as a whole."""
+        self.read_count = 0
+        """Reads of queues that were answered. Not locked: of two at once one may be missing."""
+        self.message_count = 0
+        """Messages that were returned by these."""
         self.use()
 
     def use(self) -> None:
@@ -67,9 +71,11 @@ class Reads:
             )
             if answer is not None:
                 result = _checked(name, "reput_read", answer, ReadResult)
-                if chosen is None or knows_filters:
-                    return result
-                return _selected(result, chosen)
+                if chosen is not None and not knows_filters:
+                    result = _selected(result, chosen)
+                self.read_count += 1
+                self.message_count += len(result.messages)
+                return result
         raise self._active.no_answer(lambda hooks: hooks.read, "read")
 
     def queues(self, *, but: str | None = None) -> list[QueueInfo]:

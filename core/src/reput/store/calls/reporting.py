@@ -16,8 +16,9 @@ __all__ = ["log_facts", "plugin_facts", "recovery_facts"]
 
 
 def log_facts(log: CommitLog) -> dict[str, Any]:
-    """Return the log's extent and files."""
+    """Return the log's extent and files, and what callers waited for the disk."""
     return {
+        "flush_waits": log.flusher.waits.facts(),
         "min_physical_offset": log.min_physical_offset,
         "max_physical_offset": log.max_physical_offset,
         "file_size": log.file_size,

@@ -51,6 +51,8 @@ _FIELDS = (
     "mean_batch_ms",
     "max_batch_ms",
     "skipped_count",
+    "total_batch_ms",
+    "failure_count",
     "last_error",
 )
 
