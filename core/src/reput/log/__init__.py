@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reput.log.losses import CUT as CUT
     from reput.log.losses import FILLED as FILLED
     from reput.log.losses import GONE as GONE
+    from reput.log.losses import SKIPPED as SKIPPED
     from reput.log.losses import Loss as Loss
     from reput.log.losses import LossLedger as LossLedger
     from reput.log.progress import Progress as Progress
@@ -61,6 +62,7 @@ _HOMES = {
     "QueueReach": "writing.queuereaches",
     "QueueReaches": "writing.queuereaches",
     "Receipt": "writing.receipts",
+    "SKIPPED": "losses",
     "SPLIT_SIZE": "reading.splits",
     "Split": "reading.splits",
     "find_damages": "reading.damages",

@@ -183,6 +183,7 @@ class _Rebuild:
             follow_links=self.disk.follows_links,
             queue_floors=self._floors(log, sections),
             damaged=() if self.look is None else self.look.damaged,
+            is_check=self.check,
         )
         try:
             built = self._build(log, targets, is_sound=self.closed.is_sound)
@@ -386,6 +387,9 @@ class _Rebuild:
 
 
 def _do(job: Job, disk: Disk | None, task: Any, report: Callable[[int], None]) -> Any:
+    if job.is_check and disk is None:
+        # This process was made for these tasks alone, so nobody else's lines are silenced.
+        logging.disable(logging.WARNING)
     return run_task(job, task, report, disk)
 
 

@@ -14,8 +14,18 @@ import attrs
 
 from reput.errors import CorruptFileError, PluginError
 from reput.files import Disk, FilePool, MappedFileQueue, system_clock
-from reput.log import LogEnd, LogReader, LossLedger, QueueFloors, Split, read_split
+from reput.log import (
+    SKIPPED,
+    LogEnd,
+    LogReader,
+    Loss,
+    LossLedger,
+    QueueFloors,
+    Split,
+    read_split,
+)
 from reput.plugin import NotSplittableError, PluginSet, StoreContext
+from reput.record import CorruptionKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,7 +61,10 @@ class Job:
     queue_floors: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
     """Lowest next queue offsets (`reput.log.writing.queuefloors`); the log may not show them."""
     damaged: tuple[tuple[int, int], ...] = ()
-    """Ranges of physical offsets whose records are passed over though no loss is recorded."""
+    """Ranges of physical offsets whose records are passed over though no loss is recorded; for a
+    comparison only."""
+    is_check: bool = False
+    """Whether files are only compared, so that what plugins warn of is told as a difference."""
 
     @property
     def size(self) -> int:
@@ -73,6 +86,9 @@ class Worker:
         files.load(writable=False, damaged=passes_over)
         ledger = LossLedger(job.root, self.disk, system_clock)
         ledger.load(writable=False)
+        for start, end in job.damaged:
+            # In memory only: plugins then keep the places of what cannot be read.
+            ledger.note(Loss(start, end, CorruptionKind.BAD_MAGIC.name, action=SKIPPED))
         self.log = LogReader(files, _WINDOW_SIZE, ledger=ledger, end=LogEnd(job.end_offset))
         self.plugins = PluginSet(job.plugins, job.sections)
         self._opened: set[str] = set()
@@ -177,7 +193,9 @@ class Worker:
     def _sound(self, name: str) -> Iterator[DispatchBatch]:
         """Yield the whole log, without ranges that are recorded as lost."""
         for batch in self.log.scan(self.job.start_offset, self.job.end_offset):
-            if batch.finding is not None and not self._is_known(batch.finding.physical_offset):
+            if batch.finding is not None and not self.log.losses(
+                batch.finding.physical_offset, batch.finding.physical_offset + 1
+            ):
                 path, at = self.log.path_of(batch.finding.physical_offset)
                 raise CorruptFileError(
                     path,
@@ -186,12 +204,6 @@ class Worker:
                     "what is lost and goes on after it",
                 )
             yield batch
-
-    def _is_known(self, offset: int) -> bool:
-        """Return whether the damage at an offset is recorded, or named by the job."""
-        if self.log.losses(offset, offset + 1):
-            return True
-        return any(start <= offset < end for start, end in self.job.damaged)
 
     # ------------------------------------------------------------------ parts
 

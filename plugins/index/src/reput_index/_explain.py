@@ -103,7 +103,10 @@ def _in_header(comparison: Comparison, difference: Difference, built: str, own: 
         if position < end and difference.position < position + kind.itemsize
     ]
     found, expected = (", ".join(f"{name} {int(head[name])}" for name in names) for head in heads)
-    return attrs.evolve(difference, kind="header", found=found, expected=expected)
+    is_absent = not any(heads[0].item())
+    return attrs.evolve(
+        difference, kind="header", found=found, expected=expected, is_absent=is_absent
+    )
 
 
 def _in_slots(
@@ -132,6 +135,7 @@ def _in_slots(
         kind="slot",
         found=f"slot {slot}: item {found}{rest}",
         expected=f"slot {slot}: item {expected}{rest}",
+        is_absent=difference.is_absent and not found,
     )
     told = _with_messages(told, comparison, chained)
     return attrs.evolve(told, message_count=None) if more else told
@@ -151,6 +155,7 @@ def _in_items(
         kind="item",
         found=item_text(number, found[0]) + rest,
         expected=item_text(number, wanted[0]) + rest,
+        is_absent=not found.view(np.uint8).any(),
     )
     return _with_messages(told, comparison, wanted[found != wanted])
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -79,7 +82,7 @@ def verify(
     from reput_doctor.commands.steps import Steps
     from reput_doctor.verifying.verify import verify as run
 
-    with Steps() as steps:
+    with _quiet(), Steps() as steps:
         report = run(
             path,
             deep=deep,
@@ -95,6 +98,19 @@ def verify(
         click.echo(f"The page is in {page}.")
     if report.exit_code:
         raise click.exceptions.Exit(report.exit_code)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Show no warnings of the library, all of which come back as findings; all with --debug."""
+    context = click.get_current_context().find_object(dict) or {}
+    before = logging.root.manager.disable
+    if not context.get("debug"):
+        logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _write_page(path: str, report: Report) -> None:
