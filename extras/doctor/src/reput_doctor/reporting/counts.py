@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
-from reput_doctor.reporting.grouping import Groups
+from reput_doctor.grouping import Groups
 from reput_doctor.reporting.halves import HALF_TOPIC, OP_TOPIC, Halves
 from reput_doctor.reporting.marks import Mark, MarkFinder
 
