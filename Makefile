@@ -4,7 +4,7 @@
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
 
-EXTRAS := arrow cli doctor rebuild table testing
+EXTRAS := arrow cli doctor export rebuild table testing
 PLUGINS := compaction consumequeue filter index integrity schedule transaction
 
 VENV := .venv
@@ -54,7 +54,7 @@ demo-spark: $(BIN)/tox spark-installed ## the Spark step of the demo alone: read
 
 spark-installed: $(BIN)/tox
 	@$(BIN)/python -c 'import pyspark' 2>/dev/null || echo 'Installing Apache Spark: 450 MB, once' >&2
-	@UV_NO_SOURCES=1 $(INSTALL) './core[arrow,cli]' ./extras/arrow ./extras/cli ./extras/rebuild $(PLUGINS:%=./plugins/%) ./spark
+	@UV_NO_SOURCES=1 $(INSTALL) './core[arrow,cli,export]' ./extras/arrow ./extras/cli ./extras/export ./extras/rebuild $(PLUGINS:%=./plugins/%) ./spark
 
 # After the core, which it needs.
 native-installed: $(BIN)/tox
@@ -83,7 +83,7 @@ format: $(BIN)/tox ## let ruff mend what it can
 
 dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
 	@$(INSTALL) --group test --group lint --group types --group docs \
-	  --editable './core[arrow,cli,compression,doctor,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%)
+	  --editable './core[arrow,cli,compression,doctor,export,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 
@@ -97,7 +97,7 @@ pictures: $(BIN)/tox ## draw the pictures of the pages again, and record the ter
 	@$(BIN)/python docs/site/cast.py
 
 bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others, with ARGS=--java beside RocketMQ; ARGS="..." for python -m benchmarks
-	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[arrow,cli,doctor,table]' ./extras/arrow ./extras/cli ./extras/doctor ./extras/rebuild ./extras/table $(PLUGINS:%=./plugins/%)
+	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[arrow,cli,doctor,export,table]' ./extras/arrow ./extras/cli ./extras/doctor ./extras/export ./extras/rebuild ./extras/table $(PLUGINS:%=./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@$(BIN)/python -m benchmarks $(ARGS)
 

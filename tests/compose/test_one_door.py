@@ -104,8 +104,8 @@ BOUND_LATER = {
     "core/src/reput/log/writing/queuefloors.py": "for floors that are kept in no file",
     "core/src/reput/log/writing/queuereaches.py": "for reaches that are kept in no file",
     "spark/src/reput_spark/source/streamwriter.py": "it makes what is above a new store",
-    "spark/src/reput_spark/writing/plan.py": "the same, before the first task",
-    "spark/src/reput_spark/writing/publish/publishing.py": "for `reput.open`, which binds it",
+    "extras/export/src/reput_export/writing/plan.py": "the same, before the first task",
+    "extras/export/src/reput_export/writing/publish/publishing.py": "for `reput.open`",
 }
 
 
@@ -127,6 +127,7 @@ def unbound_disks(path):
 
 def test_every_disk_is_bound_to_a_store():
     sources = [*SOURCES, *(ROOT / "extras/cli/src").rglob("*.py")]
+    sources += (ROOT / "extras/export/src").rglob("*.py")
     sources += (ROOT / "spark/src").rglob("*.py")
 
     found = {

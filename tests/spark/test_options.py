@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reput_export.options import texts_of
 from reput_spark import ReadOptions, SparkReputError, code_of
-from reput_spark.options import texts_of
 from reput_spark.reading.options import OPTIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"

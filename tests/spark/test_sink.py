@@ -14,8 +14,8 @@ from sinkrows import QUERY, bodies_of, expected, options_of, rows_of, segments_o
 import reput
 from reput.errors import CorruptFileError
 from reput.files import Disk
+from reput_export.columns import check_columns
 from reput_spark import SparkReputError
-from reput_spark.columns import check_columns
 from reput_spark.writing.stream.options import SinkOptions
 from reput_spark.writing.stream.segments import (
     Segment,

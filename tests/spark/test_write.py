@@ -27,16 +27,16 @@ from writtenstores import (
 import reput
 from reput.files import Disk
 from reput_arrow import check_schema, columns_of, to_arrow
+from reput_export.columns import ADDED_COLUMNS
+from reput_export.writing.directories import path_of
+from reput_export.writing.publish import publishing
+from reput_export.writing.publish.driver import commit_write, intent_of, publish_write
+from reput_export.writing.staging import segments
+from reput_export.writing.staging.numbering import number_file
+from reput_export.writing.staging.segments import write_task
+from reput_export.writing.staging.sidecars import SIDECAR_DTYPE
 from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
-from reput_spark.columns import ADDED_COLUMNS
-from reput_spark.writing.directories import path_of
-from reput_spark.writing.publish import publishing
-from reput_spark.writing.publish.driver import commit_write, intent_of, publish_write
-from reput_spark.writing.staging import segments
-from reput_spark.writing.staging.numbering import number_file
-from reput_spark.writing.staging.segments import write_task
-from reput_spark.writing.staging.sidecars import SIDECAR_DTYPE
 
 CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
 
@@ -367,7 +367,7 @@ def test_prepared_and_rolled_back_records_take_no_queue_offset(tmp_path):
 def test_a_file_may_be_numbered_again_for_another_place(tmp_path):
     plan = planned(tmp_path / "store")
     (task,) = written(plan, [[rows_of(0, 60)]])
-    from reput_spark.writing.staging.numbering import number
+    from reput_export.writing.staging.numbering import number
 
     directory = path_of(plan.root, plan.staging)
     place = {("T0", 0): 7}
@@ -449,8 +449,8 @@ def test_dispatch_brings_queues_up_to_date(tmp_path):
     ],
 )
 def test_an_option_that_cannot_be_is_refused(tmp_path, options, said):
-    from reput_spark.writing.options import WriteOptions
-    from reput_spark.writing.plan import plan_write
+    from reput_export.writing.options import WriteOptions
+    from reput_export.writing.plan import plan_write
 
     with pytest.raises(SparkReputError, match="REPUT_OPTION") as caught:
         plan_write(WriteOptions.parse({"path": str(tmp_path / "s"), **options}), overwrite=False)

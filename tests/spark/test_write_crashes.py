@@ -13,15 +13,15 @@ from writtenstores import FILE_SIZE, NOW, bodies_of, planned, rows_of, table_of,
 import reput
 from reput.files import Disk
 from reput_arrow import columns_of
+from reput_export.writing.directories import STALE_MS, is_vacant, spark_directory, sweep
+from reput_export.writing.publish import intents
+from reput_export.writing.publish import standing as stands
+from reput_export.writing.publish.driver import abort_write, commit_write, intent_of
+from reput_export.writing.publish.intents import Intent, load_writes
+from reput_export.writing.publish.publishing import publish
+from reput_export.writing.publish.settling import take_back
 from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
-from reput_spark.writing.directories import STALE_MS, is_vacant, spark_directory, sweep
-from reput_spark.writing.publish import intents
-from reput_spark.writing.publish import standing as stands
-from reput_spark.writing.publish.driver import abort_write, commit_write, intent_of
-from reput_spark.writing.publish.intents import Intent, load_writes
-from reput_spark.writing.publish.publishing import publish
-from reput_spark.writing.publish.settling import take_back
 from reput_testing import PowerCuts
 from reput_testing.disks.simulateddisk import SimulatedDisk
 from reput_testing.effort import is_soak

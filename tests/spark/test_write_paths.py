@@ -7,8 +7,8 @@ import os
 import pytest
 
 from reput_arrow.logs.arrowdisk import disk_of
+from reput_export.localpaths import local_path
 from reput_spark import SparkReputError
-from reput_spark.localpaths import local_path
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from writtenstores import table_of
 
 import reput
 from reput_arrow import INPUT_COLUMNS
+from reput_export.writing.options import WRITE_OPTIONS
 from reput_rebuild.engine import LocalEngine
-from reput_spark.writing.options import WRITE_OPTIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-writing.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -75,7 +75,7 @@ def test_every_option_is_on_the_page(name):
 
 
 def test_the_logger_that_the_page_names_is_the_one_that_speaks():
-    from reput_spark.writing.publish import publishing, settling
+    from reput_export.writing.publish import publishing, settling
 
     (name,) = re.findall(r"logger below `([\w.]+)`", TEXT)
 

@@ -49,7 +49,7 @@ def test_rows_stand_in_the_order_of_partitions_and_a_second_write_behind_them(sp
 def test_a_task_that_fails_once_is_written_once(spark, tmp_path, monkeypatch):
     from pyspark.sql.functions import udf
 
-    monkeypatch.setattr("reput_spark.writing.publish.driver._WORTH_A_PROCESS", 0)  # by tasks, then
+    monkeypatch.setattr("reput_export.writing.publish.driver._WORTH_A_PROCESS", 0)  # by tasks, then
     failed = tmp_path / "failed"
 
     @udf("string")
@@ -81,7 +81,7 @@ def test_a_row_that_cannot_be_stored_leaves_nothing(spark, tmp_path):
 def test_a_store_that_somebody_makes_while_tasks_write_is_not_overwritten(
     spark, tmp_path, monkeypatch
 ):
-    from reput_spark.writing.publish import driver
+    from reput_export.writing.publish import driver
 
     intent_at = driver.staged_intent
 

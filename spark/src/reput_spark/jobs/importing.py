@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from reput_spark.writing.publish.publishing import Published
+    from reput_export.writing.publish.publishing import Published
 
 __all__ = ["import_parquet"]
 
@@ -57,8 +57,8 @@ def import_parquet(
         SparkReputError: no Parquet of messages, something at the store's place, or a row that
             cannot be stored.
     """
+    from reput_export.writing.options import KEPT
     from reput_spark.jobs.write import write
-    from reput_spark.writing.options import KEPT
 
     frame = _read(spark, os.fspath(source))
     keep = [name for name in KEPT if name in frame.columns]

@@ -22,7 +22,7 @@ from reput_arrow.logs.opening import open_log
 from reput_arrow.logs.place import COMMIT_LOG, LogPlace
 from reput_arrow.reading.rows import Condition
 from reput_arrow.reading.tasks import Task, batches_of, rows_of
-from reput_spark.columns import STORE_COLUMN
+from reput_export.columns import STORE_COLUMN
 from reput_spark.errors import SparkReputError, reading_with_code
 from reput_spark.reading.options import ReadOptions
 from reput_spark.reading.tasks import find_logs

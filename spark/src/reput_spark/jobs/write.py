@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from reput_spark.writing.publish.publishing import Published
+    from reput_export.writing.publish.publishing import Published
 
 __all__ = ["write"]
 
@@ -40,14 +40,19 @@ def write(
             code ``UNSAFE``, a link below the store's directory, where none is followed.
     """
     from reput.files import Disk
+    from reput_export.localpaths import local_path
+    from reput_export.options import texts_of
+    from reput_export.writing.directories import forget
+    from reput_export.writing.options import WriteOptions
+    from reput_export.writing.publish.driver import (
+        engine_for,
+        publish_write,
+        size_of,
+        staged_intent,
+    )
+    from reput_export.writing.publish.settling import take_back
     from reput_spark.errors import with_code
     from reput_spark.jobs.engine import SparkEngine
-    from reput_spark.localpaths import local_path
-    from reput_spark.options import texts_of
-    from reput_spark.writing.directories import forget
-    from reput_spark.writing.options import WriteOptions
-    from reput_spark.writing.publish.driver import engine_for, publish_write, size_of, staged_intent
-    from reput_spark.writing.publish.settling import take_back
 
     root = local_path(os.fspath(path))
     given = texts_of(options)
@@ -77,10 +82,10 @@ def write(
 
 def _stage(df: DataFrame, root: str, mode: str, options: dict[str, str]) -> str:
     """Have tasks write the files, unpublished; return the name of the staging directory."""
+    from reput_export.writing.directories import new_name
+    from reput_export.writing.options import STAGED, staged_text
     from reput_spark.jobs.engine import failure_of
     from reput_spark.source.frames import register
-    from reput_spark.writing.directories import new_name
-    from reput_spark.writing.options import STAGED, staged_text
 
     register(df.sparkSession)
     staging = new_name()

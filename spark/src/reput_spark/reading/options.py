@@ -11,8 +11,8 @@ import attrs
 
 from reput.log import SPLIT_SIZE
 from reput_arrow.reading.selection import BATCH_ROWS, Selection
+from reput_export.options import by_name, refusal, refuse_unknown
 from reput_spark.errors import SparkReputError
-from reput_spark.options import by_name, refusal, refuse_unknown
 
 __all__ = ["CORRUPT", "OPTIONS", "ReadOptions"]
 

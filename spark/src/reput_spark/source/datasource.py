@@ -67,7 +67,7 @@ class ReputDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of messages into a store."""
+        from reput_export.writing.options import WriteOptions
         from reput_spark.source.writer import writer_of
-        from reput_spark.writing.options import WriteOptions
 
         return writer_of(WriteOptions.parse(dict(self.options)), schema, overwrite=overwrite)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from reput_spark.options import texts_of
+from reput_export.options import texts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

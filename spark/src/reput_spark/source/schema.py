@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reput_arrow import COLUMNS, schema_of
-from reput_spark.columns import DAMAGE_COLUMN, STORE_COLUMN
+from reput_export.columns import DAMAGE_COLUMN, STORE_COLUMN
 from reput_spark.errors import SparkReputError
 
 if TYPE_CHECKING:

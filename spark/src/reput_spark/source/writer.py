@@ -9,13 +9,13 @@ import attrs
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from reput.files import Disk, system_clock
-from reput_spark.columns import check_columns
+from reput_export.columns import check_columns
+from reput_export.writing.options import WriteOptions
+from reput_export.writing.plan import plan_write
+from reput_export.writing.publish.driver import abort_write, commit_write
+from reput_export.writing.staging.segments import write_task
+from reput_export.writing.staging.values import TaskWritten, WritePlan
 from reput_spark.errors import SparkReputError, with_code
-from reput_spark.writing.options import WriteOptions
-from reput_spark.writing.plan import plan_write
-from reput_spark.writing.publish.driver import abort_write, commit_write
-from reput_spark.writing.staging.segments import write_task
-from reput_spark.writing.staging.values import TaskWritten, WritePlan
 
 if TYPE_CHECKING:
     import pyarrow as pa

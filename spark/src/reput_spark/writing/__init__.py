@@ -1,4 +1,4 @@
-"""Put rows into a store: at once, as whole log files, or batch by batch as a stream brings them.
+"""Put the rows of a stream into a store, batch by batch as Spark brings them, each exactly once.
 
-It must not know Spark, nor how logs are read for it.
+It must not know what Spark calls. Writes at once are in `reput_export.writing`.
 """

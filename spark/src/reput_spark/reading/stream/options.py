@@ -7,8 +7,8 @@ from typing import Final, Self
 
 import attrs
 
+from reput_export.options import by_name
 from reput_spark.errors import SparkReputError
-from reput_spark.options import by_name
 from reput_spark.reading.options import ReadOptions
 
 __all__ = ["EARLIEST", "LATEST", "STREAM_OPTIONS", "StreamOptions"]

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from reput_arrow import columns_of
-from reput_spark.columns import ADDED_COLUMNS
+from reput_export.columns import ADDED_COLUMNS
 from reput_spark.writing.stream.facts import (
     ALWAYS_COMPARED,
     Facts,

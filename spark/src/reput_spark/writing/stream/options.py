@@ -8,10 +8,10 @@ from typing import Final, Self
 
 import attrs
 
+from reput_export.localpaths import local_path
+from reput_export.options import by_name, flag, refusal, refuse_unknown, whole_number
+from reput_export.writing.options import FILE_SIZE_MIN
 from reput_spark.errors import SparkReputError
-from reput_spark.localpaths import local_path
-from reput_spark.options import by_name, flag, refusal, refuse_unknown, whole_number
-from reput_spark.writing.options import FILE_SIZE_MIN
 
 __all__ = ["SINK_OPTIONS", "SinkOptions", "check_store", "is_key"]
 

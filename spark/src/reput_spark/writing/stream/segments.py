@@ -27,9 +27,9 @@ from reput.plugin import build_config
 from reput.record import Encoder, inner_message_count, pack_host, prepare_columns
 from reput.record.layout import BLANK_MIN_SIZE
 from reput_arrow import columns_of
-from reput_spark.columns import ADDED_COLUMNS
+from reput_export.columns import ADDED_COLUMNS
+from reput_export.writing.directories import spark_directory
 from reput_spark.errors import SparkReputError
-from reput_spark.writing.directories import spark_directory
 from reput_spark.writing.stream.options import SinkOptions, is_key
 
 if TYPE_CHECKING:

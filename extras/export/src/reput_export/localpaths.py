@@ -7,7 +7,7 @@ import re
 from typing import Final
 from urllib.parse import unquote
 
-from reput_spark.errors import SparkReputError
+from reput_export.errors import CodedError
 
 __all__ = ["local_path"]
 
@@ -23,7 +23,7 @@ def local_path(path: str) -> str:
     is how Hadoop writes paths, it stands for itself.
 
     Raises:
-        SparkReputError: a URI of something else, of another machine, or one that is relative.
+        CodedError: a URI of something else, of another machine, or one that is relative.
     """
     found = _LOCAL_URI.match(path)
     if found is not None:
@@ -32,7 +32,7 @@ def local_path(path: str) -> str:
     if found is not None:
         return os.path.abspath(path[found.end() :])
     if _URI.match(path) is not None:
-        raise SparkReputError(
+        raise CodedError(
             "OPTION",
             f"{path}: a store is written where files can be mapped, locked and renamed; name a "
             "directory that the driver and all executors see under the same path, and copy it",

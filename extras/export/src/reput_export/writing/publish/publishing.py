@@ -29,12 +29,12 @@ import attrs
 
 from reput.errors import ReputError
 from reput.files import Disk, system_clock
-from reput_spark.writing.directories import forget, sweep
-from reput_spark.writing.publish.intents import Intent, PublishedWrite, load_writes
-from reput_spark.writing.publish.placing import Placing
-from reput_spark.writing.publish.refusing import refuse_overwriting
-from reput_spark.writing.publish.settling import settle
-from reput_spark.writing.publish.standing import standing
+from reput_export.writing.directories import forget, sweep
+from reput_export.writing.publish.intents import Intent, PublishedWrite, load_writes
+from reput_export.writing.publish.placing import Placing
+from reput_export.writing.publish.refusing import refuse_overwriting
+from reput_export.writing.publish.settling import settle
+from reput_export.writing.publish.standing import standing
 
 if TYPE_CHECKING:
     from reput_rebuild.engine import Engine
@@ -86,7 +86,7 @@ def publish(
         told: called with the bytes of the files that are numbered.
 
     Raises:
-        SparkReputError: the store is open or damaged, it was made meanwhile, a write
+        CodedError: the store is open or damaged, it was made meanwhile, a write
             before this one cannot be finished, or a task failed. Unless files have their names
             already, nothing of the write is in the log.
         UnsafePathError: a link below the store's directory, where none is followed.

@@ -10,9 +10,9 @@ from typing import Final
 import attrs
 
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
-from reput_spark.errors import SparkReputError
-from reput_spark.options import by_name, flag, refusal, refuse_unknown, whole_number
-from reput_spark.writing.directories import is_name
+from reput_export.errors import CodedError
+from reput_export.options import by_name, flag, refusal, refuse_unknown, whole_number
+from reput_export.writing.directories import is_name
 
 __all__ = ["FILE_SIZE_MIN", "KEPT", "STAGED", "WRITE_OPTIONS", "WriteOptions", "staged_text"]
 
@@ -58,14 +58,14 @@ class WriteOptions:
         """Read what Spark hands over: texts by name, whatever its case.
 
         Raises:
-            SparkReputError: an unknown option (with the one that was meant, perhaps), or a value
+            CodedError: an unknown option (with the one that was meant, perhaps), or a value
                 that it does not take.
         """
         given = by_name(options)
         others = (STAGED,) if _is_ours(given.get(STAGED, "")) else ()
         refuse_unknown(given, WRITE_OPTIONS, " of a write", others)
         if not given.get("path"):
-            raise SparkReputError("OPTION", "no path was given: save(path)")
+            raise CodedError("OPTION", "no path was given: save(path)")
         return cls(
             path=given["path"],
             file_size=whole_number("file_size", given, FILE_SIZE_MIN),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from reput_arrow import check_schema
 from reput_arrow.reading.selection import DAMAGE_COLUMN, STORE_COLUMN
-from reput_spark.errors import SparkReputError
+from reput_export.errors import CodedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,9 +20,9 @@ def check_columns(schema: pa.Schema) -> None:
     """Refuse the schema of rows that are no messages.
 
     Raises:
-        SparkReputError: a column that is missing, not known or of a wrong type.
+        CodedError: a column that is missing, not known or of a wrong type.
     """
     try:
         check_schema(schema, ADDED_COLUMNS)
     except ValueError as error:
-        raise SparkReputError("OPTION", str(error)) from None
+        raise CodedError("OPTION", str(error)) from None

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from reput.offline import look
-from reput_spark.errors import SparkReputError
-from reput_spark.writing.directories import is_vacant
-from reput_spark.writing.publish.intents import load_writes
+from reput_export.errors import CodedError
+from reput_export.writing.directories import is_vacant
+from reput_export.writing.publish.intents import load_writes
 
 if TYPE_CHECKING:
     import reput
@@ -20,7 +20,7 @@ __all__ = ["refuse_damaged", "refuse_foreign", "refuse_open", "refuse_overwritin
 def refuse_overwriting(root: str, name: str | None, disk: Disk) -> None:
     """Refuse a place where something is, unless a write called ``name`` has made it."""
     if not is_vacant(root, disk) and name not in load_writes(root, disk):
-        raise SparkReputError(
+        raise CodedError(
             "OPTION",
             f"{root}: something is there, and a store is never overwritten; remove it first, name "
             'another place, or add to the store with mode("append")',
@@ -30,7 +30,7 @@ def refuse_overwriting(root: str, name: str | None, disk: Disk) -> None:
 def refuse_foreign(root: str, disk: Disk) -> None:
     """Refuse a directory that is no store."""
     if not disk.exists(os.path.join(root, "commitlog")):
-        raise SparkReputError(
+        raise CodedError(
             "NO_LOG", f"{root}: no store: a directory that holds commitlog is expected, or none"
         )
 
@@ -38,7 +38,7 @@ def refuse_foreign(root: str, disk: Disk) -> None:
 def refuse_open(root: str, disk: Disk) -> None:
     """Refuse a store that is open for writing."""
     if look(root, disk=disk).is_open:
-        raise SparkReputError(
+        raise CodedError(
             "LOCKED", f"{root}: the store is open for writing; close it, then write again"
         )
 
@@ -49,7 +49,7 @@ def refuse_damaged(store: reput.Store) -> None:
     if store.recovery.holes:
         found = store.recovery.holes[0].finding
     if found is not None:
-        raise SparkReputError(
+        raise CodedError(
             "DAMAGED",
             f"{store.root}: damaged at {found}; open the store once with reput.open, which mends "
             "it and notes what is lost, then write again",

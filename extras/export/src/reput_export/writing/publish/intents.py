@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import attrs
 
 from reput.errors import CorruptFileError
-from reput_spark.errors import SparkReputError
-from reput_spark.writing.directories import is_name, spark_directory
-from reput_spark.writing.staging.values import Segment, TaskWritten
+from reput_export.errors import CodedError
+from reput_export.writing.directories import is_name, spark_directory
+from reput_export.writing.staging.values import Segment, TaskWritten
 
 if TYPE_CHECKING:
     from reput.files import Disk
@@ -79,7 +79,7 @@ class Intent:
         """Replace the store's intent, at once and durably.
 
         Raises:
-            SparkReputError: the file would be larger than what can be read again.
+            CodedError: the file would be larger than what can be read again.
         """
         self.save_to(self.path(root), disk)
 
@@ -152,7 +152,7 @@ def _replace(path: str, facts: Mapping[str, Any], disk: Disk) -> None:
     disk.make_directory(os.path.dirname(path), durable=True)
     data = json.dumps({"format": _FORMAT, **facts}).encode()
     if len(data) > _SIZE_LIMIT:
-        raise SparkReputError(
+        raise CodedError(
             "JOB",
             f"{path}: {len(data)} bytes, where {_SIZE_LIMIT} are the most: each task tells its "
             "files and how many messages of each queue it has; give the write fewer tasks, or have "

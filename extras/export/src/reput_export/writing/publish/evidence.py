@@ -14,13 +14,13 @@ import attrs
 
 from reput.files import file_name
 from reput.record import crc32
-from reput_spark.writing.directories import path_of
-from reput_spark.writing.publish.standing import log_directory
+from reput_export.writing.directories import path_of
+from reput_export.writing.publish.standing import log_directory
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput_spark.writing.publish.intents import Intent
-    from reput_spark.writing.staging.values import Segment
+    from reput_export.writing.publish.intents import Intent
+    from reput_export.writing.staging.values import Segment
 
 __all__ = ["Evidence", "mark_of"]
 

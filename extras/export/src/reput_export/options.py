@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from reput_spark.errors import SparkReputError
+from reput_export.errors import CodedError
 
 __all__ = ["by_name", "flag", "refusal", "refuse_unknown", "texts_of", "whole_number"]
 
@@ -29,27 +29,27 @@ def refuse_unknown(
         others: names that are passed over, and not listed.
 
     Raises:
-        SparkReputError: an unknown option; the text says which one was meant, perhaps.
+        CodedError: an unknown option; the text says which one was meant, perhaps.
     """
     for name in given:
         if name not in known and name not in others:
             near = difflib.get_close_matches(name, known, 1)
             meant = f"{near[0]!r} was meant? " if near else ""
-            raise SparkReputError(
+            raise CodedError(
                 "OPTION", f"no option {name!r}{of}. {meant}There are: {', '.join(known)}"
             )
 
 
-def refusal(name: str, value: object, expected: str) -> SparkReputError:
+def refusal(name: str, value: object, expected: str) -> CodedError:
     """Return the error for a value that an option does not take."""
-    return SparkReputError("OPTION", f"option {name!r} is {value!r}; {expected} expected")
+    return CodedError("OPTION", f"option {name!r} is {value!r}; {expected} expected")
 
 
 def flag(name: str, given: Mapping[str, str], default: str = "false") -> bool:
     """Return whether an option is ``true``.
 
     Raises:
-        SparkReputError: it is neither ``true`` nor ``false``.
+        CodedError: it is neither ``true`` nor ``false``.
     """
     text = given.get(name, default).lower()
     if text not in ("true", "false"):
@@ -61,7 +61,7 @@ def whole_number(name: str, given: Mapping[str, str], least: int) -> int | None:
     """Return an option that is a number from ``least`` on; None where it is not given.
 
     Raises:
-        SparkReputError: it is something else.
+        CodedError: it is something else.
     """
     text = given.get(name)
     if text is None:

@@ -12,18 +12,18 @@ from reput.log import LOG_SECTION, CommitLogConfig
 from reput.offline import look
 from reput.plugin import build_config
 from reput.record import pack_host
-from reput_spark.errors import SparkReputError
-from reput_spark.localpaths import local_path
-from reput_spark.writing.directories import is_vacant, make, new_name
-from reput_spark.writing.options import WriteOptions
-from reput_spark.writing.publish.intents import load_writes
-from reput_spark.writing.publish.refusing import (
+from reput_export.errors import CodedError
+from reput_export.localpaths import local_path
+from reput_export.writing.directories import is_vacant, make, new_name
+from reput_export.writing.options import WriteOptions
+from reput_export.writing.publish.intents import load_writes
+from reput_export.writing.publish.refusing import (
     refuse_damaged,
     refuse_foreign,
     refuse_open,
     refuse_overwriting,
 )
-from reput_spark.writing.staging.values import WritePlan
+from reput_export.writing.staging.values import WritePlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def plan_write(
         clock: now, in ms.
 
     Raises:
-        SparkReputError: a path, an option or a store that cannot be written.
+        CodedError: a path, an option or a store that cannot be written.
         UnsafePathError: a link below the store's directory, where none is followed.
     """
     root, outer = local_path(options.path), disk or Disk()
@@ -100,12 +100,12 @@ def _of_store(root: str, options: WriteOptions, disk: Disk) -> dict[str, Any]:
             refuse_damaged(store)
             config, last = store.config, store.recovery.last_store_timestamp
         interests = _interests(look(root, disk=disk).plugins())
-    except (SparkReputError, UnsafePathError):
+    except (CodedError, UnsafePathError):
         raise
     except (ReputError, OSError) as error:
-        raise SparkReputError("DAMAGED", f"{root}: {error}") from error
+        raise CodedError("DAMAGED", f"{root}: {error}") from error
     if options.file_size not in (None, config.file_size):
-        raise SparkReputError(
+        raise CodedError(
             "OPTION",
             f"option 'file_size' is {options.file_size}; the files of {root} have "
             f"{config.file_size} bytes: leave the option out",
@@ -123,7 +123,7 @@ def _understood(interests: Mapping[str, PutInterest | None]) -> dict[str, PutInt
     found = {}
     for name, interest in interests.items():
         if interest is None:
-            raise SparkReputError(
+            raise CodedError(
                 "OPTION",
                 f"plugin {name!r} of the store looks at every message that is put, and Spark does "
                 "not ask it; raw=true writes them as they are",

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 import reput
 from reput.errors import CorruptFileError, ReputError, UnsafePathError
 from reput.files import Disk
+from reput_export.errors import CodedError
+from reput_export.writing.directories import forget, path_of
+from reput_export.writing.options import WriteOptions
+from reput_export.writing.publish.intents import Intent
+from reput_export.writing.publish.publishing import Published, publish
+from reput_export.writing.publish.settling import take_back
+from reput_export.writing.staging.values import TaskWritten, WritePlan
 from reput_rebuild.engine import LocalEngine
-from reput_spark.errors import SparkReputError
-from reput_spark.writing.directories import forget, path_of
-from reput_spark.writing.options import WriteOptions
-from reput_spark.writing.publish.intents import Intent
-from reput_spark.writing.publish.publishing import Published, publish
-from reput_spark.writing.publish.settling import take_back
-from reput_spark.writing.staging.values import TaskWritten, WritePlan
 
 if TYPE_CHECKING:
     from reput_rebuild.engine import Engine
@@ -43,7 +43,7 @@ def commit_write(plan: WritePlan, tasks: Iterable[TaskWritten]) -> None:
     """Publish what the tasks have written; on the driver, when all of them are done.
 
     Raises:
-        SparkReputError: the store cannot be written any more.
+        CodedError: the store cannot be written any more.
         UnsafePathError: a link below the store's directory, where none is followed.
     """
     written = list(tasks)
@@ -82,7 +82,7 @@ def publish_write(
     """Publish a write, and have the store's plugins see it.
 
     Raises:
-        SparkReputError: the store cannot be written any more, a staged file is gone or was changed,
+        CodedError: the store cannot be written any more, a staged file is gone or was changed,
             or the disk failed.
         UnsafePathError: a link below the store's directory, where none is followed.
     """
@@ -95,7 +95,7 @@ def publish_write(
         raise
     except (CorruptFileError, OSError) as error:
         code = "DAMAGED" if isinstance(error, CorruptFileError) else "JOB"
-        raise SparkReputError(code, f"{root}: {error}") from error
+        raise CodedError(code, f"{root}: {error}") from error
     if options.dispatch:
         try:
             with reput.open(root, "w", follow_links=follow_links) as store:

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from reput.record import Columns
 from reput.record.layout import HEADER_DTYPE, HOST_SIZE
 from reput_arrow import columns_of, hosts_of, times_of
-from reput_spark.columns import ADDED_COLUMNS
+from reput_export.columns import ADDED_COLUMNS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput_spark.writing.staging.values import WritePlan
+    from reput_export.writing.staging.values import WritePlan
 
 __all__ = ["Part", "Rows", "gather", "part_of", "place_of", "scatter"]
 
@@ -32,7 +32,7 @@ class Rows:
     groups: npt.NDArray[np.int64]
     """``(n,)`` number of each one's queue."""
     ordinals: npt.NDArray[np.int64]
-    """``(n,)``; see `reput_spark.writing.staging.sidecars.SIDECAR_DTYPE`."""
+    """``(n,)``; see `reput_export.writing.staging.sidecars.SIDECAR_DTYPE`."""
 
 
 @attrs.frozen(eq=False)

@@ -28,9 +28,9 @@ from reput.record.layout import (
     SIZE_AND_MAGIC,
     VALUE_END,
 )
-from reput_spark.writing.staging.rows import gather, place_of, scatter
-from reput_spark.writing.staging.sidecars import NO_ORDINAL, first_ordinals, sidecar_parts
-from reput_spark.writing.staging.values import Segment, TaskWritten
+from reput_export.writing.staging.rows import gather, place_of, scatter
+from reput_export.writing.staging.sidecars import NO_ORDINAL, first_ordinals, sidecar_parts
+from reput_export.writing.staging.values import Segment, TaskWritten
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput_spark.writing.directories import forget, path_of
-from reput_spark.writing.publish.evidence import mark_of
-from reput_spark.writing.publish.intents import Intent, PublishedWrite, note_write
-from reput_spark.writing.publish.standing import Standing
-from reput_spark.writing.staging.numbering import NumberTask, number, number_file
+from reput_export.writing.directories import forget, path_of
+from reput_export.writing.publish.evidence import mark_of
+from reput_export.writing.publish.intents import Intent, PublishedWrite, note_write
+from reput_export.writing.publish.standing import Standing
+from reput_export.writing.staging.numbering import NumberTask, number, number_file
 
 if TYPE_CHECKING:
     from reput.files import Disk

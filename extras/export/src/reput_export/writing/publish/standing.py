@@ -19,10 +19,10 @@ from reput.errors import ReputError, StoreLockedError, StoreNotFoundError, Unsaf
 from reput.files import OWN_DIRECTORY
 from reput.log import LOG_SECTION
 from reput.offline import hold
-from reput_spark.errors import SparkReputError
-from reput_spark.writing.directories import is_vacant
-from reput_spark.writing.publish.intents import Intent
-from reput_spark.writing.publish.refusing import refuse_damaged, refuse_foreign, refuse_open
+from reput_export.errors import CodedError
+from reput_export.writing.directories import is_vacant
+from reput_export.writing.publish.intents import Intent
+from reput_export.writing.publish.refusing import refuse_damaged, refuse_foreign, refuse_open
 
 if TYPE_CHECKING:
     from reput.files import Disk, Entry
@@ -62,7 +62,7 @@ def standing(root: str, file_size: int, disk: Disk, outer: Disk) -> Iterator[Sta
         outer: the same, bound to nothing: a new store changes the directory above it, too.
 
     Raises:
-        SparkReputError: it is open for writing or damaged, or its files have another size.
+        CodedError: it is open for writing or damaged, or its files have another size.
         UnsafePathError: a link below the store's directory, where none is followed.
     """
     for _ in range(_TRIES):
@@ -71,7 +71,7 @@ def standing(root: str, file_size: int, disk: Disk, outer: Disk) -> Iterator[Sta
             try:
                 closed = held.enter_context(hold(root, disk=disk))
             except StoreLockedError as error:
-                raise SparkReputError("LOCKED", str(error)) from error
+                raise CodedError("LOCKED", str(error)) from error
             except StoreNotFoundError:
                 continue  # it was removed meanwhile
             if closed.closed_at == end:  # else another writer was quicker
@@ -79,7 +79,7 @@ def standing(root: str, file_size: int, disk: Disk, outer: Disk) -> Iterator[Sta
                     held.enter_context(_removed_if_it_fails(root, disk))
                 yield Standing(closed, end, offsets, is_new)
                 return
-    raise SparkReputError(
+    raise CodedError(
         "LOCKED", f"{root}: others open the store again and again; write when they do not"
     )
 
@@ -106,14 +106,14 @@ def _brought_to_end(
         with reput.open(root, "w", config=given, disk=outer, follow_links=follow_links) as store:
             found = store.config.file_size
             end, offsets = store.log.max_physical_offset, dict(store.log.queue_offsets)
-    except (SparkReputError, UnsafePathError):
+    except (CodedError, UnsafePathError):
         raise
     except StoreLockedError as error:
-        raise SparkReputError("LOCKED", str(error)) from error
+        raise CodedError("LOCKED", str(error)) from error
     except (ReputError, OSError) as error:
-        raise SparkReputError("DAMAGED", f"{root}: {error}") from error
+        raise CodedError("DAMAGED", f"{root}: {error}") from error
     if found != file_size:
-        raise SparkReputError(
+        raise CodedError(
             "OPTION",
             f"{root}: its files have {found} bytes, and {file_size} were written; somebody has "
             "made the store since the write began",

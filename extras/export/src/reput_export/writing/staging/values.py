@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from reput.plugin import PutInterest
-    from reput_spark.writing.options import WriteOptions
+    from reput_export.writing.options import WriteOptions
 
 __all__ = ["Segment", "TaskWritten", "WritePlan"]
 

@@ -1,8 +1,8 @@
 """What one task writes: whole log files, numbered from zero, and their sidecars.
 
 Records are those of the core's own encoder. What they cannot know yet is put in later, by
-`reput_spark.writing.staging.numbering`: a file's place in the log, and how many messages its queues
-have by then.
+`reput_export.writing.staging.numbering`: a file's place in the log, and how many messages its
+queues have by then.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from reput.record.layout import (
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
 )
-from reput_spark.errors import SparkReputError
-from reput_spark.writing.directories import path_of
-from reput_spark.writing.staging.rows import Part, Rows, part_of
-from reput_spark.writing.staging.sidecars import NO_ORDINAL, SIDECAR_DTYPE, SIDECAR_SUFFIX
-from reput_spark.writing.staging.values import Segment, TaskWritten
+from reput_export.errors import CodedError
+from reput_export.writing.directories import path_of
+from reput_export.writing.staging.rows import Part, Rows, part_of
+from reput_export.writing.staging.sidecars import NO_ORDINAL, SIDECAR_DTYPE, SIDECAR_SUFFIX
+from reput_export.writing.staging.values import Segment, TaskWritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from reput.files import Disk
     from reput.record import Prepared
-    from reput_spark.writing.staging.values import WritePlan
+    from reput_export.writing.staging.values import WritePlan
 
 __all__ = ["SegmentWriter", "write_task"]
 
@@ -56,7 +56,7 @@ def write_task(
     """Write the rows of one task; after an error, files that were begun stay to be swept.
 
     Raises:
-        SparkReputError: a row that cannot be stored, or no staging directory to write to.
+        CodedError: a row that cannot be stored, or no staging directory to write to.
         UnsafePathError: a link below the store's directory, where none is followed.
     """
     bound = disk.at(plan.root, follow_links=plan.options.follow_links)
@@ -67,7 +67,7 @@ def write_task(
                 writer.add(batch)
         return writer.finish()
     except FileNotFoundError as error:
-        raise SparkReputError(
+        raise CodedError(
             "JOB",
             f"{error}; the store must have the same path for the driver and for all executors, "
             "and the write must not be over",
@@ -102,16 +102,16 @@ class SegmentWriter:
         """Write the rows of a batch after those of the batches before.
 
         Raises:
-            SparkReputError: a row that cannot be stored; the text says which.
+            CodedError: a row that cannot be stored; the text says which.
         """
         try:
             self._add(part_of(batch, self.plan))
         except (PutError, ValueError) as error:
             where = f"partition {self._partition}, rows from {self._row} on"
-            raise SparkReputError("ROW", f"{where}: {error}") from error
+            raise CodedError("ROW", f"{where}: {error}") from error
         self._row += batch.num_rows
         if max(self.next.values(), default=0) > NO_ORDINAL:
-            raise SparkReputError("ROW", f"over {NO_ORDINAL} messages of a queue in one partition")
+            raise CodedError("ROW", f"over {NO_ORDINAL} messages of a queue in one partition")
 
     def _add(self, part: Part) -> None:
         self._check(part.columns)

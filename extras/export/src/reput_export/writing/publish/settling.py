@@ -10,13 +10,13 @@ import attrs
 from reput.errors import StoreLockedError, StoreNotFoundError
 from reput.files import Disk
 from reput.offline import hold
-from reput_spark.errors import SparkReputError
-from reput_spark.writing.directories import forget
-from reput_spark.writing.publish.evidence import Evidence
-from reput_spark.writing.publish.intents import Intent
+from reput_export.errors import CodedError
+from reput_export.writing.directories import forget
+from reput_export.writing.publish.evidence import Evidence
+from reput_export.writing.publish.intents import Intent
 
 if TYPE_CHECKING:
-    from reput_spark.writing.publish.placing import Placing
+    from reput_export.writing.publish.placing import Placing
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def settle(intent: Intent, placing: Placing) -> bool:
         Whether it was finished.
 
     Raises:
-        SparkReputError: part of it is in the log, and another part is nowhere.
+        CodedError: part of it is in the log, and another part is nowhere.
     """
     root, disk = placing.root, placing.disk
     found = Evidence.of(root, intent, disk)
@@ -40,7 +40,7 @@ def settle(intent: Intent, placing: Placing) -> bool:
         forget(root, intent.staging, disk)
         return False
     if found.gone:
-        raise SparkReputError(
+        raise CodedError(
             "DATA_LOSS",
             f"{root}: write {intent.name} was cut short with {len(found.published)} of its files "
             f"in the log, and {len(found.gone)} of those that were to follow are gone, "
