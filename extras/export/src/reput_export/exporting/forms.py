@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from reput_export.exporting.jsontexts import json_lines, json_maps, readable_bodies
+from reput_export.exporting.jsontexts import (
+    joined_words,
+    json_lines,
+    json_maps,
+    readable_bodies,
+)
 
 __all__ = ["Writer", "open_writer", "suffix_of"]
 
@@ -116,7 +120,7 @@ def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
         if pa.types.is_map(column.type):
             arrays.append(json_maps(column))
         elif pa.types.is_list(column.type):
-            arrays.append(pc.binary_join(column, " "))
+            arrays.append(joined_words(column))
         else:
             arrays.append(column)
     return pa.RecordBatch.from_arrays(arrays, batch.schema.names)

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-__all__ = ["json_lines", "json_maps", "readable_bodies"]
+__all__ = ["joined_words", "json_lines", "json_maps", "readable_bodies"]
 
-_SCALARS: Final = {text: pa.scalar(text) for text in ('"', "", ",", "[", "]", "{", "}", '":', "}\n")}
+_SCALARS: Final = {text: pa.scalar(text) for text in ('"', "", ",", "[", "]", "{", "}", "}\n")}
 _NULL: Final = pa.scalar("null")
 _ESCAPES: Final = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 _CONTROL: Final = "[\x00-\x1f]"
@@ -31,12 +31,11 @@ def json_lines(rows: pa.RecordBatch) -> bytes:
     for place, name in enumerate(rows.schema.names):
         parts.append(pa.scalar(f"{'{' if place == 0 else ','}{json.dumps(name)}:"))
         parts.append(_json_of(rows.column(place)))
-    if not parts:
-        return b"{}\n" * rows.num_rows
     lines = pc.binary_join_element_wise(*parts, _SCALARS["}\n"], _SCALARS[""])
     _, offsets, data = lines.buffers()
     places = np.frombuffer(offsets, np.int32, len(lines) + 1, lines.offset * 4)
-    return bytes(data.slice(int(places[0]), int(places[-1] - places[0])))
+    found: bytes = data.slice(int(places[0]), int(places[-1] - places[0])).to_pybytes()
+    return found
 
 
 def _json_of(column: pa.Array) -> pa.StringArray:
@@ -64,6 +63,13 @@ def json_maps(column: pa.MapArray) -> pa.StringArray:
     return _wrapped(borders, pairs, "{", "}")
 
 
+def joined_words(column: pa.ListArray) -> pa.StringArray:
+    """Return the words of each row with spaces between them."""
+    first, count, borders = _borders(column)
+    words = pa.ListArray.from_arrays(borders, column.values.slice(first, count))
+    return pc.binary_join(words, pa.scalar(" "))
+
+
 def _borders(column: Any) -> tuple[int, int, pa.Array]:
     offsets = column.offsets.to_numpy(zero_copy_only=False)
     first, stop = int(offsets[0]), int(offsets[-1])
@@ -72,9 +78,7 @@ def _borders(column: Any) -> tuple[int, int, pa.Array]:
 
 def _wrapped(borders: pa.Array, texts: pa.StringArray, begin: str, end: str) -> pa.StringArray:
     joined = pc.binary_join(pa.ListArray.from_arrays(borders, texts), _SCALARS[","])
-    return pc.binary_join_element_wise(
-        _SCALARS[begin], joined, _SCALARS[end], _SCALARS[""]
-    )
+    return pc.binary_join_element_wise(_SCALARS[begin], joined, _SCALARS[end], _SCALARS[""])
 
 
 def _quoted(texts: pa.StringArray) -> pa.StringArray:
@@ -82,12 +86,15 @@ def _quoted(texts: pa.StringArray) -> pa.StringArray:
     found = texts
     letters = _letters(texts)
     if letters is not None:
-        for plain, escaped in _ESCAPES:
-            if (letters == ord(plain)).any():
-                found = pc.replace_substring(found, plain, escaped)
+        for letter, code in _ESCAPES:
+            if (letters == ord(letter)).any():
+                found = pc.replace_substring(found, letter, code)
         if _has_other_controls(letters):
             rare = pc.fill_null(pc.match_substring_regex(found, _CONTROL), False)
-            values = [json.dumps(each, ensure_ascii=False)[1:-1] for each in texts.filter(rare).to_pylist()]
+            values = [
+                json.dumps(each, ensure_ascii=False)[1:-1]
+                for each in texts.filter(rare).to_pylist()
+            ]
             found = pc.replace_with_mask(found, rare, pa.array(values, pa.string()))
     return pc.binary_join_element_wise(_SCALARS['"'], found, _SCALARS['"'], _SCALARS[""])
 

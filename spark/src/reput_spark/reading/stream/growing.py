@@ -1,8 +1,6 @@
 """Look at a log that grows: where it begins for a stream, how far it goes, and where to stop.
 
-An end is always after a sound record: of the right size, with the magic, its own offset, whole in
-its file to the last byte, with a body that matches its checksum. Each look begins where the last
-look ended.
+Each look begins where the last look ended; see `reput_arrow.logs.growing`.
 """
 
 from __future__ import annotations
@@ -14,7 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.files import file_name, is_file_name
+from reput_arrow.logs import growing
 from reput_arrow.logs.arrowdisk import below, disk_of
+from reput_arrow.logs.growing import LogCutError
 from reput_arrow.logs.openlog import OpenLog
 from reput_arrow.logs.place import LEDGER, LogPlace
 from reput_spark.errors import SparkReputError
@@ -32,9 +32,6 @@ __all__ = [
     "limited_end",
     "settled_key",
 ]
-
-_TAIL_SIZE = 8
-"""No record ends in so many zeros: its topic has a byte at least, two bytes before the end."""
 
 
 def key_of(place: LogPlace) -> str:
@@ -102,53 +99,16 @@ def end_behind(log: OpenLog, position: int) -> int:
     Raises:
         SparkReputError: what stood before ``position`` is gone.
     """
-    last = log.last_written()
-    start = position if last is None else max(position, last)
-    _refuse_cut(log, position)
-    # What is older than the record before it was left there when the log was cut.
-    before = log.timestamp_before(start) if log.size_at(start) else 0
-    log.set_end(start, last_store_timestamp=before)
-    log.follows = True
-    end = log.max_physical_offset
-    log.follows = False
-    log.set_end(end)
-    if end > start and log.files.read(end - 1, 1) == b"\0":
-        log.set_end(_before_unfinished(log, start, end))
-    return log.max_physical_offset
-
-
-def _refuse_cut(log: OpenLog, position: int) -> None:
-    """Raise where what stood before ``position`` is gone, as far as that can be told."""
-    base = log.files.base_of(position)
-    if base is None:
-        # At the end of the last file, the next one is made when there is something to put there.
-        is_cut = position > log.files.capacity_end
-    else:
-        size = _TAIL_SIZE if position - base >= _TAIL_SIZE else 0
-        is_cut = size > 0 and not log.files.read(position - size, size).strip(b"\0")
-    if is_cut:
+    try:
+        return growing.end_behind(log, position)
+    except LogCutError as error:
         raise SparkReputError(
             "DATA_LOSS",
-            f"{log.files.directory} was cut, or made again: the stream has read up to {position}, "
+            f"{error.directory} was cut, or made again: the stream has read up to {position}, "
             "and nothing stands before that place any more. What was streamed from there is "
             "not in the log, for its machine lost power, most likely. Begin a new query, with a "
             "checkpoint of its own, at the end that the store has now (option starting)",
-        )
-
-
-def _before_unfinished(log: OpenLog, start: int, end: int) -> int:
-    """Return ``end``, or the place of the last record before it whose properties are still zeros.
-
-    A broker copies a record from its first byte, the sizes, to its last one, and the checksum says
-    nothing of what stands after the body. No properties end in a zero of their own.
-    """
-    for batch in log.scan(start, end):
-        if batch.end_offset == end and len(batch):
-            texts = batch.properties_text
-            text_end = int(texts.starts[-1] + texts.sizes[-1])
-            if texts.sizes[-1] > 0 and texts.window[text_end - 1] == 0:
-                return int(batch.physical_offset[-1])
-    return end
+        ) from error
 
 
 def limited_end(

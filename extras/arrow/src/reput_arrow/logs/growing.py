@@ -1,0 +1,85 @@
+"""How far a log goes that grows, for readers that come back: each message once, and none half.
+
+An end is always after a sound record: of the right size, with the magic, its own offset, whole in
+its file to the last byte, with a body that matches its checksum.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.errors import ReputError
+
+if TYPE_CHECKING:
+    from reput_arrow.logs.openlog import OpenLog
+
+__all__ = ["LogCutError", "end_behind"]
+
+_TAIL_SIZE = 8
+"""No record ends in so many zeros: its topic has a byte at least, two bytes before the end."""
+
+
+@attrs.define(eq=False, slots=False)
+class LogCutError(ReputError):
+    """A log no longer holds what was read of it: it was cut, or made again."""
+
+    directory: str
+    position: int
+    """Physical offset up to which it was read."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.directory} was cut, or made again: it was read up to {self.position}, and "
+            "nothing stands before that place any more"
+        )
+
+
+def end_behind(log: OpenLog, position: int) -> int:
+    """Return how far the log goes: from ``position`` on, an end that was found before.
+
+    Raises:
+        LogCutError: what stood before ``position`` is gone.
+    """
+    last = log.last_written()
+    start = position if last is None else max(position, last)
+    _refuse_cut(log, position)
+    # What is older than the record before it was left there when the log was cut.
+    before = log.timestamp_before(start) if log.size_at(start) else 0
+    log.set_end(start, last_store_timestamp=before)
+    log.follows = True
+    end = log.max_physical_offset
+    log.follows = False
+    log.set_end(end)
+    if end > start and log.files.read(end - 1, 1) == b"\0":
+        log.set_end(_before_unfinished(log, start, end))
+    return log.max_physical_offset
+
+
+def _refuse_cut(log: OpenLog, position: int) -> None:
+    """Raise where what stood before ``position`` is gone, as far as that can be told."""
+    base = log.files.base_of(position)
+    if base is None:
+        # At the end of the last file, the next one is made when there is something to put there.
+        is_cut = position > log.files.capacity_end
+    else:
+        size = _TAIL_SIZE if position - base >= _TAIL_SIZE else 0
+        is_cut = size > 0 and not log.files.read(position - size, size).strip(b"\0")
+    if is_cut:
+        raise LogCutError(log.files.directory, position)
+
+
+def _before_unfinished(log: OpenLog, start: int, end: int) -> int:
+    """Return ``end``, or the place of the last record before it whose properties are still zeros.
+
+    A broker copies a record from its first byte, the sizes, to its last one, and the checksum says
+    nothing of what stands after the body. No properties end in a zero of their own.
+    """
+    for batch in log.scan(start, end):
+        if batch.end_offset == end and len(batch):
+            texts = batch.properties_text
+            text_end = int(texts.starts[-1] + texts.sizes[-1])
+            if texts.sizes[-1] > 0 and texts.window[text_end - 1] == 0:
+                return int(batch.physical_offset[-1])
+    return end

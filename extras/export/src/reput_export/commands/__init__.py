@@ -1,0 +1,1 @@
+"""``reput export`` and ``reput import``: each parses, calls a job and prints."""

@@ -1,0 +1,206 @@
+"""``reput export``: messages as Parquet, JSON lines or CSV."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from reput_cli.kit import json_option, with_debug
+
+if TYPE_CHECKING:
+    from reput_export.exporting.order import Exported
+
+__all__ = ["export"]
+
+_COMPRESSIONS = ("zstd", "gzip", "none", "snappy", "lz4")
+
+
+def _names(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[str, ...] | None:
+    """Return the names in a value with commas; refuse a value without one."""
+    if value is None:
+        return None
+    names = tuple(name.strip() for name in value.split(",") if name.strip())
+    if not names and parameter.name != "partition_by":
+        raise click.BadParameter("it is empty; leave it out, or give a value", context, parameter)
+    return names
+
+
+def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Return ms since the epoch of a time, or of a time ago."""
+    if value is None:
+        return None
+    from reput.files import system_clock
+    from reput_cli.kit.times import parse_start
+
+    try:
+        start = parse_start(value, system_clock())
+    except ValueError:
+        start = None
+    if start is None or start.kind != "time":
+        text = f"{value!r} is no time: -90s, -1h, -2d, 2026-01-31T12:00:00Z, or @ and ms"
+        raise click.BadParameter(text, context, parameter)
+    return start.value
+
+
+@click.command(short_help="Write messages as Parquet, JSON lines or CSV.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("target", metavar="OUT")
+@click.option(
+    "--format",
+    "-f",
+    "form",
+    type=click.Choice(["parquet", "jsonl", "csv"]),
+    default="parquet",
+    show_default=True,
+    help="What the files are.",
+)
+@click.option(
+    "-t", "--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; repeatable."
+)
+@click.option(
+    "-q",
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="ID",
+    type=click.IntRange(min=0),
+    help="Only this queue; repeatable.",
+)
+@click.option(
+    "--since", metavar="TIME", callback=_moment, help="Only messages stored then or later."
+)
+@click.option("--until", metavar="TIME", callback=_moment, help="Only messages stored before then.")
+@click.option(
+    "-w", "--where", metavar="SQL", help="Only messages whose properties meet this condition."
+)
+@click.option(
+    "--columns", metavar="NAMES", callback=_names, help="Only these columns, commas between them."
+)
+@click.option(
+    "--partition-by",
+    metavar="NAMES",
+    callback=_names,
+    default="topic,day",
+    show_default=True,
+    help="Directories by these, outer ones first: topic, queue, day, hour; '' for none.",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(_COMPRESSIONS),
+    help="Of the files; when left out, zstd for Parquet and none for text.",
+)
+@click.option("--raw", is_flag=True, help="Leave bodies that producers compressed as stored.")
+@click.option(
+    "--incremental", is_flag=True, help="Add what is new since the last time, each message once."
+)
+@click.option(
+    "--allow-loss",
+    is_flag=True,
+    help="With --incremental: go on where log files were removed meanwhile.",
+)
+@click.option(
+    "--corrupt",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
+    show_default=True,
+    help="What to do at damage; with skip, exit code 1 says that something was left out.",
+)
+@click.option(
+    "-j",
+    "--jobs",
+    metavar="COUNT",
+    type=click.IntRange(min=1),
+    help="Processes; as many as there are cores when left out.",
+)
+@json_option("one document at the end")
+@with_debug
+def export(
+    paths: tuple[str, ...],
+    target: str,
+    form: str,
+    topics: tuple[str, ...],
+    queues: tuple[int, ...],
+    since: int | None,
+    until: int | None,
+    where: str | None,
+    columns: tuple[str, ...] | None,
+    partition_by: tuple[str, ...],
+    compression: str | None,
+    raw: bool,
+    incremental: bool,
+    allow_loss: bool,
+    corrupt: str,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    """Write the messages of the stores at PATH to the directory OUT.
+
+    OUT appears in one step when all is written. With --incremental it grows: each run adds a
+    directory with what is new, in one step, too. A store may be written meanwhile.
+    """
+    from reput_cli.kit import ProgressBar, print_json
+    from reput_export.commands.failing import failures
+    from reput_export.exporting.job import export as run
+    from reput_rebuild.engine import LocalEngine
+
+    with (
+        failures(),
+        LocalEngine(jobs) as engine,
+        ProgressBar("exporting", None, "bytes") as progress,
+    ):
+        done = run(
+            paths,
+            target,
+            engine,
+            columns=columns,
+            corrupt=corrupt,
+            compression=compression,
+            progress=progress.update,
+            form=form,
+            partition_by=partition_by,
+            topic=topics or None,
+            queue=queues or None,
+            since=since,
+            until=until,
+            where=where,
+            raw=raw,
+            incremental=incremental,
+            allow_loss=allow_loss,
+        )
+        seconds = progress.seconds
+    if as_json:
+        import attrs
+
+        print_json({"target": target, **attrs.asdict(done), "seconds": seconds})
+    else:
+        _tell(target, done, seconds, incremental=incremental)
+    _end_with_damage(done.damage_count)
+
+
+def _tell(target: str, done: Exported, seconds: float, *, incremental: bool) -> None:
+    from reput_cli.kit import escape_text, format_count, format_rate, format_size
+
+    shown = escape_text(target)
+    if incremental and done.increment is None:
+        click.echo(f"{shown}: nothing is new")
+        return
+    where = shown if done.increment is None else f"{shown}, export {done.increment}"
+    click.echo(
+        f"{where}: {format_count(done.message_count, 'message')} in "
+        f"{format_count(done.file_count, 'file')}, {format_size(done.written_size)} of "
+        f"{format_size(done.size)}; {format_rate(done.message_count, seconds)}"
+    )
+
+
+def _end_with_damage(damage_count: int) -> None:
+    from reput_cli.kit import ExitCode, format_count, warn
+
+    if damage_count:
+        warn(
+            f"{format_count(damage_count, 'damaged place')} left out; "
+            "`reput verify` lists what is damaged"
+        )
+        raise click.exceptions.Exit(ExitCode.DAMAGED)

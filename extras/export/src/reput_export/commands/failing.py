@@ -1,0 +1,34 @@
+"""Errors of jobs as the command line shows them: without their codes, with its exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+from reput_cli.kit import ExitCode, Failure
+from reput_export.errors import CodedError
+
+__all__ = ["failures"]
+
+_CODES: Final = {
+    "DAMAGED": ExitCode.DAMAGED,
+    "DATA_LOSS": ExitCode.DAMAGED,
+    "LOCKED": ExitCode.LOCKED,
+    "NO_LOG": ExitCode.NOT_FOUND,
+    "ROW": ExitCode.REFUSED,
+}
+
+
+@contextlib.contextmanager
+def failures() -> Iterator[None]:
+    """Turn errors of jobs into failures.
+
+    Raises:
+        Failure: in the place of a `CodedError`.
+    """
+    try:
+        yield
+    except CodedError as error:
+        code = _CODES.get(error.code, ExitCode.UNAVAILABLE)
+        raise Failure(error.reason, code) from error
