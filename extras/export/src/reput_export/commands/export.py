@@ -33,7 +33,7 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
     if value is None:
         return None
     from reput.files import system_clock
-    from reput_cli.kit.times import parse_start
+    from reput_cli.kit import parse_start
 
     try:
         start = parse_start(value, system_clock())
