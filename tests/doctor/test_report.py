@@ -18,7 +18,7 @@ from reportedstore import HALVES, HOUR_MS, NOW, STRANGE, make_store, write_wheel
 import reput
 from reput import Message
 from reput_doctor.reporting.making import make_report
-from reput_doctor.reporting.page import report_page
+from reput_doctor.reporting.showing.page import report_page
 from reput_doctor.reporting.values import StoreReport
 
 Rows = Callable[[str, str], list[dict[str, Any]]]

@@ -104,7 +104,7 @@ def report(
     if as_json:
         print_json(made.as_json())
     else:
-        from reput_doctor.reporting.printing import print_report
+        from reput_doctor.reporting.showing.printing import print_report
 
         print_report(made)
         if page_path is not None:
@@ -114,7 +114,7 @@ def report(
 
 
 def _write_page(made: StoreReport, page_path: str) -> None:
-    from reput_doctor.reporting.page import report_page
+    from reput_doctor.reporting.showing.page import report_page
 
     text = report_page(made)
     try:

@@ -12,18 +12,18 @@ import attrs
 import reput
 from reput.files import system_clock
 from reput.offline import look
+from reput_doctor.counting.counts import TimeRange
+from reput_doctor.counting.logpart import LogPart
+from reput_doctor.counting.marks import Mark
+from reput_doctor.counting.reading import count_log
 from reput_doctor.reporting import tables
 from reput_doctor.reporting.concerns import concerns_of
-from reput_doctor.reporting.configs import read_consumer_offsets, read_delay_offsets
-from reput_doctor.reporting.counts import TimeRange
-from reput_doctor.reporting.logpart import LogPart
-from reput_doctor.reporting.marks import Mark
-from reput_doctor.reporting.places import plugin_places
-from reput_doctor.reporting.reading import count_log
+from reput_doctor.reporting.notes.configs import read_consumer_offsets, read_delay_offsets
+from reput_doctor.reporting.notes.places import plugin_places
+from reput_doctor.reporting.notes.wheel import read_wheel
 from reput_doctor.reporting.transactions import transactions_of
 from reput_doctor.reporting.values import LogExtent, StoreReport
 from reput_doctor.reporting.waiting import Waiting
-from reput_doctor.reporting.wheel import read_wheel
 from reput_rebuild.engine import LocalEngine
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["make_report"]
 
 _CLOCK_SLACK_MS: Final = 60_000  # by which a clock may have been put back
-_WORTH_PROCESSES: Final = 128 << 20  # bytes; a smaller log is read before processes have begun
+_WORTH_PROCESSES: Final = 256 << 20  # bytes; a smaller log is read before processes have begun
 
 
 def make_report(
@@ -93,12 +93,11 @@ def make_report(
         wanted = jobs if jobs is not None or part.size >= _WORTH_PROCESSES else 1
         with LocalEngine(wanted) as engine:
             counted = count_log(
-                log,
+                store,
                 part,
                 engine,
                 times=TimeRange(since, until),
                 marks=marks,
-                end_finding=store.recovery.finding,
                 progress=progress,
             )
         now = clock()

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from reput_doctor.reporting.counts import (
+from reput_doctor.counting.counts import (
     HOUR_MS,
     NO_OFFSET,
     Counts,
     size_bucket_start,
 )
-from reput_doctor.reporting.kinds import kind_of
+from reput_doctor.reporting.notes.kinds import kind_of
 from reput_doctor.reporting.values import Bucket, HourCount, QueueCount, Sizes, TopicCount
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reput.record.layout import PROPERTY_KEYS, PROPERTY_UNIQ_KEY
-from reput_doctor.reporting.halves import Halves, dangling
+from reput_doctor.counting.halves import Halves, dangling
 from reput_doctor.reporting.values import OpenTransaction, Transactions
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput_doctor.reporting.halves import CHECKING_GROUP, HALF_TOPIC
-from reput_doctor.reporting.kinds import DEAD_LETTER_PREFIX, RETRY_PREFIX, kind_of
-from reput_doctor.reporting.marks import Mark
+from reput_doctor.counting.halves import CHECKING_GROUP, HALF_TOPIC
+from reput_doctor.counting.marks import Mark
+from reput_doctor.reporting.notes.kinds import DEAD_LETTER_PREFIX, RETRY_PREFIX, kind_of
+from reput_doctor.reporting.notes.wheel import TIMER_TOPIC, Wheel
 from reput_doctor.reporting.values import (
     DelayLevel,
     GroupLag,
@@ -18,10 +19,9 @@ from reput_doctor.reporting.values import (
     TimerWheel,
     TopicCount,
 )
-from reput_doctor.reporting.wheel import TIMER_TOPIC, Wheel
 
 if TYPE_CHECKING:
-    from reput_doctor.reporting.configs import Committed
+    from reput_doctor.reporting.notes.configs import Committed
 
 __all__ = ["SCHEDULE_TOPIC", "Extents", "Waiting"]
 

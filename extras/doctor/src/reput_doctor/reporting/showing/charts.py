@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput_doctor.reporting.counts import HOUR_MS
+from reput_doctor.counting.counts import HOUR_MS
 
 if TYPE_CHECKING:
     from reput_doctor.reporting.values import HourCount

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from reput_cli.kit import format_size, format_timestamp
 from reput_doctor.pages import Head, table
 from reput_doctor.reporting.concerns import format_age
-from reput_doctor.reporting.labels import first_message
+from reput_doctor.reporting.showing.labels import first_message
 
 if TYPE_CHECKING:
     from reput_doctor.reporting.values import StoreReport

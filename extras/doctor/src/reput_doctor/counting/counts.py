@@ -12,9 +12,9 @@ import attrs
 import numpy as np
 
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
+from reput_doctor.counting.halves import HALF_TOPIC, OP_TOPIC, Halves
+from reput_doctor.counting.marks import Mark, MarkFinder
 from reput_doctor.grouping import Groups
-from reput_doctor.reporting.halves import HALF_TOPIC, OP_TOPIC, Halves
-from reput_doctor.reporting.marks import Mark, MarkFinder
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -20,9 +20,9 @@ from reput_cli.kit import (
     styled,
 )
 from reput_doctor.findings import Severity
-from reput_doctor.reporting.charts import hour_series, sparkline
 from reput_doctor.reporting.concerns import format_age
-from reput_doctor.reporting.labels import age_label, first_message, size_label
+from reput_doctor.reporting.showing.charts import hour_series, sparkline
+from reput_doctor.reporting.showing.labels import age_label, first_message, size_label
 
 if TYPE_CHECKING:
     from reput_doctor.reporting.values import Bucket, Concern, StoreReport

@@ -18,9 +18,9 @@ from reput_doctor.pages import (
     tiles,
     verdicts,
 )
-from reput_doctor.reporting.charts import hour_series
-from reput_doctor.reporting.labels import age_label, delay_label, size_label
-from reput_doctor.reporting.pagetables import (
+from reput_doctor.reporting.showing.charts import hour_series
+from reput_doctor.reporting.showing.labels import age_label, delay_label, size_label
+from reput_doctor.reporting.showing.pagetables import (
     damages_table,
     groups_table,
     levels_table,

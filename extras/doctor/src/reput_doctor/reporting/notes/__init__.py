@@ -1,0 +1,1 @@
+"""What the small files beside the log tell: offsets of consumers, delays, places of plugins."""

@@ -1,0 +1,1 @@
+"""Shows a report: in a terminal, and as one HTML page."""
