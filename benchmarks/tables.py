@@ -15,6 +15,7 @@ __all__ = [
     "COMPACTION_JOBS",
     "COUNTS",
     "DERIVE",
+    "DIFF",
     "EXPORT",
     "FILTER",
     "FILTERED_READ",
@@ -24,6 +25,7 @@ __all__ = [
     "OPEN_AFTER_KILL",
     "READ",
     "REBUILD",
+    "REPORT",
     "SCAN",
     "SCHEDULE",
     "SPARK_READ",
@@ -57,6 +59,17 @@ REBUILD = Table(
     "Build queues and index aside, and exchange them",
     bytes_of="records",
     note="all is on disk when it ends; Spark's session is there before it begins",
+)
+REPORT = Table(
+    "Report what a store holds",
+    bytes_of="records",
+    note="every record is read, with its checksum; the first process is there before it begins",
+)
+DIFF = Table(
+    "Compare a store with a copy of it",
+    bytes_of="records",
+    note="bytes are those of one of the two logs; queues and other derived files are compared, too",
+    compares=False,
 )
 QUERY = Table("Find a message by key", compares=False)
 COMPACTION = Table(
@@ -126,6 +139,8 @@ TABLES = (
     INDEX,
     COUNTS,
     REBUILD,
+    REPORT,
+    DIFF,
     QUERY,
     COMPACTION,
     COMPACTION_JOBS,

@@ -362,9 +362,16 @@ def test_damaged_offsets_are_said_beside_the_rest(rich: Path, content: bytes) ->
     assert any("consumerOffset.json" in each.text for each in found.concerns)
 
 
-def test_short_files_and_damaged_notes_do_not_hide_the_rest(
-    rich: Path, golden_store: Callable[[str], Path]
-) -> None:
+def test_offsets_in_rocksdb_are_said_not_to_be_read(rich: Path) -> None:
+    (rich / "config" / "consumerOffsets").mkdir()
+
+    found = report_of(rich)
+
+    assert any("RocksDB" in each for each in found.notes)
+    assert found.groups
+
+
+def test_short_files_and_damaged_notes_do_not_hide_the_rest(rich: Path) -> None:
     (rich / "reput" / "manifest.json").write_bytes(b"{")
     log = sorted((rich / "commitlog").iterdir())[0]
     os.truncate(log, 30_000)

@@ -84,6 +84,7 @@ def make_report(
             end_offset=end,
             follow_links=follow_links,
         )
+        in_rocksdb = disk.exists(os.path.join(store.root, "config", "consumerOffsets"))
         waiting = Waiting(
             read_consumer_offsets(store.root, disk, tell),
             read_delay_offsets(store.root, disk, tell),
@@ -132,7 +133,7 @@ def make_report(
             loss_count=_known_losses(store.losses(), counted.damages),
             disk=traces.sizes(),
             problems=tuple(problems),
-            notes=tuple(tables.notes_of(counted.counts, waiting, since)),
+            notes=tuple(tables.notes_of(counted.counts, waiting, since, in_rocksdb=in_rocksdb)),
             concerns=(),
         )
         seconds = time.monotonic() - begun

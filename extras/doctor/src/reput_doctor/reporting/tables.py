@@ -66,9 +66,17 @@ def extents_of(counts: Counts) -> Extents:
     }
 
 
-def notes_of(counts: Counts, waiting: Waiting, since: int | None) -> Iterator[str]:
+def notes_of(
+    counts: Counts, waiting: Waiting, since: int | None, *, in_rocksdb: bool
+) -> Iterator[str]:
     """Yield what the report cannot know, and why."""
-    if waiting.committed is None:
+    if in_rocksdb:
+        yield (
+            "the broker keeps offsets of consumers in RocksDB (config/consumerOffsets), which is "
+            "not read; what is told of them is from JSON files, which may be older: mqadmin "
+            "rocksDBConfigToJson writes them anew"
+        )
+    elif waiting.committed is None:
         yield "lag of consumers is not known: the store has no config/consumerOffset.json"
     if waiting.delivered is None and any(
         topic == "SCHEDULE_TOPIC_XXXX" for topic, _ in extents_of(counts)
