@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reput.log import Damage, Loss
     from reput_doctor.verifying.logcheck import LogChecked
     from reput_doctor.verifying.orders import OrderBreak
+    from reput_doctor.verifying.survey import Survey
 
 __all__ = ["add_log_findings", "damaged_ranges"]
 
@@ -55,7 +56,7 @@ def add_log_findings(
     findings: Findings,
     checked: LogChecked,
     store: Store,
-    lost: Sequence[tuple[int, int]],
+    surveyed: Survey,
     *,
     named: Sequence[TouchedMessage],
     recorded: Sequence[Loss],
@@ -68,13 +69,16 @@ def add_log_findings(
         findings: is added to.
         checked: what the log shows.
         store: open for reading.
-        lost: ranges whose bytes are missing, with findings of their own.
+        surveyed: the store, with the ranges of the log that are missing.
         named: messages in damaged ranges that derived files know.
         recorded: losses that the store's ledger lists.
         root: the store's directory, for advice.
         is_written: whether a process has the store open, which may be writing at the log's end.
     """
     end = store.log.max_physical_offset
+    lost = surveyed.lost
+    for gap in surveyed.gaps:
+        findings.add(_with_lost(gap, named))
     known = [(each.start_offset, each.end_offset) for each in recorded]
     for damage in checked.damages:
         if any(start <= damage.start_offset < stop for start, stop in lost):
@@ -86,11 +90,7 @@ def add_log_findings(
         found = _of_damage(
             damage, store, root, is_tail=is_tail, is_written=is_written, is_known=is_known
         )
-        own = [] if found.messages else _lost_in(damage, named)
-        if own:
-            touched = own[:MESSAGES_PER_FINDING]
-            found = attrs.evolve(found, messages=touched, message_count=len(own))
-        findings.add(found)
+        findings.add(_with_lost(found, named))
     broken = [*damaged_ranges(checked, lost), *known]
     _add_breaks(findings, checked, store, broken)
     _add_times(findings, checked, store)
@@ -162,14 +162,20 @@ def _of_damage(
     )
 
 
-def _lost_in(damage: Damage, named: Sequence[TouchedMessage]) -> list[TouchedMessage]:
-    """Return the messages of a damaged range that only derived files know."""
-    return [
+def _with_lost(finding: Finding, named: Sequence[TouchedMessage]) -> Finding:
+    """Return the finding with the messages in its range that only derived files know."""
+    start, size = finding.physical_offset, finding.size
+    if finding.messages or start is None or size is None:
+        return finding
+    own = [
         each
         for each in named
-        if each.physical_offset is not None
-        and damage.start_offset <= each.physical_offset < damage.end_offset
+        if each.physical_offset is not None and start <= each.physical_offset < start + size
     ]
+    own.sort(key=lambda each: each.physical_offset or 0)
+    if not own:
+        return finding
+    return attrs.evolve(finding, messages=own[:MESSAGES_PER_FINDING], message_count=len(own))
 
 
 def _add_breaks(

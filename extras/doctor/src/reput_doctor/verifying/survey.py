@@ -70,6 +70,8 @@ class Survey:
     """Bytes that a file of the log has; 0 if there is none."""
     parts: list[str] = attrs.field(factory=list)
     """Other names in the store's directory below which there is no link, pipe or device."""
+    gaps: list[Finding] = attrs.field(factory=list)
+    """Findings of missing and short files, which derived files may know more of."""
     lost: list[tuple[int, int]] = attrs.field(factory=list)
     """Ranges of the log whose bytes are missing, because files are missing or short."""
 
@@ -184,7 +186,7 @@ def _survey_log(found: Survey, findings: Findings, file_size: int) -> None:
     if found.log_files and found.log_files[-1].size == 0:
         empty = found.log_files.pop()
         findings.add(_empty(empty.base))
-    _check_sizes(found, findings)
+    _check_sizes(found)
     _check_gaps(found, findings)
 
 
@@ -262,7 +264,7 @@ def _empty(base: int) -> Finding:
     )
 
 
-def _check_sizes(found: Survey, findings: Findings) -> None:
+def _check_sizes(found: Survey) -> None:
     for each in found.log_files:
         if each.size == found.file_size:
             continue
@@ -270,7 +272,7 @@ def _check_sizes(found: Survey, findings: Findings) -> None:
         start, end = each.base + min(each.size, found.file_size), each.base + found.file_size
         if is_short:
             found.lost.append((start, end))
-        findings.add(
+        found.gaps.append(
             Finding(
                 severity=Severity.LOSS if is_short else Severity.WARNING,
                 kind="log.short-file" if is_short else "log.long-file",
@@ -295,7 +297,7 @@ def _check_gaps(found: Survey, findings: Findings) -> None:
         count = -(-(after.base - start) // found.file_size)
         for number in range(min(count, _MISSING_MAX)):
             base = start + number * found.file_size
-            findings.add(
+            found.gaps.append(
                 Finding(
                     severity=Severity.LOSS,
                     kind="log.missing-file",

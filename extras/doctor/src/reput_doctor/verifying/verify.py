@@ -166,20 +166,30 @@ class _Check:
             self.findings,
             found,
             store,
-            surveyed.lost,
+            surveyed,
             named=derived.lost,
             recorded=_recorded(self.root, self.disk),
             root=self.root,
             is_written=not is_held,
         )
         last = found.orders.last_time
-        self.checked.files += check_checkpoint(
-            self.root, self.disk, store, 0 if last is None else last[1], self.findings
+        last_time = 0 if last is None else last[1]
+        self._count(
+            "checkpoint",
+            lambda: check_checkpoint(self.root, self.disk, store, last_time, self.findings),
         )
-        self.checked.files += check_own(traces, store, self.findings)
-        self.checked.files += check_settings(
-            self.root, self.disk, _ends_of(store, found), self.findings
+        self._count("reput", lambda: check_own(traces, store, self.findings))
+        self._count(
+            "config",
+            lambda: check_settings(self.root, self.disk, _ends_of(found), self.findings),
         )
+
+    def _count(self, part: str, check: Callable[[], int]) -> None:
+        """Check files, and count them; what cannot be read stops no other part."""
+        try:
+            self.checked.files += check()
+        except (ReputError, OSError) as error:
+            self.not_checked.append(NotChecked(part, str(error)))
 
     def _hold(self, opened: contextlib.ExitStack) -> bool:
         """Keep writers out while derived files are compared; False if one has the store open."""
@@ -253,7 +263,7 @@ def _recorded(root: str, disk: Disk) -> tuple[Loss, ...]:
     return ledger.entries
 
 
-def _ends_of(store: Store, found: LogChecked) -> Callable[[str, int], int | None]:
+def _ends_of(found: LogChecked) -> Callable[[str, int], int | None]:
     """Return where queues end, by their last message in the log; None for a queue without any."""
     ends = {key: run.max_offset for key, run in found.orders.queues.items()}
     return lambda topic, queue_id: ends.get((topic, queue_id))
