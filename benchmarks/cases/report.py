@@ -15,7 +15,7 @@ __all__ = ["cases"]
 
 def cases() -> Iterator[Case]:
     """The large log, with every checksum; for the comparison a part of it, which is there twice."""
-    needs = ("reput", "reput_doctor", "psutil")
+    needs = ("reput", "reput_doctor")
     for body in BODIES:
         name = body_name(body)
         yield Case(
@@ -23,7 +23,7 @@ def cases() -> Iterator[Case]:
             table=REPORT,
             run=report,
             body_size=body,
-            needs=needs,
+            needs=(*needs, "psutil"),
             big_log=True,
         )
         yield Case(

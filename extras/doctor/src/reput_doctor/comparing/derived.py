@@ -6,11 +6,12 @@ being wrong; whether they fit their own log is what ``reput verify`` tells.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from reput.errors import PluginError
+from reput.errors import CorruptFileError, PluginError
 from reput.files import OWN_DIRECTORY, Disk
 from reput_doctor.comparing.values import FileDifference
 from reput_rebuild.compare import compare
@@ -55,7 +56,7 @@ def compare_derived(
         follow_links: as for `reput.open`.
     """
     disk = _BothDisks(a, b) if not follow_links else Disk()
-    for each in compare(a.root, b.root, names, disk, _named_by_clock()):
+    for each in compare(a.root, b.root, names, disk, _named_by_clock(a, b)):
         yield FileDifference(each.path, each.position, _REASONS.get(each.kind, _BYTES))
 
 
@@ -63,15 +64,18 @@ _BYTES: Final = "the bytes differ"
 _REASONS: Final = {"missing": "only in b", "extra": "only in a"}
 
 
-def _named_by_clock() -> frozenset[str]:
+def _named_by_clock(*stores: Traces) -> frozenset[str]:
     from reput.plugin import installed
 
+    used: set[str] = set()
+    for traces in stores:
+        with contextlib.suppress(CorruptFileError, OSError):  # what it says was said before
+            used.update(() if traces.manifest is None else traces.manifest.plugins)
     names = set(_BY_CLOCK)
-    for each in installed():
-        try:
-            names |= each.load().named_by_clock
-        except PluginError:
-            continue  # it is broken; its files are compared by name
+    for each in installed() if used else ():
+        # A plugin that is broken does not say; its files are compared by name.
+        with contextlib.suppress(PluginError):
+            names |= each.load().named_by_clock if each.name in used else frozenset()
     return frozenset(names)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["LogSide"]
 
 _DAMAGES_MAX: Final = 100
+_PIECE: Final = 1 << 18
 _HEAD_SIZE: Final = 8  # bytes of a record, or a blank, that hold its size and its magic
 
 
@@ -40,6 +41,7 @@ class LogSide:
     damaged: list[tuple[int, str]] = attrs.field(factory=list)
     damage_count: int = 0
     _scan: Iterator[DispatchBatch] | None = None
+    _buffer: npt.NDArray[np.uint8] = attrs.field(factory=lambda: np.zeros(0, np.uint8))
 
     def next(self) -> DispatchBatch | None:
         """Read the next batch, which has rows; None at the end."""
@@ -64,6 +66,21 @@ class LogSide:
         """Read on from ``position``, the end of a record, as what lies before is known."""
         self.position = position
         self._scan = self.batch = None
+
+    def holds(self, start: int, data: npt.NDArray[np.uint8]) -> bool:
+        """Whether the log holds ``data`` at the physical offset ``start``."""
+        size = len(data)
+        if start + size > self.end:
+            return False
+        if len(self._buffer) < size:
+            self._buffer = np.empty(size, np.uint8)
+        if self.log.files.read_into(start, self._buffer.data[:size]) != size:
+            return False
+        # In pieces that stay in the processor's cache; the first difference ends it.
+        return all(
+            np.array_equal(self._buffer[at : at + _PIECE], data[at : at + _PIECE])
+            for at in range(0, size, _PIECE)
+        )
 
     def follows_blank(self, other: LogSide, end: int, start: int) -> bool:
         """Whether what stands at ``end``, after a record, leads to ``start`` in both logs."""

@@ -105,9 +105,7 @@ class MessageComparison:
         ):
             return False
         first = start - batch.base_offset
-        if end > b.end or b.log.read(start, end - start) != (
-            batch.window[first : first + end - start].tobytes()
-        ):
+        if not b.holds(start, batch.window[first : first + end - start]):
             return False
         rows = a.maker.rows(batch)
         b.maker.repeat(rows)
