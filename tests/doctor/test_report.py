@@ -153,7 +153,7 @@ def test_every_damage_is_listed_whatever_the_number_of_processes(
         places[number] for number in (100, 9_000, 20_000)
     ]
     assert whole.message_count - alone.message_count == 3
-    plain = {"seconds": 0.0, "made_at": 0}
+    plain = {"seconds": 0.0, "made_timestamp": 0}
     assert {**alone.as_json(), **plain} == {**together.as_json(), **plain}
 
 
@@ -167,7 +167,7 @@ def test_lag_is_that_of_the_queues_and_since_when(rich: Path) -> None:
     assert [each.lag for each in shop.queues] == [180, 190, 141]
     assert [each.end for each in shop.queues] == [240] * 3
     # Five messages of each queue an hour: queue offset 50 is the first of the eleventh hour.
-    assert [each.waiting_since for each in shop.queues] == [
+    assert [each.waiting_since_timestamp for each in shop.queues] == [
         NOW - 36 * HOUR_MS,
         NOW - 38 * HOUR_MS,
         NOW - 29 * HOUR_MS,
@@ -175,9 +175,9 @@ def test_lag_is_that_of_the_queues_and_since_when(rich: Path) -> None:
     assert (shop.lag, shop.ahead, shop.uncommitted) == (511, 0, 1)
     assert (groups["ahead", "audit"].lag, groups["ahead", "audit"].ahead) == (0, 1)
     audit = groups["shop", "audit"]
-    assert (audit.lag, audit.waiting_since) == (4 * (1 + 23) * 6, NOW - 48 * HOUR_MS)
+    assert (audit.lag, audit.waiting_since_timestamp) == (4 * (1 + 23) * 6, NOW - 48 * HOUR_MS)
     bold = groups["<b>bold</b>", "audit"]
-    assert (bold.lag, bold.unknown, bold.waiting_since) == (
+    assert (bold.lag, bold.unknown, bold.waiting_since_timestamp) == (
         4 * (1 + 23) * 6 - 5,
         1,
         NOW - 46 * HOUR_MS,
@@ -189,15 +189,15 @@ def test_retries_and_dead_letters_are_told_by_group(rich: Path) -> None:
     [billing] = report_of(rich).retries
 
     assert (billing.group, billing.retries, billing.retries_waiting) == ("billing", 24, 4)
-    assert (billing.dead_letters, billing.oldest_dead_letter) == (8, NOW - 48 * HOUR_MS)
-    assert billing.newest_dead_letter == NOW - 6 * HOUR_MS
+    assert (billing.dead_letters, billing.oldest_dead_letter_timestamp) == (8, NOW - 48 * HOUR_MS)
+    assert billing.newest_dead_letter_timestamp == NOW - 6 * HOUR_MS
 
 
 def test_delay_levels_wait_from_the_delivered_offset_on(rich: Path) -> None:
     [level] = report_of(rich).delay_levels
 
     assert (level.level, level.delivered_to, level.waiting, level.parked) == (3, 10, 6, 16)
-    assert level.waiting_since == NOW - 18 * HOUR_MS  # the sixth pair
+    assert level.waiting_since_timestamp == NOW - 18 * HOUR_MS  # the sixth pair
 
 
 def test_the_timer_wheel_is_read(rich: Path) -> None:
@@ -208,8 +208,11 @@ def test_the_timer_wheel_is_read(rich: Path) -> None:
 
     assert timer is not None
     assert (timer.waiting, timer.overdue) == (6, 2)  # slots before the read time are delivered
-    assert (timer.first_due, timer.last_due) == (NOW - HOUR_MS, NOW + 30 * HOUR_MS)
-    assert [count for _, count in timer.by_hour] == [2, 3, 1]
+    assert (timer.first_due_timestamp, timer.last_due_timestamp) == (
+        NOW - HOUR_MS,
+        NOW + 30 * HOUR_MS,
+    )
+    assert [each.message_count for each in timer.by_hour] == [2, 3, 1]
 
 
 def test_open_transactions_are_those_without_an_op_message(rich: Path) -> None:

@@ -89,8 +89,8 @@ def _consumers(report: StoreReport) -> Iterator[Concern]:
     behind = [each for each in report.groups or () if each.lag and each.kind != "system"]
     for each in behind[:_LAGS_MAX]:
         since = ""
-        if each.waiting_since is not None:
-            age = max(report.made_at - each.waiting_since, 0) / 1000
+        if each.waiting_since_timestamp is not None:
+            age = max(report.made_timestamp - each.waiting_since_timestamp, 0) / 1000
             since = f", the oldest for {format_age(age)}"
         yield Concern(
             Severity.NOTICE,
@@ -128,7 +128,7 @@ def _transactions(report: StoreReport) -> Iterator[Concern]:
     found = report.transactions
     if not found.open_count or found.oldest_timestamp is None:
         return
-    age = max(report.made_at - found.oldest_timestamp, 0)
+    age = max(report.made_timestamp - found.oldest_timestamp, 0)
     severity = Severity.WARNING if age >= _HOUR_MS else Severity.NOTICE
     count = format_count(found.open_count, "transaction")
     yield Concern(

@@ -107,10 +107,10 @@ def make_report(
         report = StoreReport(
             path=store.root,
             written_by=traces.written_by,
-            made_at=now,
+            made_timestamp=now,
             seconds=0.0,
-            since=since,
-            until=until,
+            since_timestamp=since,
+            until_timestamp=until,
             log=LogExtent(
                 start_offset=start,
                 end_offset=end,

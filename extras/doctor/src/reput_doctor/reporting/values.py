@@ -12,6 +12,7 @@ __all__ = [
     "Bucket",
     "Concern",
     "DelayLevel",
+    "DueCount",
     "GroupLag",
     "HourCount",
     "LogExtent",
@@ -135,7 +136,7 @@ class QueueLag:
     """Queue offset after the last message; None where the log holds none of the queue."""
     lag: int | None
     """Messages to read; None where this is not known."""
-    waiting_since: int | None
+    waiting_since_timestamp: int | None
     """Store time of the first of them, ms; None without, or where it is not known."""
 
 
@@ -149,7 +150,7 @@ class GroupLag:
     """As of `TopicCount`."""
     lag: int
     """Messages to read, in all queues of which this is known."""
-    waiting_since: int | None
+    waiting_since_timestamp: int | None
     """Store time of the oldest of them, ms."""
     ahead: int
     """Queues whose committed offset is after the queue's end."""
@@ -168,10 +169,19 @@ class DelayLevel:
     delivered_to: int | None
     """Queue offset of the next message to deliver; None without an offset."""
     waiting: int | None
-    waiting_since: int | None
+    waiting_since_timestamp: int | None
     """Store time of the first of them, ms."""
     parked: int
     """Messages of the level that the log holds, delivered ones among them."""
+
+
+@attrs.frozen
+class DueCount:
+    """Messages that fall due in one hour."""
+
+    timestamp: int
+    """ms since the epoch at which the hour begins."""
+    message_count: int
 
 
 @attrs.frozen(kw_only=True)
@@ -181,13 +191,12 @@ class TimerWheel:
     waiting: int
     overdue: int
     """Those that should have been delivered before the report was made."""
-    first_due: int | None
+    first_due_timestamp: int | None
     """ms."""
-    last_due: int | None
+    last_due_timestamp: int | None
     not_on_wheel: int | None
     """Messages in the log that are not on the wheel yet; None where this is not known."""
-    by_hour: tuple[tuple[int, int], ...]
-    """Hours, as ms since the epoch, and how many messages fall due in each."""
+    by_hour: tuple[DueCount, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -232,9 +241,9 @@ class RetryCount:
     retries_waiting: int | None
     dead_letters: int
     """Messages that it gave up."""
-    oldest_dead_letter: int | None
+    oldest_dead_letter_timestamp: int | None
     """Store time, ms."""
-    newest_dead_letter: int | None
+    newest_dead_letter_timestamp: int | None
 
 
 @attrs.frozen(kw_only=True)
@@ -259,12 +268,12 @@ class StoreReport:
 
     path: str
     written_by: str | None
-    made_at: int
+    made_timestamp: int
     """When, ms."""
     seconds: float
-    since: int | None
+    since_timestamp: int | None
     """Store time of the first messages that are counted, ms; None for all."""
-    until: int | None
+    until_timestamp: int | None
     log: LogExtent
     message_count: int
     size: int

@@ -13,6 +13,7 @@ from reput_doctor.reporting.notes.kinds import DEAD_LETTER_PREFIX, RETRY_PREFIX,
 from reput_doctor.reporting.notes.wheel import TIMER_TOPIC, Wheel
 from reput_doctor.reporting.values import (
     DelayLevel,
+    DueCount,
     GroupLag,
     QueueLag,
     RetryCount,
@@ -104,7 +105,7 @@ class Waiting:
                         level=level,
                         delivered_to=place,
                         waiting=waiting,
-                        waiting_since=None,
+                        waiting_since_timestamp=None,
                         parked=count,
                     )
                 )
@@ -115,7 +116,7 @@ class Waiting:
                     level=level,
                     delivered_to=place,
                     waiting=max(end - place, 0),
-                    waiting_since=None if since is None else since[1],
+                    waiting_since_timestamp=None if since is None else since[1],
                     parked=count,
                 )
             )
@@ -130,10 +131,10 @@ class Waiting:
         return TimerWheel(
             waiting=wheel.waiting,
             overdue=wheel.overdue(now),
-            first_due=int(wheel.due[0]) if len(wheel.due) else None,
-            last_due=int(wheel.due[-1]) if len(wheel.due) else None,
+            first_due_timestamp=int(wheel.due[0]) if len(wheel.due) else None,
+            last_due_timestamp=int(wheel.due[-1]) if len(wheel.due) else None,
             not_on_wheel=None if end is None else max(end[1] - wheel.queue_offset, 0),
-            by_hour=tuple(wheel.by_hour()),
+            by_hour=tuple(DueCount(*each) for each in wheel.by_hour()),
         )
 
     # ------------------------------------------------------------------ retries
@@ -154,8 +155,8 @@ class Waiting:
                     retries=0 if retry is None else retry.message_count,
                     retries_waiting=self._retries_waiting(group, extents),
                     dead_letters=0 if dead is None else dead.message_count,
-                    oldest_dead_letter=None if dead is None else dead.first_timestamp,
-                    newest_dead_letter=None if dead is None else dead.last_timestamp,
+                    oldest_dead_letter_timestamp=None if dead is None else dead.first_timestamp,
+                    newest_dead_letter_timestamp=None if dead is None else dead.last_timestamp,
                 )
             )
         return tuple(
@@ -188,7 +189,7 @@ def _queue_lag(
         committed=committed,
         end=end,
         lag=None if end is None else max(end - committed, 0),
-        waiting_since=None if since is None else since[1],
+        waiting_since_timestamp=None if since is None else since[1],
     )
 
 
@@ -199,7 +200,7 @@ def _group_lag(group: str, topic: str, lags: list[QueueLag], known: set[int]) ->
         topic=topic,
         kind=kind_of(topic),
         lag=sum(each.lag or 0 for each in lags),
-        waiting_since=min(_times(lags), default=None),
+        waiting_since_timestamp=min(_times(lags), default=None),
         ahead=sum(1 for each in lags if each.end is not None and each.committed > each.end),
         unknown=sum(1 for each in lags if each.end is None),
         uncommitted=len(known - {each.queue_id for each in lags}),
@@ -209,5 +210,5 @@ def _group_lag(group: str, topic: str, lags: list[QueueLag], known: set[int]) ->
 
 def _times(lags: Iterable[QueueLag]) -> Iterator[int]:
     for each in lags:
-        if each.waiting_since is not None:
-            yield each.waiting_since
+        if each.waiting_since_timestamp is not None:
+            yield each.waiting_since_timestamp

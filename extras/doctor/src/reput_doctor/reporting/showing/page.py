@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from reput_cli.kit import format_count, format_duration, format_size, format_timestamp
@@ -33,7 +33,7 @@ from reput_doctor.reporting.showing.pagetables import (
 )
 
 if TYPE_CHECKING:
-    from reput_doctor.reporting.values import StoreReport, TimerWheel
+    from reput_doctor.reporting.values import DueCount, StoreReport, TimerWheel
 
 __all__ = ["report_page"]
 
@@ -48,7 +48,7 @@ def report_page(report: StoreReport) -> str:
     subtitle = f"messages stored {times[0]} to {times[1]} (UTC)"
     if not report.message_count:
         subtitle = "no messages"
-    made = format_timestamp(report.made_at)
+    made = format_timestamp(report.made_timestamp)
     foot = f"reput report, {made} (UTC), read in {format_duration(report.seconds)}."
     return page(f"Store {report.path}", subtitle, filter(None, _sections(report)), foot)
 
@@ -97,9 +97,17 @@ def _lines(report: StoreReport) -> Iterator[tuple[str, str]]:
     yield "log", f"physical offsets {log.start_offset} to {log.end_offset}, {files}"
     if log.read_from != log.start_offset:
         yield "read", f"from physical offset {log.read_from} on"
-    if report.since is not None or report.until is not None:
-        since = "the first" if report.since is None else format_timestamp(report.since)
-        until = "the last" if report.until is None else format_timestamp(report.until)
+    if report.since_timestamp is not None or report.until_timestamp is not None:
+        since = (
+            "the first"
+            if report.since_timestamp is None
+            else format_timestamp(report.since_timestamp)
+        )
+        until = (
+            "the last"
+            if report.until_timestamp is None
+            else format_timestamp(report.until_timestamp)
+        )
         yield "counted", f"messages stored from {since} to {until}"
     if log.is_open:
         writer = "a process" if log.writer_pid is None else f"process {log.writer_pid}"
@@ -134,15 +142,15 @@ def _wheel(timer: TimerWheel | None) -> str:
     return subheading("Timer wheel") + facts(lines) + _due(timer.by_hour)
 
 
-def _due(by_hour: tuple[tuple[int, int], ...]) -> str:
+def _due(by_hour: Sequence[DueCount]) -> str:
     if not by_hour:
         return ""
-    counts, first, last = dict(by_hour), by_hour[0][0], by_hour[-1][0]
+    first, last = by_hour[0].timestamp, by_hour[-1].timestamp
     hours = (last - first) // _HOUR_MS + 1
     step = -(-hours // _COLUMNS) * _HOUR_MS
     totals = [0] * ((last - first) // step + 1)
-    for hour, count in counts.items():
-        totals[(hour - first) // step] += count
+    for each in by_hour:
+        totals[(each.timestamp - first) // step] += each.message_count
     labels = [moment(first + place * step) for place in range(len(totals))]
     return columns(totals, labels=labels, title="messages by the time at which they fall due")
 

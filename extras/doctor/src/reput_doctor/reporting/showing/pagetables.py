@@ -81,7 +81,7 @@ def groups_table(report: StoreReport) -> str:
             each.topic,
             len(each.queues),
             each.lag,
-            _age(report, each.waiting_since),
+            _age(report, each.waiting_since_timestamp),
             each.ahead,
             each.unknown,
             each.uncommitted,
@@ -107,8 +107,8 @@ def retries_table(report: StoreReport) -> str:
             each.retries,
             each.retries_waiting,
             each.dead_letters,
-            moment(each.oldest_dead_letter),
-            moment(each.newest_dead_letter),
+            moment(each.oldest_dead_letter_timestamp),
+            moment(each.newest_dead_letter_timestamp),
         )
         for each in report.retries
     ]
@@ -130,7 +130,7 @@ def levels_table(report: StoreReport) -> str:
             each.waiting,
             each.parked,
             _place(each.delivered_to),
-            _age(report, each.waiting_since),
+            _age(report, each.waiting_since_timestamp),
         )
         for each in report.delay_levels
     ]
@@ -248,5 +248,5 @@ def _place(offset: int | None) -> str | None:
 def _age(report: StoreReport, timestamp: int | None) -> str | None:
     if timestamp is None:
         return None
-    age = (report.made_at - timestamp) / 1000
+    age = (report.made_timestamp - timestamp) / 1000
     return format_age(age) if age >= 0 else moment(timestamp)

@@ -166,7 +166,7 @@ def _print_groups(report: StoreReport) -> None:
                 each.topic,
                 format_count(len(each.queues)),
                 format_count(each.lag),
-                _ago(report, each.waiting_since),
+                _ago(report, each.waiting_since_timestamp),
                 ", ".join(remarks),
             )
         )
@@ -192,8 +192,8 @@ def _print_retries(report: StoreReport) -> None:
             format_count(each.retries),
             _count(each.retries_waiting),
             format_count(each.dead_letters),
-            _ago(report, each.oldest_dead_letter),
-            _ago(report, each.newest_dead_letter),
+            _ago(report, each.oldest_dead_letter_timestamp),
+            _ago(report, each.newest_dead_letter_timestamp),
         )
         for each in report.retries[:_ROWS]
     ]
@@ -215,7 +215,7 @@ def _print_delays(report: StoreReport) -> None:
                 str(each.level),
                 _count(each.waiting),
                 format_count(each.parked),
-                _ago(report, each.waiting_since),
+                _ago(report, each.waiting_since_timestamp),
             )
             for each in report.delay_levels[: 2 * _ROWS]
         ]
@@ -225,8 +225,11 @@ def _print_delays(report: StoreReport) -> None:
     if timer is not None:
         print_heading("Timer wheel")
         facts = [("waiting", f"{format_count(timer.waiting)}, {timer.overdue:,} overdue")]
-        if timer.first_due is not None:
-            due = format_timestamp(timer.first_due), format_timestamp(timer.last_due)
+        if timer.first_due_timestamp is not None:
+            due = (
+                format_timestamp(timer.first_due_timestamp),
+                format_timestamp(timer.last_due_timestamp),
+            )
             facts.append(("due", f"{due[0]} to {due[1]} (UTC)"))
         facts.append(("not on it yet", _count(timer.not_on_wheel)))
         print_facts(facts)
@@ -336,7 +339,7 @@ def _bar(bucket: Bucket, report: StoreReport) -> str:
 def _ago(report: StoreReport, timestamp: int | None) -> str:
     if timestamp is None:
         return "-"
-    age = (report.made_at - timestamp) / 1000
+    age = (report.made_timestamp - timestamp) / 1000
     return format_age(age) if age >= 0 else format_timestamp(timestamp)
 
 
