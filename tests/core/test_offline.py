@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -205,6 +206,59 @@ def test_a_plugin_whose_progress_is_forgotten_is_given_all_of_the_log_again(tmp_
         store.wait_dispatched()
 
     assert sum(seen) == 5
+
+
+def test_a_plugin_that_is_forgotten_is_given_all_of_the_log_when_it_comes_again(tmp_path):
+    filled(tmp_path, 5, [notes()])
+    with hold(tmp_path) as closed:
+        closed.suspend("notes")
+        closed.forget_plugin("notes")
+
+    found = look(tmp_path)
+    assert (found.manifest.plugins, found.records.names()) == ((), [])
+    opened(tmp_path, []).close()
+    assert given_again(tmp_path) == 5
+
+
+def test_a_plugin_that_is_not_used_cannot_be_forgotten(tmp_path):
+    filled(tmp_path, 1, [notes()])
+
+    with hold(tmp_path) as closed, pytest.raises(PluginNotFoundError, match="it uses notes"):
+        closed.forget_plugin("other")
+    assert look(tmp_path).manifest.plugins == ("notes",)
+
+
+def given_again(root):
+    """How many messages a plugin of that name is given when the store is opened with it."""
+    seen = []
+    again = plugin("notes", reput_dispatch=lambda self, batch: seen.append(len(batch)))
+    with opened(root, [again]) as store:
+        store.wait_dispatched()
+    return sum(seen)
+
+
+def test_a_forgetting_that_is_cut_short_leaves_a_plugin_that_misses_nothing(tmp_path):
+    """Each call of the disk fails in turn: the plugin is used or not, and never half forgotten."""
+
+    def forget(root, disk):
+        filled(root, 5, [notes()])
+        with hold(root, disk=disk) as closed:
+            closed.forget_plugin("notes")
+
+    counting = FaultyDisk()
+    forget(tmp_path / "whole", counting)
+    outcomes = set()
+    for fail_at in range(1, len(counting.calls) + 1):
+        root = tmp_path / str(fail_at)
+        with contextlib.suppress(OSError):
+            forget(root, FaultyDisk(fail_at, lasting=True))
+
+        found = look(root)
+        outcomes.add((found.manifest.plugins, found.dispatched_to("notes") == 0))
+        given = given_again(root)
+        assert given == 5 or (given == 0 and "notes" in found.manifest.plugins)
+
+    assert outcomes == {(("notes",), False), (("notes",), True), ((), True)}
 
 
 @pytest.mark.parametrize("name", ["../notes", "a/b", ""])

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.running.phase import Phase
 from reput.errors import (
     EXPECTED,
+    PluginNotFoundError,
     ServiceNotAvailableError,
     StoreLockedError,
     StoreNotFoundError,
@@ -131,6 +133,34 @@ class ClosedStore(Traces):
     def forget_progress(self, plugin: str) -> None:
         """Note that a plugin has seen nothing, so that the next opening rebuilds its files."""
         self._forgotten(plugin)
+
+    def forget_plugin(self, plugin: str) -> None:
+        """Note that the store no longer uses a plugin. Its files stay, its progress does not.
+
+        The log may be cut, filled or trimmed before the plugin is added again, of which it is not
+        told: so it derives its files again then.
+
+        The order of the steps, and what a crash leaves:
+
+        1. the progress is reset: after a crash from here on, the store still uses the plugin, which
+           derives its files again;
+        2. the manifest is replaced by one without the plugin and its options;
+        3. its record, of a suspension say, is removed: left, no opening would read it.
+
+        Raises:
+            PluginNotFoundError: the store does not use it.
+        """
+        self._check_writes()
+        manifest = self.manifest
+        used = () if manifest is None else manifest.plugins
+        if manifest is None or plugin not in used:
+            known = f"it uses {', '.join(used)}" if used else "it uses none"
+            raise PluginNotFoundError(plugin, f"the store at {self.root} does not use it; {known}")
+        self._forgotten(plugin)
+        config = {name: options for name, options in manifest.config.items() if name != plugin}
+        Manifest(tuple(name for name in used if name != plugin), config).save(self.root, self.disk)
+        self.records.withdraw(plugin)
+        self.records.forget(plugin)
 
     def replace_directories(
         self, plugin: str, built: str, names: Sequence[str], *, aside: str

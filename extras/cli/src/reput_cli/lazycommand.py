@@ -30,4 +30,19 @@ class LazyCommand(click.Command):
         Returns:
             The context of the loaded command, whose `command` click invokes and completes.
         """
-        return self.load().make_context(info_name, args, parent, **extra)
+        command = self.load()
+        if extra.get("resilient_parsing"):  # a shell completes the command line
+            args = _without_open_option(command, args)
+        return command.make_context(info_name, args, parent, **extra)
+
+
+def _without_open_option(command: click.Command, args: list[str]) -> list[str]:
+    """Drop an option at the end whose value is about to be completed.
+
+    It would be an error, after which click knows no argument, such as the store whose topics are
+    looked for.
+    """
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    if args and any(args[-1] in each.opts and not each.is_flag for each in options):
+        return args[:-1]
+    return args

@@ -14,6 +14,7 @@ import reput as package
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import failure_of
 from reput_cli.kit.options import with_debug
+from reput_cli.kit.suggesting import did_you_mean
 from reput_cli.lazycommand import LazyCommand
 from reput_cli.plugincommands import plugin_commands
 
@@ -35,6 +36,7 @@ _COMMANDS = {
     "dead-letters": "List messages that a plugin skipped.",
     "losses": "List what the log has lost.",
     "clean": "Remove the oldest log files.",
+    "completion": "Print what makes a shell complete commands, topics and plugins.",
 }
 
 
@@ -50,6 +52,17 @@ class ReputGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return _added(ctx).get(cmd_name)
         return LazyCommand(cmd_name, _COMMANDS[cmd_name], partial(_load, cmd_name))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called; an unknown one may be meant to be another."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = f"`{ctx.command_path} --help` lists all"
+            hint = did_you_mean(name, self.list_commands(ctx)) or f"; {known}"
+            raise click.UsageError(f"No such command {name!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Read the command line; ``--help`` and ``--version`` already print here."""

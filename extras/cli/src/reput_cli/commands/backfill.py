@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reput_cli.kit.completing import complete_installed_plugin
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import warn
 from reput_cli.kit.options import json_option, path_argument, with_debug
@@ -24,7 +25,7 @@ Examples:
 
 @click.command(short_help="Bring a plugin forward to the end of the log.", epilog=_EXAMPLES)
 @path_argument
-@click.argument("plugin")
+@click.argument("plugin", shell_complete=complete_installed_plugin)
 @click.option(
     "--from-start", is_flag=True, help="Forget how far the plugin came: derive everything again."
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reput_cli.kit.completing import complete_plugin
 from reput_cli.kit.opening import look_at
 from reput_cli.kit.options import json_option, path_argument, with_debug
 
@@ -25,7 +26,7 @@ Examples:
 
 @click.command("dead-letters", short_help="List messages that a plugin skipped.", epilog=_EXAMPLES)
 @path_argument
-@click.argument("plugin")
+@click.argument("plugin", shell_complete=complete_plugin)
 @json_option("one document")
 @with_debug
 def dead_letters(path: str, plugin: str, as_json: bool) -> None:

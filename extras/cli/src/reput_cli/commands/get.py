@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reput_cli.kit.completing import complete_topic
 from reput_cli.kit.escape import BODY_FORMS, encoded_body, hex_dump, readable
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure, warn
@@ -46,7 +47,12 @@ Examples:
     "-o", "--offset", metavar="N", type=click.IntRange(0), help="Physical offset instead of MSGID."
 )
 @click.option(
-    "-t", "--topic", callback=not_empty, help="Where KEY is looked for: all topics when left out."
+    "-t",
+    "--topic",
+    metavar="TOPIC",
+    callback=not_empty,
+    shell_complete=complete_topic,
+    help="Where KEY is looked for: all topics when left out.",
 )
 @click.option(
     "--body",

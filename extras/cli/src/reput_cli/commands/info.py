@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from reput_cli.kit.completing import complete_topic
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import warn
 from reput_cli.kit.opening import look_at, open_to_read
@@ -45,7 +46,9 @@ Examples:
 
 @click.command(short_help="Show what a store holds and how it is.", epilog=_EXAMPLES)
 @path_argument
-@click.option("-t", "--topic", metavar="NAME", help="Show only this topic.")
+@click.option(
+    "-t", "--topic", metavar="TOPIC", shell_complete=complete_topic, help="Show only this topic."
+)
 @click.option(
     "--queues", "show_queues", is_flag=True, help="Show every queue, not totals by topic."
 )

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from reput_cli.kit.completing import complete_plugin
 from reput_cli.kit.failures import warn
 from reput_cli.kit.opening import open_to_read
-from reput_cli.kit.options import STORE_PATH, follow_links_option, json_option, with_debug
-from reput_cli.kit.output import Column, print_facts, print_heading, print_json, print_table
+from reput_cli.kit.options import (
+    STORE_PATH,
+    follow_links_option,
+    json_option,
+    not_empty,
+    with_debug,
+)
+from reput_cli.kit.output import (
+    Column,
+    format_size,
+    print_facts,
+    print_heading,
+    print_json,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from reput.plugin import InstalledPlugin
@@ -22,6 +38,7 @@ Examples:
   reput plugins
   reput plugins STORE
   reput plugins STORE --plan
+  reput plugins STORE --remove index
   reput plugins new words
   reput plugins check words
 """
@@ -60,14 +77,27 @@ def _command_of_authors(name: str) -> click.Command:
 @click.argument("path", type=STORE_PATH, required=False)
 @follow_links_option
 @click.option("--plan", is_flag=True, help="Show in what order messages go to a store's plugins.")
+@click.option(
+    "--remove",
+    "removed",
+    metavar="PLUGIN",
+    callback=not_empty,
+    shell_complete=complete_plugin,
+    help="Have the store no longer use a plugin; its files stay.",
+)
+@click.option("-y", "--yes", is_flag=True, help="With --remove: do not ask.")
 @json_option("one document")
 @with_debug
-def plugins(path: str | None, plan: bool, as_json: bool) -> None:
+def plugins(path: str | None, plan: bool, removed: str | None, yes: bool, as_json: bool) -> None:
     r"""List the installed plugins: what they do, the hooks that they implement, their options.
 
     With PATH list the plugins of the store there: how far each has seen the log, how fast it is,
     and what went wrong, also while another process has the store open. Installed is not active: a
     store uses the plugins that it was made with, or was given since.
+
+    With --remove the store forgets a plugin, also one that is not installed any more: its options,
+    and how far it came. Its files stay, and what deletes them is said. Added again, it derives
+    everything from the log again.
 
     For authors: `reput plugins new NAME` makes the folder of a new plugin, and `reput plugins check
     NAME` checks an installed one; --help after these words says more. A store in a directory named
@@ -78,6 +108,16 @@ def plugins(path: str | None, plan: bool, as_json: bool) -> None:
     if path is None:
         if plan:
             raise click.UsageError("--plan shows the order of one store's plugins: give PATH, too")
+        if removed is not None:
+            raise click.UsageError("--remove takes a plugin out of one store: give PATH, too")
+    if yes and removed is None:
+        raise click.UsageError("--yes answers what --remove asks: give that, too")
+    if path is not None and removed is not None:
+        if plan:
+            raise click.UsageError("--plan shows the order, and --remove changes it: give one")
+        _remove(path, removed, yes=yes, as_json=as_json)
+        return
+    if path is None:
         engine = engine_document()  # first: a mistake about it would be every plugin's
         documents = [_document(found) for found in _installed()]
         if as_json:
@@ -88,6 +128,34 @@ def plugins(path: str | None, plan: bool, as_json: bool) -> None:
             print_facts([engine_line()])
         return
     _show_store(path, plan=plan, as_json=as_json)
+
+
+def _remove(path: str, plugin: str, *, yes: bool, as_json: bool) -> None:
+    from reput_cli.plugins.removing import found_to_remove, remove
+
+    found = found_to_remove(path, plugin)
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise click.UsageError("nothing was removed; give --yes to remove without being asked")
+        click.confirm(f"Have the store at {found.root} no longer use {plugin!r}?", abort=True)
+    remove(found)
+    if as_json:
+        print_json(found.document())
+        return
+    click.echo(f"{plugin}: the store does not use it any more")
+    facts = [
+        ("stays", f"{name} ({format_size(size)})") for name, size in sorted(found.sizes.items())
+    ]
+    if found.how_to_delete:
+        facts.append(("delete it with", found.how_to_delete))
+    else:
+        facts.append(("stays", "whatever it has written under another name than its own"))
+    if found.options:
+        options = ", ".join(f"{name} = {value!r}" for name, value in sorted(found.options.items()))
+        facts.append(("options forgotten", options))
+    again = f"reput backfill {shlex.quote(found.root)} {plugin}"
+    facts.append(("add it again", f"{again}, which derives its files from the log again"))
+    print_facts(facts)
 
 
 def _show_store(path: str, *, plan: bool, as_json: bool) -> None:

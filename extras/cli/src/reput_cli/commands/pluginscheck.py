@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reput_cli.kit.completing import complete_installed_plugin
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure
 from reput_cli.kit.options import json_option, with_debug
@@ -27,7 +28,7 @@ Examples:
 @click.command(
     short_help="Check an installed plugin by the rules for all plugins.", epilog=_EXAMPLES
 )
-@click.argument("name")
+@click.argument("name", shell_complete=complete_installed_plugin)
 @click.option("--quick", is_flag=True, help="Leave out power cuts and killed processes.")
 @click.option(
     "--set",

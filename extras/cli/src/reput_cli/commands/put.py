@@ -6,20 +6,30 @@ import os
 import shlex
 import stat
 import time
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from reput_cli.kit.completing import complete_installed_plugin, complete_queue
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure, warn
-from reput_cli.kit.opening import open_to_write
-from reput_cli.kit.options import json_option, not_empty, path_argument, with_debug
+from reput_cli.kit.opening import holds_a_store, open_to_write
+from reput_cli.kit.options import (
+    OptionWithFormer,
+    json_option,
+    not_empty,
+    path_argument,
+    with_debug,
+)
 from reput_cli.kit.output import format_count, format_rate, format_size, print_facts, print_json
 from reput_cli.kit.program import program
 from reput_cli.kit.progressbar import ProgressBar
+from reput_cli.kit.quantities import read_size
 from reput_cli.kit.times import format_duration
+from reput_cli.messages.options import one_topic, topic_arguments
 
 if TYPE_CHECKING:
     from reput import Store
@@ -28,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["put"]
 
+_LOG = "commitlog"  # section of the configuration
+_ROCKETMQ_FILE_SIZE = 1 << 30  # mappedFileSizeCommitLog
 _QUEUES_SHOWN = 16
 _WORTH_A_RATE = 1_000  # below this, most of the time went into opening the store
 
@@ -53,16 +65,22 @@ def _property_pairs(
 _EXAMPLES = """\b
 Examples:
   echo hello | reput put STORE greetings --create
-  reput put STORE orders --tags paid --property region=eu -f orders.txt
+  reput put STORE orders --tag paid --property region=eu --file orders.txt
   reput cat STORE orders --json | reput put OTHER orders --json-lines --create
 """
 
 
 @click.command(short_help="Store lines as messages.", epilog=_EXAMPLES)
 @path_argument
-@click.argument("topic")
+@topic_arguments
 @click.option(
-    "-f", "--file", metavar="FILE", type=click.File("rb"), default="-", help="Read this, not stdin."
+    "--file",
+    former=["-f"],
+    cls=OptionWithFormer,
+    metavar="FILE",
+    type=click.File("rb"),
+    default="-",
+    help="Read this, not stdin.",
 )
 @click.option("--json-lines", is_flag=True, help="Each line is a JSON object; see above.")
 @click.option(
@@ -73,10 +91,20 @@ Examples:
     type=click.IntRange(0),
     default=0,
     show_default=True,
+    shell_complete=complete_queue,
     help="The queue to put them in.",
 )
-@click.option("--tags", metavar="TEXT", callback=not_empty, help="Tags of every message.")
 @click.option(
+    "--tag",
+    "tags",
+    former=["--tags"],
+    cls=OptionWithFormer,
+    metavar="TAGS",
+    callback=not_empty,
+    help="Tags of every message, mostly one.",
+)
+@click.option(
+    "-k",
     "--key",
     "keys",
     metavar="WORD",
@@ -95,10 +123,23 @@ Examples:
 @click.option("--sync", is_flag=True, help="Go on only when what was put is on disk.")
 @click.option("--create", is_flag=True, help="Make a store where there is none.")
 @click.option(
+    "--file-size",
+    metavar="SIZE",
+    callback=read_size,
+    help="With --create: size of the log's files (16MiB); 1 GiB when left out. They take space as "
+    "they are written.",
+)
+@click.option(
+    "--like-rocketmq",
+    is_flag=True,
+    help="With --create: the sizes that a broker of RocketMQ expects, whatever --config says.",
+)
+@click.option(
     "--plugin",
     "plugins",
     metavar="NAME",
     multiple=True,
+    shell_complete=complete_installed_plugin,
     help="A plugin of the store; may be repeated.",
 )
 @click.option(
@@ -111,7 +152,8 @@ Examples:
 @with_debug
 def put(
     path: str,
-    topic: str,
+    topic: str | None,
+    topic_named: str | None,
     file: BinaryIO,
     json_lines: bool,
     queue_id: int,
@@ -120,6 +162,8 @@ def put(
     properties: dict[str, str],
     sync: bool,
     create: bool,
+    file_size: int | None,
+    like_rocketmq: bool,
     plugins: tuple[str, ...],
     config: str | None,
     as_json: bool,
@@ -135,8 +179,14 @@ def put(
 
     for name, option in (("TAGS", tags), ("KEYS", keys)):
         if name in properties and option:
-            given = "--tags" if name == "TAGS" else "--key"
+            given = "--tag" if name == "TAGS" else "--key"
             raise click.UsageError(f"{given} and --property {name}=… are one property: give one")
+    topic = one_topic(topic, topic_named)
+    if (like_rocketmq or file_size is not None) and not create:
+        option = "--like-rocketmq" if like_rocketmq else "--file-size"
+        raise click.UsageError(f"{option} decides about a new store: give --create, too")
+    if like_rocketmq and file_size is not None:
+        raise click.UsageError("--like-rocketmq names sizes, and so does --file-size: give one")
     defaults = putinput.Defaults(topic, queue_id, tags, keys, properties)
     left_out = putinput.LeftOut()
     make: Callable[..., Message | None] = putinput.message_of_line
@@ -146,7 +196,9 @@ def put(
         warn("reading lines from the terminal; Ctrl-D ends")
     started = time.monotonic()
     stored = _Stored()
-    opened = open_to_write(path, create=create, plugins=plugins or None, config=config)
+    size = _ROCKETMQ_FILE_SIZE if like_rocketmq else file_size
+    options = config if size is None else _with_file_size(path, config, size)
+    opened = open_to_write(path, create=create, plugins=plugins or None, config=options)
     with opened as store, ProgressBar("storing", _size_of(file), "bytes") as progress:
         try:
             for lines in putinput.line_batches(file):
@@ -167,6 +219,23 @@ def put(
         print_json(stored.document(topic, seconds))
     else:
         _print(stored, path, topic, seconds)
+
+
+def _with_file_size(path: str, config: str | None, size: int) -> Mapping[str, Any] | str | None:
+    """Return the options of a new store with this size of log files; those of a store as given."""
+    if holds_a_store(path):
+        return config  # sizes are decided when a store is made
+    sections: dict[str, Any] = {}
+    if config is not None:
+        try:
+            with open(config, "rb") as file:
+                sections = tomllib.load(file)
+        except (OSError, tomllib.TOMLDecodeError):
+            return config  # opening says what is wrong with it
+    log = sections.get(_LOG, {})
+    if not isinstance(log, dict):
+        return config  # likewise
+    return sections | {_LOG: log | {"file_size": size}}
 
 
 # --------------------------------------------------------------------------- storing

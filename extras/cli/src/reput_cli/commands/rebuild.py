@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from reput_cli.kit.completing import complete_plugin
 from reput_cli.kit.options import json_option, path_argument, with_debug
 
 __all__ = ["rebuild"]
@@ -18,7 +19,7 @@ Examples:
 
 @click.command(short_help="Build the files of plugins again, on all cores.", epilog=_EXAMPLES)
 @path_argument
-@click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
+@click.argument("plugins", nargs=-1, metavar="[PLUGIN]...", shell_complete=complete_plugin)
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Processes; as many as processors when left out."
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from reput_cli.kit.completing import complete_plugin
 from reput_cli.kit.options import json_option, path_argument, timeout_option, with_debug
 
 __all__ = ["resume"]
@@ -17,7 +18,7 @@ Examples:
 
 @click.command(short_help="Let a suspended plugin go on.", epilog=_EXAMPLES)
 @path_argument
-@click.argument("plugin")
+@click.argument("plugin", shell_complete=complete_plugin)
 @timeout_option
 @json_option("the plugin's new state")
 @with_debug

@@ -11,6 +11,7 @@ import click
 from reput_cli.kit.escape import escape_text
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.streams import STANDARD_OUTPUT
+from reput_cli.kit.suggesting import did_you_mean
 
 __all__ = ["Failure", "failure_of", "warn"]
 
@@ -55,7 +56,11 @@ def failure_of(error: Exception) -> Failure:
         case errors.PutError():
             return Failure(str(error), ExitCode.REFUSED)
         case errors.PluginNotFoundError():
-            return Failure(f"{error}; `reput plugins` lists the installed ones", _UNAVAILABLE)
+            near = did_you_mean(error.plugin, _installed_names())
+            text = f"{error}{near}; `reput plugins` lists the installed ones"
+            return Failure(text, _UNAVAILABLE)
+        case errors.ConfigError():
+            return Failure(f"{error}{did_you_mean(error.option, error.known)}", _UNAVAILABLE)
         case errors.PluginOrderError():
             text = f"{error}; `reput plugins` shows what each one requires and runs after"
             return Failure(text, _UNAVAILABLE)
@@ -72,6 +77,12 @@ def failure_of(error: Exception) -> Failure:
 
 
 _UNAVAILABLE = ExitCode.UNAVAILABLE
+
+
+def _installed_names() -> list[str]:
+    from reput.plugin import installed
+
+    return [found.name for found in installed()]
 
 
 def _nearby(path: str) -> str:

@@ -8,6 +8,7 @@ from reput.errors import EXPECTED, StoreNotFoundError
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure
 from reput_cli.kit.opening import holds_a_store, look_at
+from reput_cli.kit.suggesting import did_you_mean
 
 __all__ = ["check_store", "check_used", "used_plugins"]
 
@@ -44,8 +45,7 @@ def check_used(root: str, plugin: str) -> None:
         raise Failure(text, ExitCode.NOT_FOUND)
     if plugin not in names:
         known = f"it uses {', '.join(names)}" if names else "it uses none"
-        text = (
-            f"{root}: no plugin {plugin!r} in this store; {known}; "
-            f"`reput backfill {root} {plugin}` adds one that is installed"
-        )
+        near = did_you_mean(plugin, names)
+        step = "" if near else f"; `reput backfill {root} {plugin}` adds one that is installed"
+        text = f"{root}: no plugin {plugin!r} in this store{near}; {known}{step}"
         raise Failure(text, ExitCode.NOT_FOUND)

@@ -1,0 +1,45 @@
+"""``reput completion``: prints what makes a shell complete ``reput``'s words."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import Failure
+from reput_cli.kit.options import with_debug
+
+__all__ = ["completion"]
+
+_SHELLS = ("bash", "zsh", "fish")
+_EXAMPLES = """\b
+Examples:
+  reput completion bash >> ~/.bashrc
+  reput completion zsh >> ~/.zshrc
+  reput completion fish > ~/.config/fish/completions/reput.fish
+"""
+
+
+@click.command(
+    short_help="Print what makes a shell complete commands, topics and plugins.", epilog=_EXAMPLES
+)
+@click.argument("shell", required=False, type=click.Choice(_SHELLS))
+@with_debug
+def completion(shell: str | None) -> None:
+    """Print the lines that let SHELL complete what is typed after `reput`.
+
+    Commands and options are completed, and the topics, queues and plugins of the store that is on
+    the command line. SHELL is that of $SHELL when left out. Try it in an open bash with:
+    eval "$(reput completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    shell = shell or os.path.basename(os.environ.get("SHELL", ""))
+    kind = get_completion_class(shell) if shell in _SHELLS else None
+    if kind is None:
+        text = f"no completion for the shell {shell!r}; name one of: {', '.join(_SHELLS)}"
+        raise Failure(text, ExitCode.UNAVAILABLE)
+    program = click.get_current_context().find_root().command
+    complete = kind(program, {}, "reput", "_REPUT_COMPLETE")
+    click.echo(complete.source_template % complete.source_vars())

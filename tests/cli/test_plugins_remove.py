@@ -1,0 +1,111 @@
+"""``reput plugins STORE --remove``: the store no longer uses a plugin."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import reput
+from reput.offline import look
+from reput_cli.kit.exitcodes import ExitCode
+
+
+def used(path):
+    return json.loads((path / "reput" / "manifest.json").read_text())["plugins"]
+
+
+def test_a_plugin_is_taken_out_and_its_files_stay(run, plugin_store) -> None:
+    path = plugin_store("notes", "first")
+    (path / "notes").mkdir()
+    (path / "notes" / "file").write_bytes(b"x" * 10_000)
+
+    outcome = run("plugins", path, "--remove", "notes", "--yes")
+
+    assert (outcome.code, used(path)) == (ExitCode.OK, ["first"])
+    assert (path / "notes" / "file").exists()
+    assert f"rm -r {path / 'notes'}" in outcome.out
+    assert f"reput backfill {path} notes" in outcome.out
+
+
+def test_added_again_it_sees_the_whole_log(run, plugin_store) -> None:
+    path = plugin_store("notes")
+    run("plugins", path, "--remove", "notes", "--yes")
+    with reput.open(path) as store:
+        store.put(reput.Message("orders", b"while it was gone"))
+    (path / "NotesPlugin").unlink()
+
+    outcome = run("backfill", path, "notes")
+
+    assert outcome.code == ExitCode.OK
+    assert (path / "NotesPlugin").read_text().splitlines()[0] == "0"
+    assert look(path).dispatched_to("notes") > 0
+
+
+def test_json_names_what_stays_and_what_is_forgotten(run, plugin_store) -> None:
+    path = plugin_store("notes")
+
+    document = run("plugins", path, "--remove", "notes", "--yes", "--json").json
+
+    assert document == {"path": str(path), "plugin": "notes", "options": {}, "kept": []}
+
+
+def test_a_plugin_that_is_gone_from_the_machine_can_be_removed(run, plugin_store) -> None:
+    path = plugin_store("notes")
+    manifest = path / "reput" / "manifest.json"
+    facts = json.loads(manifest.read_text())
+    facts["plugins"].append("vanished")
+    manifest.write_text(json.dumps(facts))
+
+    outcome = run("plugins", path, "--remove", "vanished", "--yes")
+
+    assert (outcome.code, used(path)) == (ExitCode.OK, ["notes"])
+    with reput.open(path) as store:
+        assert [plugin.name for plugin in store.plugins()] == ["notes"]
+
+
+def test_one_that_others_require_stays(run, plugin_store) -> None:
+    path = plugin_store("first", "second")
+
+    outcome = run("plugins", path, "--remove", "first", "--yes")
+
+    assert (outcome.code, used(path)) == (ExitCode.UNAVAILABLE, ["first", "second"])
+    assert f"required by second, which would not open; remove that first: reput plugins {path}" in (
+        outcome.err
+    )
+
+
+def test_a_mistyped_name_changes_nothing_and_is_suggested(run, plugin_store) -> None:
+    path = plugin_store("notes")
+
+    outcome = run("plugins", path, "--remove", "ntoes", "--yes")
+
+    assert (outcome.code, used(path)) == (ExitCode.NOT_FOUND, ["notes"])
+    assert "did you mean 'notes'?" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--remove", "notes"),  # nobody is there to be asked
+        ("--remove", "notes", "--json"),
+        ("--remove", "notes", "--plan", "--yes"),
+        ("--yes",),
+        ("--remove", "", "--yes"),
+    ],
+)
+def test_a_removal_that_is_not_meant_is_refused(run, plugin_store, arguments) -> None:
+    path = plugin_store("notes")
+
+    outcome = run("plugins", path, *arguments)
+
+    assert (outcome.code, used(path)) == (ExitCode.USAGE, ["notes"])
+
+
+def test_while_another_process_writes_nothing_is_removed(run, plugin_store, writer) -> None:
+    path = plugin_store("notes")
+    writer(path)
+
+    outcome = run("plugins", path, "--remove", "notes", "--yes")
+
+    assert (outcome.code, used(path)) == (ExitCode.LOCKED, ["notes"])

@@ -1,0 +1,72 @@
+"""A wrong word is an error that says which one may have been meant."""
+
+from __future__ import annotations
+
+import pytest
+
+import reput
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.suggesting import did_you_mean, nearest
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "meant"),
+    [
+        ("orders", ["order", "other"], "order"),
+        ("ORDERS", ["orders"], "orders"),
+        ("oredrs", ["borders", "orders"], "orders"),
+        ("x", ["orders"], None),
+        ("orders", [], None),
+    ],
+)
+def test_the_nearest_name_is_suggested(word, known, meant) -> None:
+    assert nearest(word, known) == meant
+    assert did_you_mean(word, known) == ("" if meant is None else f"; did you mean {meant!r}?")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("inof",), "No such command 'inof'; did you mean 'info'?"),
+        (("dead-leters",), "did you mean 'dead-letters'?"),
+        (("frobnicate",), "`reput --help` lists all"),
+        (("info", "--tpoic", "x"), "--topic"),
+    ],
+)
+def test_commands_and_options_are_suggested(run, arguments, hint) -> None:
+    outcome = run(*arguments)
+
+    assert outcome.code == ExitCode.USAGE
+    assert hint in outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("suspend", "ntoes"), ("resume", "ntoes"), ("dead-letters", "ntoes"), ("backfill", "ntoes")],
+)
+def test_plugins_are_suggested(run, plugin_store, arguments) -> None:
+    path = plugin_store("notes")
+    command, plugin = arguments
+
+    outcome = run(command, path, plugin)
+
+    assert outcome.code in (ExitCode.NOT_FOUND, ExitCode.UNAVAILABLE)
+    assert "did you mean 'notes'?" in outcome.err
+
+
+def test_a_wrong_option_of_the_store_is_suggested(run, tmp_path) -> None:
+    (tmp_path / "store.toml").write_text("[commitlog]\nfile_szie = 65536\n")
+
+    outcome = run("put", tmp_path / "s", "t", "--create", "--config", tmp_path / "store.toml")
+
+    assert outcome.code == ExitCode.UNAVAILABLE
+    assert "did you mean 'file_size'?" in outcome.err
+
+
+def test_topics_are_suggested_where_the_log_is_read(run, plain_store) -> None:
+    path = plain_store(reput.Message("orders", b"x"))
+
+    outcome = run("info", path, "--scan", "--topic", "ordesr")
+
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert "no topic 'ordesr'; did you mean 'orders'?" in outcome.err
