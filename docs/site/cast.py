@@ -85,7 +85,7 @@ def _read(terminal: int) -> bytes:
 def record(directory: str) -> list[Line]:
     """All lines of all commands, cut where a terminal would break them."""
     lines: list[Line] = []
-    now = 0.3
+    now = 0.0
     for command in COMMANDS:
         prompt = Text.assemble(("$ ", "green"), (command, "bold"))
         lines.append(Line(prompt, now))

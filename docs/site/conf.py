@@ -42,8 +42,6 @@ myst_heading_anchors = 4
 # Pages of one long list, such as the hooks, have no second level above their third.
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 highlight_language = "text"
-pygments_style = "friendly"
-pygments_dark_style = "monokai"
 
 # ------------------------------------------------------------------------------------ reference
 
@@ -52,7 +50,6 @@ default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 napoleon_numpy_docstring = False

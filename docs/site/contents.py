@@ -29,6 +29,9 @@ _LISTS = {
     "zh/index": ("zh/README.md", "更多"),
 }
 
+# What the navigation calls a page whose title says too little there.
+_ENTRIES = {"zh/index": "中文文档 </zh/index>"}
+
 
 class Part(NamedTuple):
     """A section of a list of pages."""
@@ -86,7 +89,7 @@ def pages_beside(name: str, found: set[str]) -> set[str]:
 
 
 def _toctree(part: Part, folder: str) -> str:
-    pages = "\n".join(f"/{folder}{page}" for page in part.pages)
+    pages = "\n".join(_ENTRIES.get(page, f"/{folder}{page}") for page in part.pages)
     caption = f":caption: {part.title}\n" if part.title else ""
     return f"\n```{{toctree}}\n:hidden:\n{caption}\n{pages}\n```\n"
 

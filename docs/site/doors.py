@@ -28,6 +28,8 @@ _ORDER = (
     "reput",
 )
 
+_ATTRIBUTES = ("attribute", "data", "property")
+
 
 def offered(name: str) -> list[str]:
     """Names that a door offers, in the door's order."""
@@ -50,7 +52,9 @@ def _lines_for(door: str, name: str) -> list[str]:
     found: Any = getattr(importlib.import_module(door), name)
     path = f"{door}.{name}"
     if inspect.isclass(found):
-        options = ["   :members:", "   :show-inheritance:"]
+        options = ["   :members:"]
+        if found.__bases__ != (object,):
+            options.append("   :show-inheritance:")
         return [f".. autoclass:: {path}", *options, ""]
     if inspect.isroutine(found):
         return [f".. autofunction:: {path}", ""]
@@ -111,8 +115,31 @@ def _keep_drawings(
     lines[:] = kept
 
 
+class _Attributes:
+    """Docstrings of attributes, kept as they are: before a colon Napoleon expects a type."""
+
+    def __init__(self) -> None:
+        self._kept: list[str] = []
+
+    def hide(
+        self, app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+    ) -> None:
+        self._kept = list(lines) if what in _ATTRIBUTES else []
+        if self._kept:
+            lines[:] = [""]
+
+    def show(
+        self, app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+    ) -> None:
+        if self._kept:
+            lines[:] = self._kept
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directive."""
     app.add_directive("door", Door)
-    app.connect("autodoc-process-docstring", _keep_drawings, priority=900)
+    attributes = _Attributes()
+    app.connect("autodoc-process-docstring", attributes.hide, priority=100)
+    app.connect("autodoc-process-docstring", attributes.show, priority=900)
+    app.connect("autodoc-process-docstring", _keep_drawings, priority=950)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

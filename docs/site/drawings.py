@@ -1,7 +1,7 @@
 """Drawings stand in the pages of the site themselves, so that they follow its light or dark theme.
 
 On a forge a drawing is a file shown by `![…](images/….svg)`, which knows only whether the system
-is dark. Here the same file becomes part of the page, and `_static/site.css` gives its colours.
+is dark. Here the same file becomes part of the page, where a reader may choose otherwise.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+_DARK = re.compile(r"@media \(prefers-color-scheme:dark\)\{\.drawing(\{[^}]*\})\}")
+_AS_THE_PAGE = (
+    r'body[data-theme="dark"] .drawing\1'
+    r'@media (prefers-color-scheme:dark){body:not([data-theme="light"]) .drawing\1}'
+)
 _OURS = re.compile(r'^<svg [^>]*class="drawing"')
 
 
@@ -35,6 +40,7 @@ class InlineDrawings(SphinxPostTransform):
             text = path.read_text(encoding="utf-8")
             if not _OURS.match(text):
                 continue
+            text = _DARK.sub(_AS_THE_PAGE, text, count=1)
             label = html.escape(image.get("alt", ""), quote=True)
             text = text.replace("<svg ", f'<svg aria-label="{label}" ', 1)
             inner = nodes.raw("", f'<div class="drawing-frame">{text}</div>', format="html")

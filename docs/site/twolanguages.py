@@ -34,7 +34,7 @@ class SearchEnglishAndChinese(SearchEnglish):
     """English words, and pairs of Chinese characters."""
 
     lang = "en-zh"
-    language_name = "English and Chinese"
+    language_name = "English"  # the name of its stemmer in the browser
     js_splitter_code = _SPLIT_QUERY
 
     def split(self, input: str) -> list[str]:  # noqa: A002 - Sphinx names it

@@ -58,5 +58,13 @@ def test_the_code_of_the_readme_in_chinese_is_that_of_the_readme():
     assert {"python", "console"} <= {block.kind for block in part}
 
 
+@pytest.mark.parametrize("page", ["README.zh.md", *(f"docs/zh/{name}" for name in TRANSLATED)])
+def test_no_line_ends_inside_of_a_chinese_sentence(page):
+    """A browser shows the end of a line as a space, which Chinese has not."""
+    broken = re.findall(r"[\u3000-\u9fff\uff00-\uffef]\n[\u4e00-\u9fff].{0,20}", text_of(page))
+
+    assert broken == []
+
+
 def test_the_users_pages_are_there_in_chinese():
     assert {"getting-started.md", "consuming.md", "writing-a-plugin.md"} <= set(TRANSLATED)

@@ -124,13 +124,17 @@ def test_the_search_finds_words_of_both_languages(built):
     assert "anatomy-of-a-timer-wheel" in pages["slot"]
 
 
+def test_the_browser_has_a_stemmer_and_our_splitting(built):
+    text = (built / "_static" / "language_data.js").read_text(encoding="utf-8")
+
+    assert "window.Stemmer = EnglishStemmer;" in text
+    assert "function splitQuery(query)" in text
+
+
 def test_the_browser_splits_a_query_as_pages_are_split():
-    pytest.importorskip("sphinx")
     node = shutil.which("node")
     if node is None:
         pytest.skip("no node to run the site's script with")
-    module = importlib.import_module("sphinx.search")
-    assert module is not None
     source = (DOCS / "site" / "twolanguages.py").read_text(encoding="utf-8")
     script = source.partition('_SPLIT_QUERY = r"""')[2].partition('"""')[0]
     show = 'console.log(JSON.stringify(splitQuery("消费位点 offset_1 队")))'
