@@ -1,4 +1,4 @@
-"""The front pages: the first screen of the README, and the contents, made of the lists for a forge.
+"""The front pages: the first screen of the README, and all pages, as the lists for a forge say.
 
 `docs/README.md`, `docs/zh/README.md` and `docs/reference/index.md` list pages, section by section.
 Each section becomes a part of the navigation, in the same order; a page that no list names is shown
@@ -11,6 +11,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from links import on_the_site
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -18,7 +20,8 @@ __all__ = ["FIRST_SCREEN_ENDS", "Part", "first_screen", "parts_of", "with_the_re
 
 FIRST_SCREEN_ENDS = "<!-- the first screen ends here -->"
 
-_MARK = re.compile(r"<!-- first screen: (\S+) -->")
+_FIRST_SCREEN = re.compile(r"<!-- first screen: (\S+) -->")
+_SECTIONS = re.compile(r"<!-- sections: (\S+) -->")
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _LINKED = re.compile(r"\]\(((?!\.\.)[^)#:]+)\.md\)")
 
@@ -74,6 +77,12 @@ def first_screen(text: str) -> str:
     return text.partition(FIRST_SCREEN_ENDS)[0]
 
 
+def sections(text: str) -> str:
+    """A list of pages without the title and the words above its first section."""
+    at = _HEADING.search(text)
+    return text[at.start() :] if at else ""
+
+
 def pages_beside(name: str, found: set[str]) -> set[str]:
     """The pages that a front page has to list, relative to it.
 
@@ -102,12 +111,13 @@ def _fill(app: Sphinx, name: str, source: list[str]) -> None:
     parts = parts_of((docs / path).read_text(encoding="utf-8"))
     app.env.note_dependency(docs / path)
 
-    def shown(mark: re.Match[str]) -> str:
-        readme = docs.parent / mark[1]
-        app.env.note_dependency(readme)
-        return first_screen(readme.read_text(encoding="utf-8"))
+    def text_of(page: str) -> str:
+        app.env.note_dependency(docs.parent / page)
+        text = (docs.parent / page).read_text(encoding="utf-8")
+        return on_the_site(text, page, docs.parent)
 
-    text = _MARK.sub(shown, source[0])
+    text = _FIRST_SCREEN.sub(lambda mark: first_screen(text_of(mark[1])), source[0])
+    text = _SECTIONS.sub(lambda mark: sections(text_of(mark[1])), text)
     if name == "index":
         parts.append(Part("中文", ["zh/index"]))
     pages = pages_beside(name, set(app.env.found_docs))
@@ -118,6 +128,5 @@ def _fill(app: Sphinx, name: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register what fills the front pages."""
-    # First: links of what it adds are mended like those of any page.
-    app.connect("source-read", _fill, priority=100)
+    app.connect("source-read", _fill)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -59,13 +59,11 @@ def on_the_site(text: str, page: str, root: Path) -> str:
 
 
 def _mend_page(app: Sphinx, name: str, source: list[str]) -> None:
-    docs = Path(app.srcdir)
-    # The front pages show a part of a README: their links are those of the root.
-    page = f"{posixpath.basename(name)}.md" if name in ("index", "zh/index") else f"docs/{name}.md"
-    source[0] = on_the_site(source[0], page, docs.parent)
+    source[0] = on_the_site(source[0], f"docs/{name}.md", Path(app.srcdir).parent)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register what mends links."""
-    app.connect("source-read", _mend_page)
+    # Before the front pages are filled with what stands elsewhere.
+    app.connect("source-read", _mend_page, priority=100)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import shlex
-import sys
 import tomllib
 
 import pytest
 from pages import DOCS, ROOT, anchors_of, blocks_of, commands_of, pages, prose_of, text_of
 
 
-def site_module(name):
-    """A module of the site's configuration, which is not installed."""
-    spec = importlib.util.spec_from_file_location(f"site_{name}", DOCS / "site" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def contents(monkeypatch):
+    """The module that makes the site's contents, which is not installed."""
+    monkeypatch.syspath_prepend(str(DOCS / "site"))
+    return importlib.import_module("contents")
 
 
 @pytest.mark.parametrize("page", pages())
@@ -52,8 +47,7 @@ def test_every_picture_says_what_it_shows(page):
     ("front", "folder"),
     [("README.md", ""), ("zh/README.md", "zh/"), ("reference/index.md", "reference/")],
 )
-def test_every_page_has_its_line_in_the_list_of_pages(front, folder):
-    contents = site_module("contents")
+def test_every_page_has_its_line_in_the_list_of_pages(contents, front, folder):
     parts = contents.parts_of((DOCS / front).read_text(encoding="utf-8"))
     names = {path.stem for path in (DOCS / folder).glob("*.md")} - {"README", "index"}
 
@@ -62,8 +56,7 @@ def test_every_page_has_its_line_in_the_list_of_pages(front, folder):
     assert unlisted == []
 
 
-def test_a_page_that_no_list_names_is_shown_all_the_same():
-    contents = site_module("contents")
+def test_a_page_that_no_list_names_is_shown_all_the_same(contents):
     listed = contents.parts_of("## To use\n\n| page | for |\n|---|---|\n| [One](one.md) | it |\n")
 
     parts = contents.with_the_rest(listed, {"one", "new"}, "More")
