@@ -1,0 +1,58 @@
+"""The doctor's page: its snippets run, and it names every option and field."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reput_doctor.commands.diff import diff
+from reput_doctor.commands.report import report
+from reput_doctor.comparing.records import FIELDS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "doctor.md"
+
+
+def snippets() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.S | re.M)
+
+
+@pytest.mark.parametrize("source", snippets())
+def test_snippets_print_what_they_say(
+    source: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    exec(compile(source, str(PAGE), "exec"), {})
+
+    said = re.findall(r"# prints (.*)", source)
+    assert capsys.readouterr().out.splitlines() == said
+
+
+@pytest.mark.parametrize("command", [report, diff], ids=["report", "diff"])
+def test_the_command_line_names_every_option(command: object) -> None:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    name = command.name  # type: ignore[attr-defined]
+    section = text.split(f"\n## {name}\n", 1)[1].split("\n## ", 1)[0]
+
+    options = {
+        option
+        for parameter in command.params  # type: ignore[attr-defined]
+        for option in parameter.opts
+        if option.startswith("--") and option not in ("--debug", "--follow-links")
+    }
+
+    assert options
+    assert {each for each in options if each not in section} == set()
+
+
+def test_fields_that_the_page_names_exist() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+
+    for name in re.findall(r"--ignore (\w+)", text):
+        assert name in FIELDS
