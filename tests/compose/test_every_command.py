@@ -21,6 +21,7 @@ CALLS = {
     "get": [("--offset", "0"), ("k",), ("k", "--topic", "orders"), (ID,)],
     "grep": [("-t", "orders", "--key", "k"), ("--where", "a > 1"), ("text", "--tag", "a")],
     "put": [("orders",)],
+    "metrics": [(), ("--json",)],
     "plugins": [(), ("--json",)],
     "backfill": [("index",)],
     "rebuild": [("index",), ("index", "--check")],
@@ -36,7 +37,7 @@ CALLS = {
 }
 WITHOUT_STORE = {"demo", "spark"}
 """They make their own, or are another distribution's."""
-LOOKS = {"info", "cat", "get", "grep", "plugins", "losses", "schedule"}
+LOOKS = {"metrics", "info", "cat", "get", "grep", "plugins", "losses", "schedule"}
 """Commands that show what can be shown where the store's notes cannot be read."""
 
 

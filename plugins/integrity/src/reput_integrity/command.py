@@ -166,7 +166,7 @@ def _line(document: dict[str, Any]) -> None:
 def _step_back() -> None:
     """Have the disk serve other processes first, where psutil is installed and knows how."""
     try:
-        import psutil  # type: ignore[import-untyped,unused-ignore]  # may have no stubs
+        import psutil
     except ImportError:
         return
     try:

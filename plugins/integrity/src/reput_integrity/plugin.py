@@ -12,6 +12,7 @@ from attrs.validators import ge, instance_of
 
 import reput
 from reput.errors import CorruptFileError, StoreClosedError, StoreLockedError
+from reput.files import OWN_DIRECTORY
 from reput_integrity._files import SumFiles
 from reput_integrity._origins import Origins
 from reput_integrity._recover import Recovery
@@ -258,11 +259,25 @@ class IntegrityPlugin(reput.Plugin):
         files.load()
         origins = self._known_origins()
         later = None if origins is None else sum(each.end - each.start for each in origins.parts)
-        return {
+        return self._scrub_facts() | {
             "file_count": len(files.bases),
             "size": sum(files.size(base) for base in files.bases),
             "summed_to": self._reach(),
             "log_size_summed_later": later,
+        }
+
+    def _scrub_facts(self) -> dict[str, object]:
+        """Return what the last scrub has found, and when it ended; nothing without one."""
+        from reput_integrity.scrubbing import ScrubState
+
+        path = self.context.directory(OWN_DIRECTORY, "scrub")
+        state = ScrubState.load(path, self.context.disk)
+        if state.rounds == 0 and state.began is None:
+            return {}
+        return {
+            "scrub_finding_count": state.finding_count,
+            "scrub_ended": state.last_ended,
+            "scrub_position": state.position,
         }
 
     # ------------------------------------------------------------------ maintaining
