@@ -16,6 +16,7 @@ from reput.dispatch.running.phase import WAITING as WAITING
 from reput.dispatch.running.phase import Phase as Phase
 from reput.store.marks.traces import Traces as Traces
 from reput.store.marks.traces import look as look
+from reput.store.marks.unfinished import UNFINISHED as UNFINISHED
 from reput.store.offline import ClosedStore as ClosedStore
 from reput.store.offline import hold as hold
 
@@ -23,6 +24,7 @@ __all__ = [
     "READING",
     "RESUME",
     "SUSPEND",
+    "UNFINISHED",
     "WAITING",
     "ClosedStore",
     "DeadLetter",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reput.log.reading.damages import Damage as Damage
     from reput.log.reading.damages import DamageCollector as DamageCollector
     from reput.log.reading.damages import find_damages as find_damages
+    from reput.log.reading.holes import DamagedRange as DamagedRange
     from reput.log.reading.reader import LogEnd as LogEnd
     from reput.log.reading.reader import LogReader as LogReader
     from reput.log.reading.splits import SPLIT_SIZE as SPLIT_SIZE
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from reput.log.reading.view import LogView as LogView
     from reput.log.recovery.checkpoint import Checkpoint as Checkpoint
     from reput.log.recovery.closed import CloseRecord as CloseRecord
+    from reput.log.recovery.padding import fill as fill
     from reput.log.writing.queuefloors import QueueFloors as QueueFloors
     from reput.log.writing.queuereaches import QueueReach as QueueReach
     from reput.log.writing.queuereaches import QueueReaches as QueueReaches
@@ -48,6 +50,7 @@ _HOMES = {
     "CommitLogConfig": "config",
     "Damage": "reading.damages",
     "DamageCollector": "reading.damages",
+    "DamagedRange": "reading.holes",
     "FILLED": "losses",
     "GONE": "losses",
     "LOG_SECTION": "config",
@@ -65,6 +68,7 @@ _HOMES = {
     "SKIPPED": "losses",
     "SPLIT_SIZE": "reading.splits",
     "Split": "reading.splits",
+    "fill": "recovery.padding",
     "find_damages": "reading.damages",
     "fingerprint_of": "progress",
     "plan_splits": "reading.splits",

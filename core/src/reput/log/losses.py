@@ -61,6 +61,8 @@ class Loss:
     """When the loss was noticed, ms."""
     queue_end_offset: int | None = None
     """Queue offset after the last message lost, if all were of one queue; else None."""
+    keys: str = ""
+    """Keys of the first message lost, with spaces in between, where its properties tell them."""
 
     @property
     def size(self) -> int:
@@ -242,7 +244,7 @@ def _is_sound(loss: Loss) -> bool:
             isinstance(value, kind) and not isinstance(value, bool)
         )
 
-    texts = (loss.reason, loss.detail, loss.action, loss.kept)
+    texts = (loss.reason, loss.detail, loss.action, loss.kept, loss.keys)
     numbers = (loss.start_offset, loss.end_offset, loss.timestamp)
     return (
         all(fits(value, str) for value in texts)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from reput.plugin.rebuilding.comparing import Comparison as Comparison
     from reput.plugin.rebuilding.comparing import Difference as Difference
     from reput.plugin.rebuilding.comparing import TouchedMessage as TouchedMessage
+    from reput.plugin.rebuilding.leads import Leads as Leads
     from reput.plugin.rebuilding.sharding import NotSplittableError as NotSplittableError
     from reput.plugin.rebuilding.sharding import ShardBuilder as ShardBuilder
     from reput.plugin.rebuilding.sharding import ShardScan as ShardScan
@@ -46,6 +47,7 @@ _HOMES = {
     "Compared": "rebuilding.comparing",
     "Comparison": "rebuilding.comparing",
     "Difference": "rebuilding.comparing",
+    "Leads": "rebuilding.leads",
     "InstalledPlugin": "host.discovery",
     "MessageFilter": "filters",
     "MissingMessage": "answers",

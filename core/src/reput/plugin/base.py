@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
@@ -11,8 +11,10 @@ import attrs
 from reput.errors import ConfigError, PluginError, ReputError, known_names
 
 if TYPE_CHECKING:
+    from reput.files.system.disk import Disk
     from reput.plugin.interest import PutInterest
     from reput.plugin.rebuilding.comparing import Compared, Comparison, Difference
+    from reput.plugin.rebuilding.leads import Leads
 
 __all__ = ["NoConfig", "Plugin", "build_config"]
 
@@ -85,6 +87,18 @@ class Plugin:
             and `Difference.messages` filled in where the plugin can tell them.
         """
         return differences
+
+    def leads(self, root: str, disk: Disk) -> Iterator[Leads]:
+        """Yield what the plugin's files say of the log, however damaged both are.
+
+        A repair asks which messages stood where the log is damaged now. Called on an object whose
+        hooks were not called. Nothing is changed, and what cannot be read is left out.
+
+        Args:
+            root: the store's directory.
+            disk: file operations.
+        """
+        return iter(())
 
     def __init__(self, config: Any = None) -> None:
         self.config = config

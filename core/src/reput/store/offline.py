@@ -33,6 +33,7 @@ from reput.log.reading.reader import LogEnd, LogReader
 from reput.log.recovery.closed import CloseRecord
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput.store.marks.traces import Traces
+from reput.store.marks.unfinished import refuse_unfinished
 from reput.store.opening.open import open_store
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def hold(
     with contextlib.ExitStack() as opened:
         opened.callback(disk.let_go)
         closed = ClosedStore(root, disk, writes, opened)
+        refuse_unfinished(root, disk)
         if not disk.exists(os.path.join(root, "commitlog")):
             raise StoreNotFoundError(root, EXPECTED)
         lock = closed._lock()

@@ -37,7 +37,15 @@ from reput_consumequeue.reading._scout import Scout
 from reput_consumequeue.reading._time import offset_by_time
 
 if TYPE_CHECKING:
-    from reput.plugin import Compared, Comparison, Difference, MessageFilter, StoreContext
+    from reput.files import Disk
+    from reput.plugin import (
+        Compared,
+        Comparison,
+        Difference,
+        Leads,
+        MessageFilter,
+        StoreContext,
+    )
     from reput.record import DispatchBatch
 
 logger = logging.getLogger(__name__)
@@ -268,6 +276,12 @@ class ConsumeQueuePlugin(reput.Plugin):
         from reput_consumequeue._explain import explain
 
         return [explain(comparison, each) for each in differences]
+
+    def leads(self, root: str, disk: Disk) -> Iterator[Leads]:
+        """See `reput.Plugin.leads`: every unit names a message and its place in the log."""
+        from reput_consumequeue._leads import leads
+
+        return leads(root, disk)
 
     # ------------------------------------------------------------------ dispatching
 

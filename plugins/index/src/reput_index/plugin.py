@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
@@ -26,7 +26,8 @@ from reput_index.query._compat import find_as_rocketmq
 from reput_index.query._query import Question, find
 
 if TYPE_CHECKING:
-    from reput.plugin import Compared, Comparison, Difference, StoreContext
+    from reput.files import Disk
+    from reput.plugin import Compared, Comparison, Difference, Leads, StoreContext
     from reput.record import DispatchBatch
     from reput_index._keys import Keys
 
@@ -132,6 +133,12 @@ class IndexPlugin(reput.Plugin):
         )
         index.follow(index.directory)
         return [explain(comparison, each, index.geometry) for each in differences]
+
+    def leads(self, root: str, disk: Disk) -> Iterator[Leads]:
+        """See `reput.Plugin.leads`: an item names a message's place, its time, and a key's hash."""
+        from reput_index._leads import leads
+
+        return leads(root, disk, Geometry(self.config.slots_per_file, self.config.items_per_file))
 
     # ------------------------------------------------------------------ dispatching
 

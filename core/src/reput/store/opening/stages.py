@@ -46,6 +46,7 @@ from reput.store.config import (
 from reput.store.marks.abort import AbortFile
 from reput.store.marks.lock import StoreLock
 from reput.store.marks.problems import Problems
+from reput.store.marks.unfinished import refuse_unfinished
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
@@ -166,6 +167,7 @@ def hold(asked: Asked, undoing: Undoing) -> Held:
         StoreLockedError: another writer has it open.
     """
     root, disk = asked.root, asked.disk
+    refuse_unfinished(root, disk)
     problems = Problems(is_refused=asked.writable)
     calls = PluginCalls(root, threads=asked.threads, now=disk.monotonic)
     lock = StoreLock(asked.path("lock"), root, disk)

@@ -1,0 +1,36 @@
+"""The file ``unfinished``: a directory in which a store is being made, or mended, by a tool.
+
+A tool that makes a store step by step, as a repair does, puts this file beside the parts. Until it
+is removed nothing opens the directory as a store: not as an empty one, and not as half of one.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from reput.errors import StoreNotFoundError
+
+if TYPE_CHECKING:
+    from reput.files.system.disk import Disk
+
+__all__ = ["UNFINISHED", "refuse_unfinished"]
+
+UNFINISHED: Final = "unfinished"
+"""Name of the file, below the directory. Its first line says what to do, for people."""
+
+_SIZE_MAX: Final = 4096
+
+
+def refuse_unfinished(root: str, disk: Disk) -> None:
+    """Raise if a tool has not finished the store at ``root``.
+
+    Raises:
+        StoreNotFoundError: with the file's first line.
+    """
+    path = os.path.join(root, UNFINISHED)
+    if not disk.exists(path):
+        return
+    text = disk.read_file(path, _SIZE_MAX).decode("utf-8", "replace")
+    reason = text.partition("\n")[0] or "a tool has begun to make it, and has not finished"
+    raise StoreNotFoundError(root, f"the store is not finished: {reason}")
