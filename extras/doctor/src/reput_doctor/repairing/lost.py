@@ -1,0 +1,167 @@
+"""Names what a damaged range of the log has lost, message by message.
+
+A record whose lengths are readable tells by its header, and by its properties, who it was. Where
+nothing is readable, the consume queues know topic, queue, queue offset and size of each message,
+and the key index knows hashes of its keys, and when it was stored.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.record import RECORD_SIZE_MAX, CorruptionKind, message_at
+from reput.record.layout import RECORD_MIN_SIZE
+
+if TYPE_CHECKING:
+    from reput.log import DamagedRange, LogReader
+    from reput.record import MessageView
+    from reput_doctor.repairing.known import Known, Place
+
+__all__ = ["LostPart", "parts_of"]
+
+PARTS_MAX: Final = 1_000
+"""Parts into which one range is divided; the last one has the rest."""
+_KEYS_SIZE_MAX: Final = 1_024
+
+
+@attrs.frozen(kw_only=True)
+class LostPart:
+    """Bytes of the log that are lost: those of one message, as far as known."""
+
+    start_offset: int
+    end_offset: int
+    reason: str
+    """Name of a `reput.record.CorruptionKind`."""
+    detail: str
+    topic: str | None = None
+    """None if nothing tells; likewise the next two."""
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    keys: str = ""
+    """Keys, with spaces in between; empty if the message has none, or they are unreadable."""
+    key_hashes: tuple[int, ...] = ()
+    """Hashes of its keys, where only the key index knows of them."""
+    store_timestamp: int = 0
+    """When the message was stored, ms, or else the message before it; 0 if not known."""
+    message_count: int | None = 1
+    """Messages that are lost; None if not known."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end_offset - self.start_offset
+
+
+def parts_of(
+    log: LogReader, lost: DamagedRange, known: Known, leads: Sequence[Place]
+) -> list[LostPart]:
+    """Divide a lost range into its messages.
+
+    Args:
+        log: the log.
+        lost: a range of one file.
+        known: what plugins know.
+        leads: ``known.in_ranges``, ascending.
+    """
+    found: list[LostPart] = []
+    for start, end, place, message in _steps(log, lost, leads):
+        if found and end - start < RECORD_MIN_SIZE and end != _file_end(log, start):
+            found[-1] = attrs.evolve(found[-1], end_offset=end)  # too small to be filled alone
+            continue
+        found.append(_part(log, lost, known, start, end, place, message))
+        if len(found) == PARTS_MAX and end < lost.end_offset:
+            rest = _count(leads, end, lost.end_offset)
+            part = _part(log, lost, known, end, lost.end_offset, None, None)
+            found.append(attrs.evolve(part, message_count=rest or None))
+            break
+    return found
+
+
+def _steps(
+    log: LogReader, lost: DamagedRange, leads: Sequence[Place]
+) -> Iterator[tuple[int, int, Place | None, MessageView | None]]:
+    """Yield beginning and end of each part, and what is known of it."""
+    position, stop = lost.start_offset, lost.end_offset
+    while position < stop:
+        row = bisect.bisect_left(leads, position, key=lambda each: each.physical_offset)
+        place = leads[row] if row < len(leads) else None
+        message = _message(log, position, stop)
+        if message is not None:
+            end = position + message.size
+        elif place is not None and place.physical_offset == position:
+            end = position + place.size
+        elif place is not None and place.physical_offset < stop:
+            end = place.physical_offset
+        else:
+            end = stop
+        is_here = place is not None and place.physical_offset == position
+        if end > stop or 0 < stop - end < RECORD_MIN_SIZE:
+            end = stop  # no record fits between this one and where the log goes on
+        yield position, end, place if is_here else None, message
+        position = end
+
+
+def _message(log: LogReader, position: int, stop: int) -> MessageView | None:
+    """Return the record at ``position`` if its lengths add up, whatever its checksum says."""
+    size = log.size_at(position)
+    if not RECORD_MIN_SIZE <= size <= min(RECORD_SIZE_MAX, stop - position):
+        return None
+    return message_at(log.files.read(position, size), position)
+
+
+def _part(
+    log: LogReader,
+    lost: DamagedRange,
+    known: Known,
+    start: int,
+    end: int,
+    place: Place | None,
+    message: MessageView | None,
+) -> LostPart:
+    finding, hashes = lost.finding, known.hashes.get(start, ())
+    is_first = start == lost.start_offset
+    reason = finding.reason.name if is_first else CorruptionKind.BAD_MAGIC.name
+    detail = finding.detail if is_first else f"no sound record before {lost.end_offset}"
+    if finding.reason is CorruptionKind.TRUNCATED:
+        reason, detail = finding.reason.name, finding.detail
+    elif message is not None and not message.body_matches():
+        reason = CorruptionKind.BODY_CRC.name
+        detail = detail if is_first else "the body does not match its checksum"
+    topic, queue_id, queue_offset = log.hole_finder().facts(start)
+    if place is not None:
+        # A unit and a header that differ: the header is part of what is damaged.
+        topic, queue_id, queue_offset = place.topic, place.queue_id, place.queue_offset
+    keys = ""
+    if message is not None:
+        keys = " ".join(message.keys) or message.unique_key or ""
+        keys = keys if len(keys) <= _KEYS_SIZE_MAX and keys.isprintable() else ""
+    timestamp = known.timestamps.get(start, 0) or lost.store_timestamp
+    is_message = place is not None or topic is not None or message is not None or bool(hashes)
+    return LostPart(
+        start_offset=start,
+        end_offset=end,
+        reason=reason,
+        detail=detail,
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        keys=keys,
+        key_hashes=() if keys else hashes,
+        store_timestamp=timestamp,
+        message_count=1 if is_message else None,
+    )
+
+
+def _count(leads: Sequence[Place], start: int, stop: int) -> int:
+    first = bisect.bisect_left(leads, start, key=lambda each: each.physical_offset)
+    last = bisect.bisect_left(leads, stop, key=lambda each: each.physical_offset)
+    return len({each.physical_offset for each in leads[first:last]})
+
+
+def _file_end(log: LogReader, offset: int) -> int:
+    base = offset - offset % log.file_size
+    return base + log.file_size

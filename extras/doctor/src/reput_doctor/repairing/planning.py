@@ -1,0 +1,444 @@
+"""Looks at a whole store and says what a repair of it does; changes nothing.
+
+The log is read once, with every checksum; the files of plugins are read once if the log is damaged.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+
+from reput.files import FilePool, MappedFileQueue, system_clock
+from reput.log import (
+    CUT,
+    FILLED,
+    GONE,
+    LOG_SECTION,
+    DamagedRange,
+    LogReader,
+    Loss,
+    LossLedger,
+    QueueFloors,
+)
+from reput.offline import look
+from reput.record import Corruption, CorruptionKind
+from reput_doctor.repairing.brokerconfig import ConfigFile, plan_config
+from reput_doctor.repairing.fillers import FilledLosses
+from reput_doctor.repairing.headers import check_headers
+from reput_doctor.repairing.known import Known, Place, Wanted, ask, leads_into
+from reput_doctor.repairing.logfiles import (
+    Layout,
+    Notice,
+    PlacedDisk,
+    is_closed_by_blank,
+    lay_out,
+)
+from reput_doctor.repairing.lost import LostPart, parts_of
+from reput_doctor.repairing.notes import damaged_notes
+from reput_doctor.repairing.search import Searched, search
+from reput_doctor.repairing.sequences import QueueSequences
+from reput_doctor.repairing.storeplugins import StorePlugins, plugins_of
+
+if TYPE_CHECKING:
+    from reput.offline import Traces
+    from reput.record import DispatchBatch
+    from reput_doctor.repairing.mending import Mend
+
+__all__ = ["Plan", "Step", "make_plan"]
+
+WINDOW_SIZE: Final = 4 << 20
+_FILES_OPEN: Final = 64
+_FOREVER: Final = 1 << 62
+_FOREIGN_SAMPLES_MIN: Final = 8
+
+_NO_DAMAGE: Final = frozenset({"plugin.missing"})
+
+Progress = Callable[[int, int], None]
+Step = Callable[[str], Progress]
+"""Called with the name of a step; returns what is called with bytes done, and bytes in all."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Plan:
+    """What a repair of a store does."""
+
+    root: str
+    layout: Layout
+    plugins: StorePlugins
+    searched: Searched
+    lost: tuple[LostPart, ...]
+    """Damaged parts of the log before its end, which are filled."""
+    cut: tuple[LostPart, ...]
+    """What stood after the log's end, or queues led to there; ``kept`` copies have its bytes."""
+    gone: tuple[Loss, ...]
+    """Messages that only queues know, whose bytes the log does not have."""
+    mends: tuple[Mend, ...]
+    notices: tuple[Notice, ...]
+    """Files that are not taken over as they are, but for the log's content."""
+    config: tuple[ConfigFile, ...]
+    queue_floors: Mapping[tuple[str, int], int]
+    """Queue offsets below which none is given again, of queues whose last messages are lost."""
+    known_losses: tuple[Loss, ...]
+    """The ledger of the store, as far as it can be read."""
+    was_closed: bool
+
+    @property
+    def is_log_sound(self) -> bool:
+        """Whether nothing of the log and its files changes."""
+        return not (self.lost or self.cut or self.gone or self.mends) and self.layout.is_tidy
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything is wrong beside derived files, which are compared by rebuilding them."""
+        found = any(each.kind not in _NO_DAMAGE for each in self.notices)
+        return found or not self.is_log_sound or not self.was_closed
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log that are kept."""
+        return self.searched.end_offset - self.searched.start_offset
+
+    @property
+    def lost_message_count(self) -> int:
+        """Messages that are lost, as far as known."""
+        parts = sum(each.message_count or 0 for each in (*self.lost, *self.cut))
+        return parts + sum(
+            each.queue_end_offset - each.queue_offset
+            for each in self.gone
+            if each.queue_end_offset is not None and each.queue_offset is not None
+        )
+
+
+def make_plan(
+    path: str | os.PathLike[str],
+    *,
+    file_size: int = 0,
+    config: Mapping[str, Mapping[str, Any]] | None = None,
+    follow_links: bool = False,
+    step: Step = lambda name: lambda done, total: None,
+) -> Plan:
+    """Look at the store at ``path``, and plan its repair.
+
+    Args:
+        path: the store's directory.
+        file_size: bytes of a log file; 0 to find out.
+        config: options of plugins, by section.
+        follow_links: as for `reput.open`.
+        step: is told what begins.
+
+    Raises:
+        UnsafePathError: a link below the store's directory.
+        ConfigError: an unknown option in ``config``.
+    """
+    traces = look(path, follow_links=follow_links)
+    plugins = plugins_of(traces, config or {})
+    noted = plugins.sections.get(LOG_SECTION, {}).get("file_size", 0)
+    layout = lay_out(traces.root, traces.disk, file_size or (noted if _is_size(noted) else 0))
+    with _Planning(traces, plugins, layout, step) as planning:
+        return planning.plan()
+
+
+def _is_size(noted: object) -> bool:
+    return type(noted) is int and noted > 0
+
+
+class _Planning:
+    """One look at a store."""
+
+    def __init__(self, traces: Traces, plugins: StorePlugins, layout: Layout, step: Step) -> None:
+        self.traces, self.plugins, self.layout, self.step = traces, plugins, layout, step
+        self.was_closed = _was_closed(traces)
+        self.filled = FilledLosses()
+        self.placed = PlacedDisk()
+        self.disk = self.placed.at(traces.root, follow_links=traces.disk.follows_links)
+        self.pool = FilePool(self.disk, _FILES_OPEN)
+
+    def __enter__(self) -> _Planning:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.close()
+        self.disk.let_go()
+
+    def plan(self) -> Plan:
+        log, found, sequences = self._search(self.layout)
+        known = self._ask(log, found, sequences)
+        foreign = _foreign(log, known, self.layout)
+        if foreign:
+            self.layout = _without(self.layout, foreign)
+            log, found, sequences = self._search(self.layout)
+            known = self._ask(log, found, sequences)
+        lost, mends = self._headers(log, found, sequences, known)
+        if len(lost) > len(found.lost):
+            known = self._ask(log, attrs.evolve(found, lost=lost), sequences)
+        places = known.in_ranges
+        parts = [part for each in lost for part in parts_of(log, each, known, places)]
+        cut = self._cut(log, found, known)
+        gone = self._gone(found, known, cut)
+        floors = self._floors(sequences, parts, gone)
+        ends = {**sequences.next_offsets}
+        for queue, floor in floors.items():
+            ends[queue] = max(ends.get(queue, 0), floor)
+        mended = {each.physical_offset for each in mends}
+        for place in known.in_gaps:
+            if place.physical_offset in mended:
+                queue = place.topic, place.queue_id
+                ends[queue] = max(ends.get(queue, 0), place.queue_offset + 1)
+        config = tuple(plan_config(self.traces.root, self.traces.disk, ends))
+        ledger = LossLedger(self.traces.root, self.traces.disk, system_clock)
+        ledger.load(writable=False)
+        untold = self.filled.not_in(ledger.entries)
+        notices = [
+            *self.layout.notices,
+            *_of_ledger(untold),
+            *self.plugins.notices,
+            *damaged_notes(self.traces, found.max_store_timestamp, found.end_offset),
+            *(each.notice for each in config),
+        ]
+        return Plan(
+            root=self.traces.root,
+            layout=self.layout,
+            plugins=self.plugins,
+            searched=found,
+            lost=tuple(parts),
+            cut=tuple(cut),
+            gone=tuple(gone),
+            mends=mends,
+            notices=tuple(notices),
+            config=config,
+            queue_floors=floors,
+            known_losses=(*ledger.entries, *untold),
+            was_closed=self.was_closed,
+        )
+
+    # ------------------------------------------------------------------ the log
+
+    def _search(self, layout: Layout) -> tuple[LogReader, Searched, QueueSequences]:
+        self.placed.show(layout)
+        files = MappedFileQueue(layout.directory, layout.file_size, self.disk, self.pool)
+        files.load(writable=False, damaged=lambda text: None)
+        log = LogReader(files, WINDOW_SIZE)
+        sequences, fillers = QueueSequences(), FilledLosses()
+
+        def watch(batch: DispatchBatch) -> None:
+            sequences.add(batch)
+            fillers.add(batch)
+
+        found = search(
+            log,
+            was_closed=self.was_closed,
+            leads_to=functools.partial(leads_into, self._leads),
+            watch=watch,
+            progress=self.step("reading"),
+        )
+        log.set_end(found.end_offset)
+        self.filled = fillers
+        return log, found, sequences
+
+    def _leads(self) -> Iterator[Any]:
+        return self.plugins.leads(self.traces)
+
+    def _ask(self, log: LogReader, found: Searched, sequences: QueueSequences) -> Known:
+        ranges = [(each.start_offset, each.end_offset) for each in found.lost]
+        ranges += [(offset, offset + 1) for offset in sequences.misfits]
+        ranges.append((found.end_offset, _FOREVER))
+        wanted = Wanted(
+            _merged(ranges),
+            found.start_offset,
+            log.file_size,
+            sequences.gaps,
+            asks_for_others=True,
+        )
+        return ask(self._leads(), wanted)
+
+    def _headers(
+        self, log: LogReader, found: Searched, sequences: QueueSequences, known: Known
+    ) -> tuple[tuple[DamagedRange, ...], tuple[Mend, ...]]:
+        """Return all lost ranges and all mends, those of headers included."""
+        in_lost = [(each.start_offset, each.end_offset) for each in found.lost]
+        mended = {each.physical_offset for each in found.mends}
+        in_gaps = [
+            each
+            for each in known.in_gaps
+            if each.physical_offset < found.end_offset
+            and each.physical_offset not in mended
+            and not any(start <= each.physical_offset < end for start, end in in_lost)
+        ]
+        if not in_gaps and not sequences.misfits:
+            return found.lost, found.mends
+        offsets = sorted({each.physical_offset for each in in_gaps} | set(sequences.misfits))
+        beside: dict[tuple[str, int], set[tuple[int, int]]] = {}
+        for place in in_gaps:
+            at = place.queue_offset
+            beside.setdefault((place.topic, place.queue_id), set()).update(
+                [(at - 1, at), (at + 1, at + 2)]
+            )
+        wanted = Wanted(
+            _merged((offset, offset + 1) for offset in offsets),
+            found.start_offset,
+            log.file_size,
+            {queue: np.array(_merged(each), np.int64) for queue, each in beside.items()},
+        )
+        faults = check_headers(log, sequences, in_gaps, ask(self._leads(), wanted))
+        lost = sorted((*found.lost, *faults.lost), key=lambda each: each.start_offset)
+        mends = sorted((*found.mends, *faults.mends), key=lambda each: each.physical_offset)
+        return tuple(lost), tuple(mends)
+
+    # ------------------------------------------------------------------ after its end
+
+    def _cut(self, log: LogReader, found: Searched, known: Known) -> list[LostPart]:
+        """Return what stands after the log's end, a part for each file."""
+        files, parts = log.files, []
+        end = found.end_offset
+        for base in files.bases:
+            file_end = base + files.file_size
+            start = max(base, end)
+            if start >= file_end:
+                continue
+            used = files.last_used(start, file_end)
+            if used == start or _is_blank(log, start, file_end):
+                continue
+            kind = CorruptionKind.TORN if start == end else CorruptionKind.BAD_MAGIC
+            finding = found.finding if start == end else None
+            finding = finding or Corruption(start, kind, "no sound record follows the log's end")
+            hole = DamagedRange(start, used, finding, found.last_store_timestamp)
+            parts += parts_of(log, hole, known, known.in_ranges)
+        return parts
+
+    def _gone(self, found: Searched, known: Known, cut: Sequence[LostPart]) -> list[Loss]:
+        """Return what only queues know after the log's end, a loss for each queue."""
+        by_queue: dict[tuple[str, int], list[Place]] = {}
+        named = {each.start_offset for each in cut}
+        for place in known.in_ranges:
+            if place.physical_offset >= found.end_offset and place.physical_offset not in named:
+                by_queue.setdefault((place.topic, place.queue_id), []).append(place)
+        gone = []
+        for (topic, queue_id), places in sorted(by_queue.items()):
+            first = min(each.queue_offset for each in places)
+            end = max(each.queue_offset for each in places) + 1
+            gone.append(
+                Loss(
+                    min(each.physical_offset for each in places),
+                    max(each.physical_offset + each.size for each in places),
+                    GONE,
+                    f"{end - first} of the queue's messages; the log ends at {found.end_offset}",
+                    topic,
+                    queue_id,
+                    first,
+                    CUT,
+                    queue_end_offset=end,
+                )
+            )
+        return gone
+
+    def _floors(
+        self, sequences: QueueSequences, lost: Iterable[LostPart], gone: Iterable[Loss]
+    ) -> dict[tuple[str, int], int]:
+        """Return next queue offsets that the repaired log does not show."""
+        told: list[tuple[str | None, int | None, int | None, int | None]] = [
+            (each.topic, each.queue_id, each.queue_offset, None) for each in lost
+        ]
+        told += [
+            (each.topic, each.queue_id, each.queue_offset, each.queue_end_offset) for each in gone
+        ]
+        floors = dict(QueueFloors(self.traces.root, self.traces.disk).known)
+        for topic, queue_id, offset, end in told:
+            if topic is None or queue_id is None or offset is None:
+                continue
+            after = offset + 1 if end is None else end
+            if after > sequences.next_offsets.get((topic, queue_id), 0):
+                floors[topic, queue_id] = max(floors.get((topic, queue_id), 0), after)
+        return floors
+
+
+# --------------------------------------------------------------------------- parts
+
+
+def _of_ledger(untold: Sequence[Loss]) -> list[Notice]:
+    if not untold:
+        return []
+    text = f"{len(untold)} losses that the log has filled are not in it; they are added"
+    return [Notice("reput/losses.jsonl", "reput.ledger", text)]
+
+
+def _was_closed(traces: Traces) -> bool:
+    try:
+        return traces.was_closed
+    except OSError:
+        return False
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _is_blank(log: LogReader, start: int, file_end: int) -> bool:
+    return is_closed_by_blank(log.files.read(start, 8), file_end - start)
+
+
+def _foreign(log: LogReader, known: Known, layout: Layout) -> frozenset[int]:
+    """Return bases of files that hold sound records of another log.
+
+    The queues know what stands in each file. If none of what they know is in one file, and most of
+    it is in the others, the file belongs to another store.
+    """
+    right: dict[int, int] = {}
+    wrong: dict[int, int] = {}
+    for base, places in known.samples.items():
+        for place in places:
+            message = log.read_message(place.physical_offset, place.size)
+            counts = right if message is not None else wrong
+            counts[base] = counts.get(base, 0) + 1
+    bases = {part.base for part in layout.parts}
+    suspects = {
+        base
+        for base, count in wrong.items()
+        if base in bases and count >= _FOREIGN_SAMPLES_MIN and not right.get(base)
+    }
+    if not suspects or len(suspects) * 2 > len(bases):
+        return frozenset()
+    # Damaged all over is not foreign: a foreign file has records, which queues do not know.
+    return frozenset(base for base in suspects if _has_record(log, base))
+
+
+def _has_record(log: LogReader, base: int) -> bool:
+    end = base + log.file_size
+    return log.next_record(base, end) < end
+
+
+def _without(layout: Layout, bases: frozenset[int]) -> Layout:
+    notices = [*layout.notices]
+    for part in layout.parts:
+        if part.base in bases:
+            text = "it holds no message that the queues know; it belongs to another store, and is"
+            name = os.path.basename(part.path)
+            notices.append(Notice(f"commitlog/{name}", "log-file.foreign", f"{text} left out"))
+    parts = tuple(part for part in layout.parts if part.base not in bases)
+    return attrs.evolve(layout, parts=parts, notices=tuple(notices))
+
+
+def loss_of(part: LostPart, *, is_filled: bool, kept: str = "") -> Loss:
+    """Return the ledger's entry for a lost part."""
+    return Loss(
+        part.start_offset,
+        part.end_offset,
+        part.reason,
+        part.detail,
+        part.topic,
+        part.queue_id,
+        part.queue_offset,
+        FILLED if is_filled else CUT,
+        kept,
+        keys=part.keys,
+    )

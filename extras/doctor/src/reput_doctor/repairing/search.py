@@ -1,0 +1,206 @@
+"""Reads a whole log, however damaged, and says which bytes hold no sound record.
+
+The rules are those of recovery at opening (`docs/crash-safety.md`), applied to all of the log and
+not only to its last part. Different on purpose: files may be missing in the middle; a closed log
+has no unfinished put, so a size of zero before a record is damage; and where recovery would take
+records after damage for remainders of a log that was cut, they count if a plugin's files lead to
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.log import DamagedRange
+from reput.record import Corruption, CorruptionKind, End
+from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
+from reput_doctor.repairing.mending import Mend, mend_record, mended_batch
+
+if TYPE_CHECKING:
+    from reput.log import LogReader
+    from reput.record import DispatchBatch
+
+__all__ = ["Searched", "search"]
+
+_UNFINISHED: Final = ((0, MAGIC_V1), (0, MAGIC_V2))
+_TIMES_KEPT: Final = 3
+
+
+@attrs.frozen
+class Searched:
+    """What a log holds."""
+
+    start_offset: int
+    """Where the log begins."""
+    end_offset: int
+    """Where it ends: after the last record that counts."""
+    last_record_offset: int
+    """Where that record begins; -1 in a log without records."""
+    last_store_timestamp: int
+    """Its store time, ms; 0 without one. Not that of a single record whose time is far off."""
+    max_store_timestamp: int
+    """The latest store time of all records, ms."""
+    message_count: int
+    """Sound records."""
+    lost: tuple[DamagedRange, ...]
+    """Bytes before the end that hold no sound record, ascending; none crosses a file's end."""
+    missing: tuple[int, ...]
+    """Files of the log that are missing, by base; they are among ``lost``."""
+    mends: tuple[Mend, ...]
+    """Records of which one field is damaged that can be told from the others."""
+    finding: Corruption | None
+    """What stands at the end; None for unwritten space."""
+
+
+@attrs.define(eq=False)
+class _Search:
+    log: LogReader
+    was_closed: bool
+    leads_to: Callable[[int, int], bool]
+    watch: Callable[[DispatchBatch], None]
+    progress: Callable[[int, int], None]
+    end: int = 0
+    last_record: int = -1
+    count: int = 0
+    lost: list[DamagedRange] = attrs.field(factory=list)
+    missing: list[int] = attrs.field(factory=list)
+    mends: list[Mend] = attrs.field(factory=list)
+    finding: Corruption | None = None
+    max_timestamp: int = 0
+    _times: list[int] = attrs.field(factory=list)
+
+    def run(self) -> None:
+        files = self.log.files
+        reader = self.log.window_reader(check_crc=True, check_record_crc=True)
+        position = start = self.end = files.min_offset
+        while True:
+            if files.base_of(position) is None:
+                following = files.base_after(position)
+                if following is None:
+                    break
+                self._missing(position, following)
+                position = following
+                continue
+            result = reader.read(position)
+            self._take(result.batch)
+            reached = result.batch.end_offset
+            self.progress(reached - start, files.capacity_end - start)
+            is_over = result.end in (End.BAD, End.EMPTY) or reached == position
+            position = self._past(reached, result.batch.finding) if is_over else reached
+            if position < 0:
+                break
+        while self.lost and self.last_record < self.lost[-1].start_offset:
+            # Nothing but a blank follows: the log ends there.
+            gone = self.lost.pop()
+            self.finding = gone.finding
+        self.missing = [base for base in self.missing if base < self.end]
+        self.progress(files.capacity_end - start, files.capacity_end - start)
+
+    @property
+    def timestamp(self) -> int:
+        """Store time of the last record, ms; 0 without one.
+
+        Not that of a single record whose time differs from those around it: a damaged time in the
+        future would make all records after the next damage look like remainders.
+        """
+        if not self._times:
+            return 0
+        last = self._times[-1]
+        return min(last, sorted(self._times)[-2]) if len(self._times) == _TIMES_KEPT else last
+
+    def _take(self, batch: DispatchBatch) -> None:
+        if len(batch) == 0:
+            return
+        self.count += len(batch)
+        self.max_timestamp = max(self.max_timestamp, int(batch.store_timestamp.max()))
+        self.last_record = int(batch.physical_offset[-1])
+        self.end = self.last_record + int(batch.size[-1])
+        self._times = [*self._times, *batch.store_timestamp[-_TIMES_KEPT:].tolist()][-_TIMES_KEPT:]
+        self.watch(batch)
+
+    def _missing(self, start: int, following: int) -> None:
+        size = self.log.file_size
+        for base in range(start, following, size):
+            finding = Corruption(base, CorruptionKind.TRUNCATED, "the file is missing")
+            self.missing.append(base)
+            self.lost.append(DamagedRange(base, min(base + size, following), finding))
+
+    def _past(self, at: int, finding: Corruption | None) -> int:
+        """Return where the log goes on after what stands at ``at``; -1 if nowhere."""
+        if self._is_last_blank(at):
+            return -1
+        mend = mend_record(self.log, at, finding, after=self.timestamp)
+        if mend is not None and (self.was_closed or not self._is_unfinished(at)):
+            self.mends.append(mend)
+            self._take(mended_batch(self.log, mend))
+            return self.end
+        holes = self._holes(at, finding)
+        if not holes:
+            self.finding = finding
+            return -1
+        self.lost += holes
+        return holes[-1].end_offset
+
+    def _holes(self, at: int, finding: Corruption | None) -> list[DamagedRange]:
+        finder = self.log.hole_finder()
+        if self.was_closed or not self._is_unfinished(at):
+            holes = finder.holes_at(at, finding, after=self.timestamp)
+            if holes:
+                return holes
+        # Recovery would end the log here. The files of plugins know better where they lead on.
+        holes = finder.holes_at(at, finding)
+        if not holes:
+            return []
+        end = holes[-1].end_offset
+        return holes if self.leads_to(end, self.log.size_at(end)) else []
+
+    def _is_unfinished(self, at: int) -> bool:
+        head = self.log.files.read(at, SIZE_AND_MAGIC.size)
+        return len(head) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(head) in _UNFINISHED
+
+    def _is_last_blank(self, at: int) -> bool:
+        """Whether a blank closes the last file there is."""
+        files = self.log.files
+        base = files.base_of(at)
+        if base is None or files.base_after(at) is not None:
+            return False
+        rest = base + files.file_size - at
+        return files.read(at, SIZE_AND_MAGIC.size) == SIZE_AND_MAGIC.pack(rest, BLANK_MAGIC)
+
+
+def search(
+    log: LogReader,
+    *,
+    was_closed: bool,
+    leads_to: Callable[[int, int], bool] = lambda offset, size: False,
+    watch: Callable[[DispatchBatch], None] = lambda batch: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Searched:
+    """Read all of a log, with every checksum.
+
+    Args:
+        log: the log, whose files are loaded; nothing is changed.
+        was_closed: whether its last writer closed it.
+        leads_to: whether a plugin's files lead to a record at a physical offset, with a size.
+        watch: called with all sound records, batch by batch; a batch is valid until it returns.
+        progress: called with bytes done and bytes in all.
+    """
+    if not log.files.bases:
+        return Searched(0, 0, -1, 0, 0, 0, (), (), (), None)
+    found = _Search(log, was_closed, leads_to, watch, progress)
+    found.run()
+    return Searched(
+        log.files.min_offset,
+        found.end,
+        found.last_record,
+        found.timestamp,
+        found.max_timestamp,
+        found.count,
+        tuple(found.lost),
+        tuple(found.missing),
+        tuple(each for each in found.mends if each.physical_offset < found.end),
+        found.finding,
+    )
