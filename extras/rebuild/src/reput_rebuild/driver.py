@@ -89,6 +89,7 @@ def run_rebuild(
     limit: int = 1,
     explains: bool = False,
     damaged: Sequence[tuple[int, int]] = (),
+    end_offset: int | None = None,
 ) -> list[Rebuilt]:
     """Rebuild files of plugins; see `reput_rebuild.local.rebuild`.
 
@@ -107,13 +108,15 @@ def run_rebuild(
             which messages are touched.
         damaged: with ``check``, ranges of physical offsets whose records cannot be read, ascending:
             the comparison goes on without them. Other damage is an error.
+        end_offset: with ``check``, the end of a record up to which files are built and compared, of
+            plugins that have not come further; the log's end when left out.
 
     Raises:
-        ValueError: one of the last three without ``check``.
+        ValueError: one of the last four without ``check``.
     """
-    if not check and (limit != 1 or explains or damaged):
-        raise ValueError("limit, explains and damaged belong to a comparison: check=True")
-    look = _Look(limit, explains, tuple(damaged)) if check else None
+    if not check and (limit != 1 or explains or damaged or end_offset is not None):
+        raise ValueError("what is compared, and how, belongs to a comparison: check=True")
+    look = _Look(limit, explains, tuple(damaged), end_offset) if check else None
     with hold(path, writes=not check, disk=disk, follow_links=follow_links) as closed:
         return _Rebuild(closed, engine, split_size, progress, look, config or {}).run(plugins)
 
@@ -125,6 +128,7 @@ class _Look:
     limit: int
     explains: bool
     damaged: tuple[tuple[int, int], ...]
+    end_offset: int | None
 
 
 @attrs.frozen
@@ -168,13 +172,16 @@ class _Rebuild:
         targets = _targets(self.plugins, wanted)
         log = self.closed.log
         kept = self._directories() if self.check else set()
+        end = log.max_physical_offset
+        if self.look is not None and self.look.end_offset is not None:
+            end = max(min(end, self.look.end_offset), log.min_physical_offset)
         if not self.check:
             self._sweep()
         self.job = Job(
             root=self.root,
             file_size=log.file_size,
             start_offset=log.min_physical_offset,
-            end_offset=log.max_physical_offset,
+            end_offset=end,
             plugins=tuple(self.plugins.plugins),
             sections=sections,
             # A unique name: an attempt that outlives its rebuild writes where no other process
@@ -283,7 +290,14 @@ class _Rebuild:
             compare(self.root, built.directory, names, self.disk, plugin.named_by_clock, limit)
         )
         comparison = Comparison(
-            self.root, built.directory, log, self.disk, named, limit, self.look.damaged
+            self.root,
+            built.directory,
+            log,
+            self.disk,
+            named,
+            limit,
+            self.look.damaged,
+            self.job.end_offset,
         )
         weighed = plugin.weigh(comparison, found) if found else None
         told: tuple[str, ...] = ()
@@ -315,7 +329,9 @@ class _Rebuild:
             builders = worker.builders(targets)
             worker.close()
             reasons = {name: None for name in targets if name not in builders}
-        splits = plan_splits(log, self._size_of_splits()) if builders else []
+        splits = []
+        if builders:
+            splits = plan_splits(log, self._size_of_splits(), end=self.job.end_offset)
         scans = [ScanTask(split, tuple(builders)) for split in splits]
         # Plugins built in one piece first: they take longest.
         found = self._run([*self._in_order(reasons), *scans])

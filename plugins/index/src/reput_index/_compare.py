@@ -83,8 +83,9 @@ def weigh(
 class _KeyStream:
     """The keys of a log in its order, a part at a time."""
 
-    def __init__(self, log: LogView) -> None:
-        self._batches = log.scan(log.min_physical_offset, log.max_physical_offset)
+    def __init__(self, log: LogView, end: int | None) -> None:
+        stop = log.max_physical_offset if end is None else end
+        self._batches = log.scan(log.min_physical_offset, stop)
         self._keys_of = KeysOfBatch()
         self._rest = _joined([])
 
@@ -125,7 +126,7 @@ class _Comparer:
 
     def run(self) -> Compared:
         """Compare file by file, up to one whose items do not fit: no later one has its place."""
-        self._keys = _KeyStream(self.comparison.log)
+        self._keys = _KeyStream(self.comparison.log, self.comparison.end_offset)
         limit = self.comparison.limit
         counted: list[Difference] = []
         front: IndexFile | None = None

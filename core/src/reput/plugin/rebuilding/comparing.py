@@ -87,6 +87,9 @@ class Comparison:
     """Ranges of physical offsets whose records cannot be read: the rebuilt files lack what follows
     from them. Ascending."""
 
+    end_offset: int | None = None
+    """Physical offset up to which the files were rebuilt; None for all of `log`."""
+
     @property
     def is_partial(self) -> bool:
         """Whether the log lacks records that the store's files may know: its head, or damage."""

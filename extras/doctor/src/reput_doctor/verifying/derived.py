@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.errors import ConfigError, CorruptFileError, PluginError, ReputError, UnsafePathError
+from reput.files import OWN_DIRECTORY
 from reput.offline import look
 from reput.plugin import PluginSet, default_plugins, installed
 from reput_doctor.findings import Finding, Findings, NotChecked, Severity
@@ -144,7 +145,7 @@ def check_derived(
     """
     checked = DerivedChecked()
 
-    def build(names: Sequence[str]) -> list[Rebuilt]:
+    def build(names: Sequence[str], stop: int | None) -> list[Rebuilt]:
         return run_rebuild(
             mirror,
             names,
@@ -156,22 +157,54 @@ def check_derived(
             limit=_LIMIT,
             explains=True,
             damaged=damaged,
+            end_offset=stop,
         )
 
-    try:
-        checked.built = build(usable.derived) if usable.derived else []
-    except (ReputError, OSError):
-        # One plugin must not keep the others from being checked.
-        for name in usable.derived:
-            try:
-                checked.built += build([name])
-            except (ReputError, OSError) as error:
-                _add_failure(name, error, mirror, surveyed, findings, not_checked)
     traces = look(mirror, follow_links=True)
+    for stop, names in _by_place(usable.derived, traces, end, was_closed=was_closed).items():
+        try:
+            checked.built += build(names, stop)
+        except (ReputError, OSError):
+            # One plugin must not keep the others from being checked.
+            for name in names:
+                try:
+                    checked.built += build([name], stop)
+                except (ReputError, OSError) as error:
+                    _add_failure(name, error, mirror, surveyed, findings, not_checked)
+        if stop is not None:
+            for name in names:
+                findings.add(_behind(name, stop, end))
     for each in checked.built:
         _add(each, traces, surveyed, findings, not_checked, end=end, was_closed=was_closed)
         checked.lost += each.lost
     return checked
+
+
+def _by_place(
+    names: Sequence[str], traces: Traces, end: int, *, was_closed: bool
+) -> dict[int | None, list[str]]:
+    """Return plugins by where their files end: None for the log's end.
+
+    In a store that was closed, the files of a plugin that is behind end exactly at its progress.
+    """
+    places: dict[int | None, list[str]] = {}
+    for name in names:
+        reached = traces.dispatched_to(name)
+        is_behind = was_closed and reached is not None and reached < end
+        places.setdefault(reached if is_behind else None, []).append(name)
+    return places
+
+
+def _behind(name: str, reached: int, end: int) -> Finding:
+    return Finding(
+        severity=Severity.NOTICE,
+        kind=f"{name}.unfinished",
+        part=name,
+        file=f"{OWN_DIRECTORY}/progress/{name}",
+        found=f"complete to physical offset {reached}",
+        expected=f"{end}, where the log ends",
+        advice="nothing: it goes on from there when the store is opened for writing",
+    )
 
 
 def _add_failure(
@@ -249,11 +282,11 @@ def _is_beyond(difference: Difference, end: int) -> bool:
 
 def _is_unfinished(difference: Difference, reached: int | None, *, was_closed: bool) -> bool:
     """Whether the plugin had not come so far, so that the next opening adds what is missing."""
-    if reached is None:
-        # RocketMQ says nowhere how far its queues are; an opening after a crash looks itself.
-        return not was_closed and difference.is_absent
+    if was_closed:
+        return False
     places = [each.physical_offset for each in difference.messages]
     known = [place for place in places if place is not None]
-    if len(known) < len(places) or not known:
-        return not was_closed and difference.is_absent
-    return min(known) >= reached
+    if not known or reached is None:
+        # RocketMQ says nowhere how far its queues are; an opening after a crash looks itself.
+        return difference.is_absent or not known
+    return max(known) >= reached

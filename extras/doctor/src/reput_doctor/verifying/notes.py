@@ -216,7 +216,9 @@ def _check_closed(traces: Traces, store: Store, findings: Findings) -> int:
         )  # fmt: skip
         return 1
     end = traces.closed_at
-    if end is not None and end > store.log.max_physical_offset:
+    # Damage at the end has a finding of its own.
+    is_told = store.recovery.finding is not None
+    if end is not None and end > store.log.max_physical_offset and not is_told:
         findings.add(
             _finding(
                 Severity.LOSS, "log.end-missing", "log", file,

@@ -1,0 +1,328 @@
+"""`reput verify` on what stands beside log and derived files, and on stores that are in use."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+
+import pytest
+from verifiedstores import (
+    SMALL,
+    START,
+    bad,
+    checked,
+    flip,
+    flip_log,
+    kinds,
+    own_store,
+    places,
+    tree,
+)
+
+import reput
+from reput import Message
+from reput.errors import StoreNotFoundError
+from reput.offline import hold
+from reput_doctor.findings import Severity
+from reput_doctor.verifying.verify import verify
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return own_store(tmp_path_factory.mktemp("original") / "store")
+
+
+@pytest.fixture
+def root(original, tmp_path):
+    return shutil.copytree(original, tmp_path / "store")
+
+
+def only(report, kind):
+    (found,) = [each for each in report.findings if each.kind == kind]
+    return found
+
+
+def reasons(report, part):
+    return [each.reason for each in report.not_checked if each.part == part]
+
+
+# --------------------------------------------------------------------------- checkpoint, config
+
+
+def test_a_checkpoint_ahead_of_the_log_is_told(root):
+    flip(root / "checkpoint", 2, 0x10)
+
+    found = only(checked(root), "checkpoint.ahead")
+
+    assert (found.severity, found.position) == (Severity.WARNING, 0)
+
+
+def test_a_short_checkpoint_and_bytes_after_its_values_are_told(root):
+    flip(root / "checkpoint", 100)
+    assert only(checked(root), "checkpoint.rest").position == 100
+
+    (root / "checkpoint").write_bytes(b"123")
+    assert only(checked(root), "checkpoint.short").position == 3
+
+
+def with_config(root, **files):
+    (root / "config").mkdir()
+    for name, text in files.items():
+        (root / "config" / f"{name}.json").write_text(text)
+
+
+def test_offsets_after_the_end_of_their_queues_are_told(root):
+    table = {"t0@shop": "{0:20,1:999}", "gone@shop": "{0:5}"}
+    text = ",".join(f'"{name}":{offsets}' for name, offsets in table.items())
+    with_config(root, consumerOffset=f'{{"offsetTable":{{{text}}}}}')
+
+    found = only(checked(root), "config.offset-beyond")
+
+    assert found.found == "offset 999 of group shop of t0/1"
+    assert found.expected.startswith("at most 20,")
+    assert found.severity is Severity.WARNING
+
+
+def test_a_delay_level_after_the_end_of_its_queue_is_told(golden_store):
+    root = golden_store("delay")
+    with_config(root, delayOffset='{"offsetTable":{1:3,2:100000}}')
+
+    assert only(checked(root), "config.offset-beyond").found == "offset 100000 of delay level 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", "config.json"),
+        ("[1]", "config.json"),
+        ("[" * 100_000, "config.json"),
+        ('{"offsetTable":[1]}', "config.shape"),
+        ('{"offsetTable":{"t0@shop":3}}', "config.shape"),
+        ('{"offsetTable":{"t0@shop":{"x":3}}}', "config.shape"),
+        ('{"offsetTable":{"t0@shop":{0:"3"}}}', "config.shape"),
+    ],
+)
+def test_a_damaged_config_is_told_beside_what_is_healthy(text, kind, root):
+    with_config(root, consumerOffset=text, topics='{"topicConfigTable":{}}')
+
+    report = checked(root)
+
+    found = only(report, kind)
+    assert (found.file, found.severity) == ("config/consumerOffset.json", Severity.DAMAGE)
+    assert report.checked.plugins == ["consumequeue", "index"]
+
+
+# --------------------------------------------------------------------------- reput's own files
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("closed", "reput.closed"),
+        ("manifest.json", "reput.manifest"),
+        ("plugins/index.json", "reput.record"),
+        ("queues-consumequeue.json", "reput.queue-reaches"),
+    ],
+)
+def test_a_damaged_note_of_ours_is_told(name, kind, root):
+    path = root / "reput" / name
+    path.write_bytes(b"\x00" + path.read_bytes()[1:])
+
+    report = checked(root)
+
+    found = only(report, kind)
+    assert (found.file, found.severity) == (f"reput/{name}", Severity.DAMAGE)
+    assert report.exit_code == 1
+    assert report.checked.plugins == ["consumequeue", "index"]
+
+
+def test_progress_that_cannot_be_read_or_is_of_another_log_is_told(root):
+    path = root / "reput" / "progress" / "index"
+    kept = path.read_bytes()
+    path.write_bytes(bytes(len(kept)))
+    assert only(checked(root), "reput.progress").file == "reput/progress/index"
+
+    path.write_bytes(kept)
+    (root / "reput" / "closed").unlink()  # which holds the last record's checksum, too
+    place = places(root)[-1][0]
+    flip_log(root, place + 44)  # born time, which no checksum covers
+    assert "reput.progress-record" in kinds(checked(root))
+
+
+def test_recorded_losses_and_dead_letters_are_notices(root):
+    entry = {"start_offset": 0, "end_offset": 10, "reason": "BAD_MAGIC"}
+    (root / "reput" / "losses.jsonl").write_text(json.dumps(entry) + "\n")
+    letters = root / "reput" / "dead-letters"
+    letters.mkdir()
+    letter = {
+        "physical_offset": 0,
+        "size": 10,
+        "topic": "t0",
+        "queue_id": 0,
+        "queue_offset": 0,
+        "error": "no",
+        "timestamp": 1,
+    }
+    (letters / "index.jsonl").write_text(json.dumps(letter) + "\n")
+
+    report = checked(root)
+
+    assert report.counts == {"reput.losses": 1, "reput.dead-letters": 1}
+    assert report.exit_code == 0
+
+
+def test_a_damaged_ledger_and_floors_are_told(root):
+    (root / "reput" / "losses.jsonl").write_text("{}\n")
+    (root / "reput" / "queue-offsets.json").write_text('{"t0":{"0":-1}}')
+
+    assert kinds(checked(root)) == ["reput.ledger", "reput.queue-offsets"]
+
+
+# --------------------------------------------------------------------------- plugins
+
+
+def test_a_plugin_that_is_not_installed_is_said_beside_the_others(root):
+    path = root / "reput" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["plugins"] += ["words"]
+    manifest["config"]["words"] = {"size": 3}
+    path.write_text(json.dumps(manifest))
+
+    report = checked(root)
+
+    assert report.checked.plugins == ["consumequeue", "index"]
+    assert report.findings == ()
+    (reason,) = reasons(report, "words")
+    assert "not installed" in reason
+
+
+def test_a_plugin_with_a_wrong_option_is_said_beside_the_others(root):
+    path = root / "reput" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["config"]["index"] = {"slots_per_file": -1}
+    path.write_text(json.dumps(manifest))
+
+    report = checked(root)
+
+    assert report.checked.plugins == ["consumequeue"]
+    assert "slots_per_file" in reasons(report, "index")[0]
+
+
+def test_derived_files_that_cannot_be_read_are_told_beside_the_others(root):
+    for path in (root / "consumequeue").rglob("0" * 18 + "*"):
+        if path.is_file():
+            path.write_bytes(path.read_bytes()[:13])
+
+    report = checked(root)
+
+    assert "consumequeue.unreadable" in kinds(report)
+    assert "index" in report.checked.plugins
+
+
+def test_a_plugin_that_lags_is_unfinished_and_not_damaged(root):
+    with hold(root) as closed:
+        closed.suspend("index")
+    with reput.open(root, threads=False, clock=lambda: START + 10**9) as store:
+        for number in range(10):
+            store.put(Message("t1", b"x", keys=f"l{number}"))
+
+    report = checked(root)
+
+    assert kinds(report) == ["reput.suspended"]
+    assert only(report, "index.unfinished").severity is Severity.NOTICE
+
+    newest = max((root / "index").iterdir())
+    flip(newest, 40 + 4 * 11 + 20 * 3 + 11)  # in what it had come to
+    assert kinds(checked(root)) == ["index.item", "reput.suspended"]
+
+
+# --------------------------------------------------------------------------- in use
+
+
+def test_beside_a_writer_the_log_is_checked_and_derived_files_are_not(tmp_path):
+    root = tmp_path / "store"
+    config = {"commitlog": SMALL["commitlog"]}
+    with reput.open(root, plugins=["consumequeue", "index"], config=config) as store:
+        stop = threading.Event()
+
+        def put():
+            while not stop.is_set():
+                store.put(Message("t", b"x" * 100, keys="k"))
+
+        store.put(Message("t", b"x"))
+        writer = threading.Thread(target=put)
+        writer.start()
+        try:
+            report = verify(root)
+        finally:
+            stop.set()
+            writer.join()
+
+    assert report.checked.messages >= 1
+    assert report.checked.plugins == []
+    assert report.counts == {"store.open": 1}
+    assert report.exit_code == 0
+    for name in ("consumequeue", "index"):
+        assert any("open for writing" in each for each in reasons(report, name))
+
+
+def test_a_store_on_a_file_system_that_cannot_be_written_is_checked(root, tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    paths = [root, *root.rglob("*")]
+    for path in paths:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        report = checked(root, scratch=str(scratch))
+    finally:
+        for path in paths:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+    assert report.is_healthy
+    assert report.checked.plugins == ["consumequeue", "index"]
+    assert os.listdir(scratch) == []
+
+
+def test_nothing_is_left_in_the_scratch_directory_after_an_error(root, tmp_path, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    def fail(*_, **__):
+        raise RuntimeError("no")
+
+    monkeypatch.setattr("reput_doctor.verifying.verify.check_derived", fail)
+    before = tree(root)
+    with pytest.raises(RuntimeError):
+        verify(root, scratch=str(scratch))
+
+    assert os.listdir(scratch) == []
+    assert tree(root) == before
+
+
+def test_a_directory_without_a_store_is_refused(tmp_path):
+    with pytest.raises(StoreNotFoundError):
+        verify(tmp_path)
+
+
+def test_an_empty_store_is_healthy(tmp_path):
+    with reput.open(tmp_path / "store", plugins=["consumequeue", "index"], threads=False):
+        pass
+
+    report = checked(tmp_path / "store", deep=True)
+
+    assert bad(report) == []
+    assert report.checked.messages == 0
+
+
+def test_what_happens_is_told_step_by_step(root):
+    steps = []
+
+    verify(root, progress=lambda step, done, total: steps.append((step, done, total)))
+
+    assert list(dict.fromkeys(step for step, *_ in steps)) == ["log", "derived files"]
+    for step in ("log", "derived files"):
+        own = [(done, total) for name, done, total in steps if name == step]
+        assert [done for done, _ in own] == sorted(done for done, _ in own)
+        assert own[-1][0] == own[-1][1] > 0
