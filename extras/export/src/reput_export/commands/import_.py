@@ -1,0 +1,63 @@
+"""``reput import``: a store of what was exported."""
+
+from __future__ import annotations
+
+import click
+
+from reput_cli.kit import follow_links_option, json_option, with_debug
+
+__all__ = ["import_"]
+
+
+@click.command("import", short_help="Make a store of what export wrote.")
+@click.argument("source", metavar="OUT")
+@click.argument("store", metavar="PATH")
+@follow_links_option
+@click.option(
+    "--file-size", metavar="BYTES", type=click.IntRange(min=128), help="Bytes of a log file."
+)
+@click.option(
+    "--no-dispatch", is_flag=True, help="Leave queues and indexes to who opens the store next."
+)
+@json_option("one document at the end")
+@with_debug
+def import_(
+    source: str, store: str, file_size: int | None, no_dispatch: bool, as_json: bool
+) -> None:
+    """Make the new store PATH of the messages in OUT, each queue in its order.
+
+    OUT is what `reput export` wrote, also in increments: Parquet, JSON lines or CSV; or other files
+    with columns that messages have. Hosts, times, keys, tags and properties are kept.
+    """
+    import attrs
+
+    from reput_cli.kit import (
+        ProgressBar,
+        escape_text,
+        follows_links,
+        format_count,
+        format_rate,
+        format_size,
+        print_json,
+    )
+    from reput_export.commands.failing import failures
+    from reput_export.importing.job import import_ as run
+
+    with failures(), ProgressBar("importing", None, "bytes") as progress:
+        done = run(
+            source,
+            store,
+            file_size=file_size,
+            dispatch=not no_dispatch,
+            follow_links=follows_links(),
+            progress=progress.update,
+        )
+        seconds = progress.seconds
+    if as_json:
+        print_json({"store": store, **attrs.asdict(done), "seconds": seconds})
+        return
+    click.echo(
+        f"{escape_text(store)}: {format_count(done.record_count, 'message')} in "
+        f"{format_count(done.file_count, 'file')}, {format_size(done.end_offset)} of log; "
+        f"{format_rate(done.record_count, seconds)}"
+    )
