@@ -133,9 +133,9 @@ def draw(words: Words) -> Drawing:
     page.way([(706, 206), (706, 234)], "spark", head=False, dashed=True)
     page.text(698, 226, words.rebuild, "soft", 11.5, "end")
     for number, lines in enumerate(words.plugins):
-        x = 10 + number * 115.7
+        left = 10 + number * 115.7
         yours = number == len(words.plugins) - 1
-        page.way([(x + 53, 234), (x + 53, 258)], "plugin")
-        page.labelled(x, 260, 106, 58, lines, "mark" if yours else "plugin", 13.5)
+        page.way([(left + 53, 234), (left + 53, 258)], "plugin")
+        page.labelled(left, 260, 106, 58, lines, "mark" if yours else "plugin", 13.5)
     page.text(410, 350, words.derived, "soft", 13)
     return page

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from paper import Drawing
 
 from reput.record.layout import HEADER_DTYPE
@@ -37,7 +40,7 @@ _TAIL = (
 
 def draw() -> Drawing:
     """Rows of 28 bytes, each field as wide as it is long."""
-    fields = HEADER_DTYPE.fields or {}
+    fields: Mapping[str, Any] = HEADER_DTYPE.fields or {}
     names = HEADER_DTYPE.names or ()
     page = Drawing(
         "record",
@@ -52,14 +55,15 @@ def draw() -> Drawing:
         page.box(18 + number * 262, 16, 18, 18, kind, 3)
         page.text(44 + number * 262, 30, about, "soft", 13, "start")
     row, used = 0, 0
+    x, y = 18.0, 66.0
     for name in names:
         dtype, at = fields[name][:2]
         if used + dtype.itemsize > _ROW:
             row, used = row + 1, 0
-        x, y = 18 + used * _BYTE, 66 + row * 84
+        x, y = 18.0 + used * _BYTE, 66.0 + row * 84
         _cell(page, x, y, dtype.itemsize * _BYTE, name, f"{dtype.itemsize} bytes", str(at))
         used += dtype.itemsize
-    x, y = 18.0 + used * _BYTE, 66.0 + row * 84
+    x = 18.0 + used * _BYTE
     for name, size, width, by in _TAIL:
         about = f"{size} bytes" if not size.isdigit() else f"{size} byte{'s' * (size != '1')}"
         _cell(page, x, y, width, name, about, "88" if name == "body" else "", by)
