@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -17,6 +18,7 @@ from reportedstore import HALVES, HOUR_MS, NOW, STRANGE, make_store, write_wheel
 
 import reput
 from reput import Message
+from reput_doctor.counting import reading
 from reput_doctor.reporting.making import make_report
 from reput_doctor.reporting.showing.page import report_page
 from reput_doctor.reporting.values import StoreReport
@@ -439,3 +441,44 @@ def test_nothing_in_the_store_changes(rich: Path) -> None:
     report_of(rich)
 
     assert state() == before
+
+
+def test_files_that_a_writer_removes_meanwhile_are_no_damage(
+    golden_store: Callable[[str], Path],
+) -> None:
+    path = golden_store("slow")
+    first = sorted((path / "commitlog").iterdir())[0]
+    whole = report_of(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        plan = reading.plan_splits
+
+        def planned(*arguments: Any) -> Any:
+            splits = plan(*arguments)
+            first.unlink()
+            return splits
+
+        patch.setattr(reading, "plan_splits", planned)
+        found = report_of(path)
+
+    assert found.damage_count == 0
+    assert 0 < found.message_count < whole.message_count
+    assert any("65,536 bytes are not counted" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_bytes_are_wrong_there_is_a_report(rich: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    write_wheel(rich, [(NOW + HOUR_MS, 3)], read=NOW, queue_offset=0)
+    files = [path for path in rich.rglob("*") if path.is_file()]
+    for path in chance.sample(files, min(4, len(files))):
+        data = bytearray(path.read_bytes()[: 1 << 20])
+        for _ in range(chance.randrange(1, 40)):
+            if data:
+                data[chance.randrange(len(data))] = chance.randrange(256)
+        path.write_bytes(data[: chance.choice([len(data), len(data) // 2])])
+
+    found = report_of(rich)
+
+    assert report_page(found).endswith("</html>\n")
+    assert json.dumps(found.as_json())

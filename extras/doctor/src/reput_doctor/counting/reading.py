@@ -16,6 +16,7 @@ from reput_rebuild.rounds import read_in_rounds
 
 if TYPE_CHECKING:
     from reput import Store
+    from reput.log import LogReader
     from reput_doctor.counting.marks import Mark
     from reput_rebuild.engine import Engine
 
@@ -37,6 +38,8 @@ class CountedLog:
     damage_count: int = 0
     damaged_size: int = 0
     """Bytes of all damages."""
+    removed_size: int = 0
+    """Bytes at the beginning of which a writer has removed the files since they were listed."""
     is_sound: bool = True
     """Whether all was read to the end that was asked for."""
 
@@ -53,6 +56,7 @@ class CountedLog:
         size = other.damaged_size - sum(damage.size for damage in other.damages)
         self.counts.take(other.counts)
         self.note(other.damages)
+        self.removed_size += other.removed_size
         self.damage_count += more
         self.damaged_size += size
 
@@ -109,13 +113,14 @@ def count_log(
 
 def _count(task: _Task, report: Callable[[int], None]) -> CountedLog:
     """Count one split, which most often is sound."""
-    found = CountedLog(Counts(task.times, task.marks))
+    found, split = CountedLog(Counts(task.times, task.marks)), task.split
     with open_log(task.place) as log:
+        split = _left_of(split, log, found)
         try:
-            for batch in read_split(log, task.split, check_crc=True):
+            for batch in read_split(log, split, check_crc=True):
                 found.counts.add(batch)
                 report(batch.end_offset - task.split.start_offset)
-        except CorruptFileError:
+        except (CorruptFileError, FileNotFoundError):
             return CountedLog(Counts(task.times, task.marks), is_sound=False)
     return found
 
@@ -124,6 +129,7 @@ def _search(task: _Task, report: Callable[[int], None]) -> CountedLog:
     """Count a stretch that is not sound, in one piece, and list its damages."""
     found, split = CountedLog(Counts(task.times, task.marks)), task.split
     with open_log(task.place) as log:
+        split = _left_of(split, log, found)
         collector = DamageCollector(log)
         for batch in log.scan(split.start_offset, split.end_offset, check_crc=True):
             found.counts.add(batch)
@@ -131,8 +137,18 @@ def _search(task: _Task, report: Callable[[int], None]) -> CountedLog:
             if collector.damages:
                 found.note(collector.damages)
                 collector.damages.clear()
-            report(min(batch.end_offset, split.end_offset) - split.start_offset)
+            report(min(batch.end_offset, split.end_offset) - task.split.start_offset)
     return found
+
+
+def _left_of(split: Split, log: LogReader, found: CountedLog) -> Split:
+    """Return the part of a split whose files are still there; the log's first ones may have gone.
+
+    They were there when splits were planned, so a writer has removed them: that is no damage.
+    """
+    start = min(max(log.min_physical_offset, split.start_offset), split.end_offset)
+    found.removed_size = start - split.start_offset
+    return Split(split.number, start, split.end_offset)
 
 
 def _torn(store: Store) -> Iterator[Damage]:

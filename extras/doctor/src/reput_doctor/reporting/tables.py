@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.log import Damage
+    from reput_doctor.counting.reading import CountedLog
     from reput_doctor.reporting.waiting import Extents, Waiting
 
 __all__ = ["damage_document", "extents_of", "notes_of", "tables_of"]
@@ -67,9 +68,15 @@ def extents_of(counts: Counts) -> Extents:
 
 
 def notes_of(
-    counts: Counts, waiting: Waiting, since: int | None, *, in_rocksdb: bool
+    counted: CountedLog, waiting: Waiting, since: int | None, *, in_rocksdb: bool
 ) -> Iterator[str]:
     """Yield what the report cannot know, and why."""
+    counts = counted.counts
+    if counted.removed_size:
+        yield (
+            f"{counted.removed_size:,} bytes are not counted: a process has removed the oldest "
+            "files of the log meanwhile"
+        )
     if in_rocksdb:
         yield (
             "the broker keeps offsets of consumers in RocksDB (config/consumerOffsets), which is "
