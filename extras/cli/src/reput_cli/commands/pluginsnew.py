@@ -23,6 +23,7 @@ Examples:
 @click.command(short_help="Make the folder of a new plugin.", epilog=_EXAMPLES)
 @click.argument("name")
 @click.option(
+    "-d",
     "--directory",
     type=click.Path(),
     help="Where to make it; ./reput-NAME when left out. It must not exist.",

@@ -21,7 +21,11 @@ Examples:
 @path_argument
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...", shell_complete=complete_plugin)
 @click.option(
-    "--jobs", type=click.IntRange(min=1), help="Processes; as many as processors when left out."
+    "-j",
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Processes; as many as processors when left out.",
 )
 @click.option(
     "--check", is_flag=True, help="Compare with the files that are there, and change nothing."

@@ -50,7 +50,16 @@ class _Step(NamedTuple):
     size: int = 0
 
 
-@click.command(short_help="See a RocketMQ store opened, filled, dispatched and read back.")
+_EXAMPLES = """\b
+Examples:
+  reput demo
+  reput demo --directory demo-store --count 1000
+"""
+
+
+@click.command(
+    short_help="See a RocketMQ store opened, filled, dispatched and read back.", epilog=_EXAMPLES
+)
 @click.option(
     "-d",
     "--directory",

@@ -1,0 +1,121 @@
+"""One meaning for each option and letter; ``docs/cli.md`` has the list."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from reput_cli.commands.pluginscheck import check
+from reput_cli.commands.pluginsnew import new
+from reput_cli.root import _COMMANDS
+from reput_cli.root import reput as program
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+EVERYWHERE = {"--json": "all but `completion`", "--debug": "all", "--follow-links": "all with PATH"}
+
+
+def own_commands():
+    context = click.Context(program)
+    found = {name: program.get_command(context, name).load() for name in _COMMANDS}
+    return found | {"plugins new": new, "plugins check": check}
+
+
+def every_command():
+    """Also those that other distributions add, as far as they are installed."""
+    context = click.Context(program)
+    for name in program.list_commands(context):
+        yield from with_those_below(name, program.get_command(context, name).load())
+
+
+def with_those_below(name, command):
+    yield name, command
+    for below, each in getattr(command, "commands", {}).items():
+        yield from with_those_below(f"{name} {below}", each)
+
+
+def shown(command):
+    """Long form and letter of each option that ``--help`` shows."""
+    for option in command.params:
+        if isinstance(option, click.Option) and not option.hidden:
+            forms = [form for form in option.opts if form not in getattr(option, "former", ())]
+            letters = [form for form in forms if not form.startswith("--")]
+            yield next(form for form in forms if form.startswith("--")), "".join(letters)
+
+
+def listed():
+    """The page's table: letter and commands by long form."""
+    page = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(--[a-z-]+)` \| (?:`(-\w)`)? \| (.+?) \| .+ \|$", page, re.MULTILINE)
+    return {long: (letter, commands) for long, letter, commands in rows}
+
+
+def test_the_page_lists_every_option_its_letter_and_its_commands() -> None:
+    uses: dict[str, list[str]] = {}
+    letters: dict[str, set[str]] = {}
+    for name, command in own_commands().items():
+        for long, letter in shown(command):
+            uses.setdefault(long, []).append(name)
+            letters.setdefault(long, set()).add(letter)
+
+    expected = {
+        long: ("".join(letters[long]), ", ".join(f"`{name}`" for name in names))
+        for long, names in uses.items()
+    }
+    for long, words in EVERYWHERE.items():
+        expected[long] = (expected[long][0], words)
+    assert listed() == expected
+
+
+def test_what_is_said_to_be_everywhere_is_there() -> None:
+    for name, command in own_commands().items():
+        options = {long for long, _ in shown(command)}
+        arguments = {each.name for each in command.params if isinstance(each, click.Argument)}
+        assert "--debug" in options
+        assert ("--json" in options) == (name != "completion")
+        assert ("--follow-links" in options) == ("path" in arguments)
+
+
+def test_no_letter_means_two_things() -> None:
+    meanings = {letter: long for long, (letter, _) in listed().items() if letter}
+    assert len(meanings) == sum(bool(letter) for letter, _ in listed().values())
+
+    for name, command in every_command():
+        for long, letter in shown(command):
+            if letter:
+                assert meanings.setdefault(letter, long) == long, f"{name} {letter}"
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        (("put", "-f"), "file"),
+        (("put", "--tags"), "tags"),
+        (("cat", "--tags"), "tag"),
+        (("grep", "--tags"), "tag"),
+        (("clean", "-n"), "dry_run"),
+    ],
+)
+def test_former_forms_work_and_are_not_shown(former, now) -> None:
+    name, form = former
+    command = own_commands()[name]
+    option = next(each for each in command.params if form in each.opts)
+
+    text = command.get_help(click.Context(command))
+
+    assert option.name == now
+    assert not re.search(rf"(^|[\s,]){form}([\s,]|$)", text)
+
+
+def test_texts_of_all_commands_read_as_by_one_hand() -> None:
+    for name, command in own_commands().items():
+        assert command.short_help, name
+        assert re.fullmatch(r"[A-Z][^\n]*\.", command.short_help), name
+        assert re.match(r"\s*[A-Z]", command.help or ""), name
+        assert "Examples:" in (command.epilog or ""), name
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                assert re.fullmatch(r"[A-Z(][^\n]*\.", option.help or ""), (name, option.opts)
+        assert f"reput {name}" in (command.epilog or ""), name
