@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import pytest
 from commands import commands
 
 import reput
-from reput.errors import StoreLockedError
+from reput.errors import CorruptFileError, StoreLockedError
 from reput.files import Disk, file_name
-from reput_integrity import IntegrityPlugin, Scrubber, ScrubState
+from reput_integrity import BackgroundScrub, Scrubber, ScrubState
 from reput_integrity.scrubbing.pace import Pace
 
 LOG = {"file_size": 65_536, "preallocate": False, "window_size": 8192}
@@ -233,34 +234,58 @@ def test_a_store_that_reput_never_wrote_gets_no_file(root):
     assert sorted(root.rglob("*")) == before
 
 
-# ---------------------------------------------------------------------------- in a store
+# ---------------------------------------------------------------------------- in a program
 
 
-def test_a_store_scrubs_itself_at_the_rate_of_its_option(root):
+def test_a_program_scrubs_in_the_background(root):
     change(root, b"key7")
-    clock = Clock()
-    config = {"integrity": {"scrub_rate": 1 << 40, "scrub_every_ms": 1000}}
-    with reput.open(root, clock=clock, threads=False, config=config) as store:
-        plugin = store.plugin(IntegrityPlugin)
-        due = clock.now
-        while due is not None and due <= clock.now + 1:
-            clock.now = max(clock.now, due)
-            due = store.work()
+    found, is_found = [], threading.Event()
 
-        state = plugin._scrubber.state
-        assert (state.rounds, state.finding_count) == (1, 1)
-        assert due == state.last_began + 1000
-        clock.now = due
-        store.work()
-        assert plugin._scrubber.state.began == clock.now
+    def tell(finding):
+        found.append(finding)
+        is_found.set()
+
+    with BackgroundScrub(Scrubber(root), 1 << 40, tell):
+        assert is_found.wait(30)
+
+    assert [each.queue_offset for each in found] == [7]
+    Scrubber(root).close()  # the lock is free
 
 
-def test_a_store_without_the_option_does_not_scrub(root):
-    with reput.open(root, clock=Clock(), threads=False) as store:
-        store.work()
+def test_a_round_in_the_background_begins_when_it_is_due(root):
+    clock, rounds = Clock(), threading.Semaphore(0)
 
-        assert store.plugin(IntegrityPlugin)._scrubber is None
-        assert not (root / "reput" / "scrub").exists()
+    class Counting(Scrubber):
+        def save(self):
+            super().save()
+            if self.state.began is None and self.state.rounds:
+                self.clock.now += 1_000
+                rounds.release()
+
+    scrubber = Counting(root, clock=clock)
+    with BackgroundScrub(scrubber, 1_000):
+        assert rounds.acquire(timeout=30)
+        assert rounds.acquire(timeout=30)
+
+    assert scrubber.state.rounds >= 2
+
+
+def test_what_prevents_a_round_in_the_background_is_tried_again(root, monkeypatch, caplog):
+    monkeypatch.setattr("reput_integrity.scrubbing.background._PAUSE", 0.001)
+    is_found = threading.Event()
+    change(root, b"key7")
+    failures = [OSError(5, "not today"), CorruptFileError("a", 0, "nor today")]
+
+    class Failing(Scrubber):
+        def step(self):
+            if failures:
+                raise failures.pop()
+            return super().step()
+
+    with BackgroundScrub(Failing(root), found=lambda finding: is_found.set()):
+        assert is_found.wait(30)
+
+    assert [record.levelname for record in caplog.records].count("WARNING") == 2
 
 
 # ---------------------------------------------------------------------------- command

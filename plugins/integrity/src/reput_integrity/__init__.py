@@ -8,10 +8,12 @@ from reput_integrity.checking import check as check
 from reput_integrity.findings import SumFinding as SumFinding
 from reput_integrity.plugin import IntegrityConfig as IntegrityConfig
 from reput_integrity.plugin import IntegrityPlugin as IntegrityPlugin
+from reput_integrity.scrubbing import BackgroundScrub as BackgroundScrub
 from reput_integrity.scrubbing import Scrubber as Scrubber
 from reput_integrity.scrubbing import ScrubState as ScrubState
 
 __all__ = [
+    "BackgroundScrub",
     "BatchChecker",
     "Checker",
     "IntegrityConfig",

@@ -11,7 +11,7 @@ import numpy as np
 from attrs.validators import ge, instance_of
 
 import reput
-from reput.errors import CorruptFileError, StoreClosedError, StoreLockedError
+from reput.errors import CorruptFileError, StoreClosedError
 from reput.files import OWN_DIRECTORY
 from reput_integrity._files import SumFiles
 from reput_integrity._origins import Origins
@@ -25,13 +25,10 @@ if TYPE_CHECKING:
     from reput.plugin import Compared, Comparison, Difference, StoreContext
     from reput.record import DispatchBatch
     from reput_integrity.findings import SumFinding
-    from reput_integrity.scrubbing import Scrubber
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["IntegrityConfig", "IntegrityPlugin"]
-
-_RETRY_MS = 60_000
 
 
 @attrs.frozen(kw_only=True)
@@ -43,14 +40,6 @@ class IntegrityConfig:
     million messages. The others are checked when the log is compared with them."""
     fresh_ms: int = attrs.field(default=60_000, validator=[instance_of(int), ge(0)])
     """How long after a record was stored its sum still counts as made when it was written."""
-    scrub_rate: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])
-    """Bytes of the log that a store open for writing reads each second, in the background, to
-    compare them with their sums; 0 for none. A change is a line in the log, and in
-    ``reput/scrub``."""
-    scrub_every_ms: int = attrs.field(
-        default=7 * 24 * 3_600_000, validator=[instance_of(int), ge(1)]
-    )
-    """From the beginning of one such round to that of the next; a week."""
 
 
 @attrs.define(eq=False)
@@ -68,8 +57,6 @@ class IntegrityPlugin(reput.Plugin):
     _origins: Origins = attrs.field(init=False, factory=Origins)
     _are_written: bool = attrs.field(init=False, default=True)
     """Whether `_origins` are on disk."""
-
-    _scrubber: Scrubber | None = attrs.field(init=False, default=None)
 
     # ------------------------------------------------------------------ opening
 
@@ -171,36 +158,6 @@ class IntegrityPlugin(reput.Plugin):
                 self._are_written = False
                 raise
         files.flush()
-
-    # ------------------------------------------------------------------ scrubbing
-
-    @reput.hookimpl
-    def reput_work(self, now: int) -> int | None:
-        """Read a few MiB of the log, if the option ``scrub_rate`` says so and they are due."""
-        if not self.config.scrub_rate or not self.context.writable:
-            return None
-        scrubber = self._scrubber
-        if scrubber is None:
-            from reput_integrity.scrubbing import Scrubber
-
-            try:
-                scrubber = self._scrubber = Scrubber(
-                    self.context.root,
-                    self.config.scrub_rate,
-                    follow_links=self.context.disk.follows_links,
-                    clock=self.context.clock,
-                )
-            except StoreLockedError:  # `reput scrub` is at it
-                return now + _RETRY_MS
-        due = scrubber.due(self.config.scrub_every_ms)
-        if due > now:
-            return due
-        found = scrubber.step()
-        for finding in found or ():
-            logger.error("scrub found damage: %s", finding)
-        if found is None:
-            return scrubber.due(self.config.scrub_every_ms)
-        return now + round(scrubber.delay * 1_000)
 
     # ------------------------------------------------------------------ reading
 
@@ -304,9 +261,6 @@ class IntegrityPlugin(reput.Plugin):
     @reput.hookimpl
     def reput_close(self) -> None:
         """Close files."""
-        scrubber, self._scrubber = self._scrubber, None
-        if scrubber is not None:
-            scrubber.close()
         if self._files is not None:
             self._files.close()
             self._files = None

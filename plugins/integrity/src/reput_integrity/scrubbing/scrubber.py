@@ -28,9 +28,8 @@ from reput_integrity.scrubbing.state import ScrubState
 if TYPE_CHECKING:
     from reput.log import Damage, LogReader
 
-__all__ = ["WEEK_MS", "Scrubber"]
+__all__ = ["Scrubber"]
 
-WEEK_MS = 7 * 24 * 3_600_000
 _SAVE_EVERY_MS = 10_000
 _NAME = "scrub"
 
@@ -66,7 +65,7 @@ class Scrubber:
         self.root = os.path.abspath(os.fspath(path))
         self.pace = Pace(rate, monotonic)
         self._follow_links = follow_links
-        self._clock = clock
+        self.clock = clock
         self._stack = contextlib.ExitStack()
         self._store: reput.Store | None = None
         self._pieces: Iterator[tuple[list[SumFinding], int]] | None = None
@@ -158,7 +157,7 @@ class Scrubber:
             read_size=self.state.read_size + size,
         )
         self.state = state.with_findings(found)
-        if self._clock() - self._saved >= _SAVE_EVERY_MS:
+        if self.clock() - self._saved >= _SAVE_EVERY_MS:
             self.save()
         return found
 
@@ -193,7 +192,7 @@ class Scrubber:
 
     def save(self) -> None:
         """Bring the place to disk."""
-        self._saved = self._clock()
+        self._saved = self.clock()
         if self._file is not None:
             self._memory.replace(self._file, self.state.encode())
 
@@ -203,7 +202,7 @@ class Scrubber:
             if self._store is not None and self.state.began is not None:
                 self.save()
         finally:
-            self._leave()
+            self.leave()
             self._stack.close()
 
     # ------------------------------------------------------------------ one round
@@ -212,7 +211,7 @@ class Scrubber:
         self.state = attrs.evolve(
             self.state,
             position=0,
-            began=self._clock(),
+            began=self.clock(),
             read_size=0,
             findings=(),
             finding_count=0,
@@ -256,9 +255,9 @@ class Scrubber:
             began=None,
             rounds=state.rounds + 1,
             last_began=state.began,
-            last_ended=self._clock(),
+            last_ended=self.clock(),
         )
-        self._leave()  # the next round sees a log that may begin elsewhere
+        self.leave()  # the next round sees a log that may begin elsewhere
         self.save()
 
     def _opened(self) -> reput.Store:
@@ -273,7 +272,8 @@ class Scrubber:
             )
         return self._store
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Close the store; the next step opens it again, and goes on at the same place."""
         self._pieces = None
         store, self._store = self._store, None
         if store is not None:
