@@ -301,3 +301,19 @@ def test_a_comparison_with_a_rebuild_says_whether_the_log_or_the_sum_has_changed
     assert (record.kind, record.path) == ("record", f"commitlog/{file_name(0)}")
     assert (record.position, record.size) == (start, size)
     assert record.messages[0].queue_offset == number
+
+
+@pytest.mark.parametrize("damage", ["removed", "garbled"])
+def test_a_comparison_names_origins_that_are_not_sound(tmp_path, damage):
+    root = filled(tmp_path / "s")
+    path = root / "integrity" / "origins"
+    (before,) = rebuild(root, ["integrity"], jobs=1, check=True)
+    if damage == "removed":
+        path.unlink()
+    else:
+        flip(path, 12)
+
+    (after,) = rebuild(root, ["integrity"], jobs=1, check=True)
+
+    assert (before.differences, before.not_compared) == ((), ())
+    assert [each.path for each in after.differences] == ["integrity/origins"]

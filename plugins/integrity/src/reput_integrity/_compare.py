@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reput.errors import CorruptFileError
 from reput.files import file_name, is_file_name
 from reput.plugin import Compared, Difference
 from reput_integrity._coverage import outside_of
 from reput_integrity._files import SumFiles
+from reput_integrity._origins import Origins
 from reput_integrity.layout import DIRECTORY, ORIGINS_NAME, SUMS_NAME, UNIT_DTYPE
 
 if TYPE_CHECKING:
@@ -31,20 +33,29 @@ _ONE = UNIT_DTYPE.itemsize
 def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared:
     """Return the differences that count, and what could not be compared.
 
-    When sums were made does not follow from the log. Sums of records that the log has lost are
-    those of bytes that nobody can read any more.
+    When sums were made does not follow from the log, so the origins only have to be sound. Sums of
+    records that the log has lost are those of bytes that nobody can read any more.
     """
     counting: list[Difference] = []
-    untold: list[str] = []
     for path in dict.fromkeys(each.path for each in differences):
         directory, name = os.path.split(path)
         if path == f"{DIRECTORY}/{ORIGINS_NAME}":
-            untold.append(f"{path}: when sums were made does not follow from the log")
+            counting += _unsound_origins(comparison, path)
         elif directory == f"{DIRECTORY}/{SUMS_NAME}" and is_file_name(name):
             counting += islice(_weighed(comparison, path, int(name)), max(comparison.limit, 1))
         else:
             counting += [each for each in differences if each.path == path]
-    return Compared(tuple(counting), tuple(untold))
+    return Compared(tuple(counting))
+
+
+def _unsound_origins(comparison: Comparison, path: str) -> list[Difference]:
+    reason = "nothing is known of when sums were made"
+    try:
+        if Origins.load(os.path.join(comparison.root, path), comparison.disk) is not None:
+            return []
+    except CorruptFileError as error:
+        return [Difference(path, error.position, reason, kind="origins", found=error.reason)]
+    return [Difference(path, 0, reason, kind="missing", found="no file", is_absent=True)]
 
 
 def _weighed(comparison: Comparison, path: str, base: int) -> Iterator[Difference]:

@@ -13,6 +13,7 @@ from reput.files import OWN_DIRECTORY
 from reput.offline import look
 from reput.plugin import PluginSet, default_plugins, installed
 from reput_doctor.findings import Finding, Findings, NotChecked, Severity
+from reput_doctor.verifying.survey import COMMIT_LOG
 from reput_rebuild.driver import run_rebuild
 
 if TYPE_CHECKING:
@@ -254,6 +255,13 @@ def _add(
         if _is_unfinished(each, reached, was_closed=was_closed):
             severity, kind = Severity.NOTICE, "unfinished"
             advice = "nothing: the next opening for writing completes it"
+        elif each.path.startswith(f"{COMMIT_LOG}/"):
+            # A checksum shows that the log has changed; making the checksum again would hide it.
+            severity = Severity.LOSS
+            advice = (
+                "put the file back from a copy, or take the message for what it is; "
+                f"do not rebuild {name} before, as it vouches for what was written"
+            )
         elif _is_beyond(each, end):
             severity, kind = Severity.LOSS, "beyond-log"
             advice = f"look for a copy of the log's end; else {rebuild} forgets these messages"

@@ -1,0 +1,55 @@
+"""Where a store has checksums of whole records, verifying finds any changed bit."""
+
+from __future__ import annotations
+
+import pytest
+from verifiedstores import FILE_SIZE, flip, places, tree
+
+import reput
+from reput_doctor.findings import Severity
+from reput_doctor.verifying.verify import verify
+
+CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+
+
+@pytest.fixture
+def root(tmp_path):
+    path = tmp_path / "store"
+    with reput.open(path, plugins=["consumequeue", "integrity"], config=CONFIG) as store:
+        for number in range(60):
+            store.put(reput.Message("orders", b"x" * 40, keys=f"key{number}"))
+    return path
+
+
+def test_a_sound_store_has_no_findings_and_nothing_is_left_out(root):
+    before = tree(root)
+
+    report = verify(root)
+
+    assert list(report.findings) == []
+    assert list(report.not_checked) == []
+    assert tree(root) == before
+
+
+def test_a_bit_that_no_checksum_of_rocketmqs_covers_is_a_loss_with_its_message(root):
+    place = places(root)[7][0]
+    path = root / "commitlog" / f"{place - place % FILE_SIZE:020d}"
+    at = path.read_bytes().index(b"key7")
+    flip(path, at)
+
+    (finding,) = verify(root).findings
+
+    assert finding.severity == Severity.LOSS
+    assert (finding.kind, finding.file) == ("integrity.record", f"commitlog/{path.name}")
+    assert finding.position == place % FILE_SIZE
+    assert [each.queue_offset for each in finding.messages] == [7]
+    assert "do not rebuild integrity" in finding.advice
+
+
+def test_a_damaged_sum_is_no_loss(root):
+    flip(root / "integrity" / "sums" / f"{0:020d}", 16 * 3 + 9)
+
+    (finding,) = verify(root).findings
+
+    assert finding.severity == Severity.DAMAGE
+    assert (finding.kind, finding.position) == ("integrity.unit", 48)
