@@ -30,7 +30,7 @@ Examples:
 @click.option("--group", metavar="NAME", help="Only those of this producer group.")
 @click.option("--commit", "commits", metavar="ID", multiple=True, help="Make a message visible.")
 @click.option("--roll-back", "rollbacks", metavar="ID", multiple=True, help="Drop a message.")
-@click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @json_option("one document")
 @with_debug
 def transactions(

@@ -56,9 +56,9 @@ def failure_of(error: Exception) -> Failure:
         case errors.PutError():
             return Failure(str(error), ExitCode.REFUSED)
         case errors.PluginNotFoundError():
-            near = did_you_mean(error.plugin, _installed_names())
-            text = f"{error}{near}; `reput plugins` lists the installed ones"
-            return Failure(text, _UNAVAILABLE)
+            step = "; `reput plugins` lists the installed ones"
+            hint = did_you_mean(error.plugin, _installed_names()) or step
+            return Failure(f"{error}{hint}", _UNAVAILABLE)
         case errors.ConfigError():
             return Failure(f"{error}{did_you_mean(error.option, error.known)}", _UNAVAILABLE)
         case errors.PluginOrderError():

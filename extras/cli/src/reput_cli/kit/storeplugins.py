@@ -45,7 +45,7 @@ def check_used(root: str, plugin: str) -> None:
         raise Failure(text, ExitCode.NOT_FOUND)
     if plugin not in names:
         known = f"it uses {', '.join(names)}" if names else "it uses none"
-        near = did_you_mean(plugin, names)
-        step = "" if near else f"; `reput backfill {root} {plugin}` adds one that is installed"
-        text = f"{root}: no plugin {plugin!r} in this store{near}; {known}{step}"
+        step = f"; `reput backfill {root} {plugin}` adds one that is installed"
+        hint = did_you_mean(plugin, names) or step
+        text = f"{root}: no plugin {plugin!r} in this store; {known}{hint}"
         raise Failure(text, ExitCode.NOT_FOUND)

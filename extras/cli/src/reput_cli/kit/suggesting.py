@@ -10,10 +10,10 @@ _CUTOFF = 0.6  # of difflib's ratio: two swapped letters of five are near, two w
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like ``word``; None if no name is like it."""
+    """Return the name that is most like ``word`` and another; None if no name is like it."""
     import difflib
 
-    names = {name.lower(): name for name in sorted(known)}
+    names = {name.lower(): name for name in sorted(known) if name != word}
     near = difflib.get_close_matches(word.lower(), names, n=1, cutoff=_CUTOFF)
     return names[near[0]] if near else None
 

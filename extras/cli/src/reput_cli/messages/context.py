@@ -51,26 +51,30 @@ class Neighbours:
         rows, starts = _by_queue(batch, np.flatnonzero(seen))
         shown = matches[rows] | self._near(matches[rows], starts)
         ends = [*starts[1:].tolist(), len(rows)]
-        early: list[MessageView] = []
+        runs: list[tuple[int, list[MessageView], list[int]]] = []
         for start, end in zip(starts.tolist(), ends, strict=True):
             key = self._key(batch, int(rows[start]))
             hits = np.flatnonzero(matches[rows[start:end]])
             owed = self._owed.pop(key, 0)
             shown[start : min(start + owed, end)] = True
+            early: list[MessageView] = []
             if len(hits):
-                missing = self._count - int(hits[0])
-                early += _last(self._recent.get(key), missing)
+                early = _last(self._recent.get(key), self._count - int(hits[0]))
                 owed = self._count - (end - start - 1 - int(hits[-1]))
             else:
                 owed -= end - start
             if owed > 0:
                 self._owed[key] = owed
             self._remember(key, batch, rows[start:end], shown[start:end])
-        # Those of earlier batches first; in each queue the order is that of storing.
-        for message in sorted(early, key=lambda each: each.physical_offset):
-            yield message, False
-        for row in sorted(rows[shown].tolist()):
-            yield batch.message(row), bool(matches[row])
+            for run in _runs(rows[start:end], shown[start:end]):
+                runs.append((run[0], early, run))
+                early = []
+        # What belongs together comes together, however queues alternate in the log.
+        for _, early, run in sorted(runs, key=lambda each: each[0]):
+            for message in early:
+                yield message, False
+            for row in run:
+                yield batch.message(row), bool(matches[row])
 
     def _near(
         self, hits: npt.NDArray[np.bool_], starts: npt.NDArray[np.int64]
@@ -115,6 +119,15 @@ def _by_queue(
     order = np.argsort(number, kind="stable")
     _, starts = np.unique(number[order], return_index=True)
     return rows[order], starts.astype(np.int64)
+
+
+def _runs(rows: npt.NDArray[np.int64], shown: npt.NDArray[np.bool_]) -> list[list[int]]:
+    """Return the rows of one queue that are shown, those that follow one another together."""
+    places = np.flatnonzero(shown)
+    if not len(places):
+        return []
+    borders = np.flatnonzero(np.diff(places) > 1) + 1
+    return [rows[part].tolist() for part in np.split(places, borders)]
 
 
 def _last(kept: deque[MessageView] | None, count: int) -> list[MessageView]:
