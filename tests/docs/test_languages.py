@@ -67,4 +67,9 @@ def test_no_line_ends_inside_of_a_chinese_sentence(page):
 
 
 def test_the_users_pages_are_there_in_chinese():
-    assert {"getting-started.md", "consuming.md", "writing-a-plugin.md"} <= set(TRANSLATED)
+    assert {
+        "consuming.md",
+        "doctor.md",
+        "getting-started.md",
+        "writing-a-plugin.md",
+    } <= set(TRANSLATED)

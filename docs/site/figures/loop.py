@@ -71,7 +71,7 @@ CHINESE = Words(
     title="reput 的工作方式",
     description=(
         "生产者把消息写入提交日志。reput 循环重新读取日志，以列式批次分发给各个插件："
-        "consumequeue、index、filter、schedule、transaction、compaction，或你自己的插件。"
+        "consumequeue、index、filter、schedule、transaction、compaction，或您自己的插件。"
         "Arrow 和 Spark 把同一份日志按列读取，Spark 还能重建插件的文件。"
     ),
     producers="生产者",
@@ -93,7 +93,7 @@ CHINESE = Words(
         ("schedule", "延时投递"),
         ("transaction", "事务消息"),
         ("compaction", "每个 Key 的最新值"),
-        ("你的插件", "由你决定"),
+        ("您的插件", "由您决定"),
     ),
     derived="每个插件只维护自己的文件。删掉也无妨：它们会从日志重新生成，逐字节相同。",
 )
