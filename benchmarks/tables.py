@@ -34,6 +34,7 @@ __all__ = [
     "TABLES",
     "TIMER",
     "TRANSACTION",
+    "VERIFY",
 ]
 
 APPEND_ONE = Table(
@@ -59,6 +60,13 @@ REBUILD = Table(
     "Build queues and index aside, and exchange them",
     bytes_of="records",
     note="all is on disk when it ends; Spark's session is there before it begins",
+)
+VERIFY = Table(
+    "Verify a store: every record, and every derived file",
+    bytes_of="records",
+    note="bytes are those of the log; queues and index are built aside and compared; processes "
+    "are started inside of the measurement",
+    compares=False,
 )
 REPORT = Table(
     "Report what a store holds",
@@ -139,6 +147,7 @@ TABLES = (
     INDEX,
     COUNTS,
     REBUILD,
+    VERIFY,
     REPORT,
     DIFF,
     QUERY,

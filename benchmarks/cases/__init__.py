@@ -29,6 +29,7 @@ from benchmarks.cases import (
     table,
     timer,
     transaction,
+    verify,
 )
 from benchmarks.cases import (
     filter as filters,
@@ -48,6 +49,7 @@ ALL: tuple[Case, ...] = tuple(
             table,
             rebuild,
             report,
+            verify,
             compaction,
             spark_compact,
             scan,

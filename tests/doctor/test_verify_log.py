@@ -331,3 +331,15 @@ def test_hostile_bytes_never_raise(root):
         if number % 4 == 0:
             assert checked(root).findings
             path.write_bytes(kept)
+
+
+def test_a_put_that_a_kill_interrupted_is_no_loss(tmp_path):
+    root = own_store(tmp_path / "store", count=126)
+    place = places(root)[-1][0]
+    changed(root, place, 0, ">i", 0)  # a writer writes the size last
+    (root / "reput" / "closed").unlink()
+    (root / "abort").write_text("")
+
+    report = checked(root)
+
+    assert only(report, "log.bad-size").severity is Severity.NOTICE

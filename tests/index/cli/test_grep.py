@@ -110,6 +110,8 @@ def test_the_last_message_is_found_by_keys_that_the_index_does_not_have_yet(run,
     *_, second = sorted((root / "index").iterdir())
     second.unlink()
 
-    found = [bodies(run("grep", root, "-t", "T", "--key", key, "--json")) for key in ("first", "second")]
+    found = [
+        bodies(run("grep", root, "-t", "T", "--key", key, "--json")) for key in ("first", "second")
+    ]
 
     assert found == [["1"], ["1"]]

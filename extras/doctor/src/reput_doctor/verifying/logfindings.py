@@ -128,11 +128,16 @@ def _place(store: Store, physical_offset: int) -> tuple[str, int]:
 def _of_damage(
     damage: Damage, store: Store, root: str, *, is_tail: bool, is_written: bool, is_known: bool
 ) -> Finding:
-    severity = Severity.NOTICE if is_known or (is_tail and is_written) else Severity.LOSS
+    # A writer writes the size of a put's first record last: a kill in between leaves zeros there.
+    is_begun = is_tail and not store.clean and not store.log.size_at(damage.start_offset)
+    is_harmless = is_known or is_begun or (is_tail and is_written)
+    severity = Severity.NOTICE if is_harmless else Severity.LOSS
     if is_known:
         advice = f"nothing: it is recorded, see: reput losses {root}"
     elif is_tail and is_written:
         advice = "nothing: a process is writing there"
+    elif is_begun:
+        advice = "nothing: a put that was never confirmed; the next opening cuts it off"
     elif is_tail:
         advice = (
             "copy the store before it is opened for writing, which cuts the log here; "
