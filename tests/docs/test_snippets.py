@@ -198,4 +198,4 @@ def test_nothing_is_said_to_be_on_an_index():
         if word.startswith("reput") and not (ROOT / "examples" / word).is_dir()
     ]
 
-    assert found == []
+    assert found == [], "name the folder: see docs/installing.md"
