@@ -32,7 +32,11 @@ def explained(
         told = list(differences)
     if len(told) != len(differences):
         told = list(differences)
-    return tuple(each if each.found else _in_hex(comparison, each) for each in told)
+    in_bytes = ("bytes", "missing", "extra")
+    return tuple(
+        each if each.found or each.kind not in in_bytes else _in_hex(comparison, each)
+        for each in told
+    )
 
 
 def _in_hex(comparison: Comparison, difference: Difference) -> Difference:

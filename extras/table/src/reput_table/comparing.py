@@ -19,27 +19,32 @@ __all__ = ["weigh"]
 
 
 def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared:
-    """Return which of ``differences`` are differences of rows; see `reput.Plugin.weigh`."""
-    real, not_compared = [], []
-    for each in differences:
-        files = [os.path.join(root, each.path) for root in (comparison.root, comparison.built)]
-        both = all(comparison.disk.exists(path) for path in files)
-        if not both or os.path.basename(each.path) != FILE_NAME:
-            real.append(each)
+    """Return the differences of rows, of the files that differ; see `reput.Plugin.weigh`."""
+    real: list[Difference] = []
+    not_compared: list[str] = []
+    for path in dict.fromkeys(each.path for each in differences):
+        files = [os.path.join(root, path) for root in (comparison.root, comparison.built)]
+        both = all(comparison.disk.exists(file) for file in files)
+        if not both or os.path.basename(path) != FILE_NAME:
+            real += (each for each in differences if each.path == path)
             continue
         try:
-            reason, left_out = _compare_rows(files[0], files[1], comparison)
+            found, left_out = _compare_rows(path, files[0], files[1], comparison)
         except CorruptFileError as error:
-            reason, left_out = error.reason, None
-        if reason is not None:
-            real.append(Difference(each.path, 0, reason))
+            found, left_out = [Difference(path, error.position, error.reason, kind="file")], None
+        if comparison.damaged and found:
+            # Rows of messages that the log has lost cannot be told from wrong ones.
+            found, left_out = [], "rows: the log that they would follow from is damaged"
+        real += found
         if left_out is not None:
             not_compared.append(left_out)
     return Compared(tuple(real), tuple(not_compared))
 
 
-def _compare_rows(path: str, other: str, comparison: Comparison) -> tuple[str | None, str | None]:
-    """Return the first difference of rows, and which rows were not compared; None for none."""
+def _compare_rows(
+    name: str, path: str, other: str, comparison: Comparison
+) -> tuple[list[Difference], str | None]:
+    """Return the first differences of rows, and which rows were not compared; None for none."""
     with reading(path, comparison.disk) as found, reading(other, comparison.disk) as built:
         reached, end = _place(found), _place(built)
         left_out = None
@@ -55,13 +60,27 @@ def _compare_rows(path: str, other: str, comparison: Comparison) -> tuple[str | 
             _rows(found, comparison.log.min_physical_offset, stop),
             _rows(built, comparison.log.min_physical_offset, stop),
         )
-        for number, (row, expected) in enumerate(rows):
-            if row != expected:
-                return (
-                    f"row {number}: {_shown(row)}; from the log follows {_shown(expected)}",
-                    left_out,
-                )
-        return None, left_out
+        differences = (
+            _difference(name, number, row, expected)
+            for number, (row, expected) in enumerate(rows)
+            if row != expected
+        )
+        return list(itertools.islice(differences, comparison.limit)), left_out
+
+
+def _difference(
+    name: str, number: int, row: tuple[Any, ...] | None, expected: tuple[Any, ...] | None
+) -> Difference:
+    reason = f"row {number}: {_shown(row)}; from the log follows {_shown(expected)}"
+    return Difference(
+        name,
+        0,
+        reason,
+        kind="row",
+        found=f"row {number}: {_shown(row)}",
+        expected=_shown(expected),
+        is_absent=row is None,
+    )
 
 
 def _place(connection: sqlite3.Connection) -> int:
