@@ -326,3 +326,41 @@ def test_what_happens_is_told_step_by_step(root):
         own = [(done, total) for name, done, total in steps if name == step]
         assert [done for done, _ in own] == sorted(done for done, _ in own)
         assert own[-1][0] == own[-1][1] > 0
+
+
+# --------------------------------------------------------------------------- sums of records
+
+
+def test_a_changed_record_is_a_loss_and_is_not_to_be_followed(tmp_path):
+    root = own_store(tmp_path / "store", plugins=("consumequeue", "index", "integrity"))
+    place, topic, queue_id, queue_offset = places(root)[50]
+    assert checked(root).is_healthy
+    flip_log(root, place + 15, 0x02)  # its queue id, which the body's checksum does not cover
+
+    report = checked(root)
+
+    found = only(report, "integrity.record")
+    assert found.severity is Severity.LOSS
+    assert found.messages[0].physical_offset == place
+    units = [each for each in report.findings if each.kind == "consumequeue.unit"]
+    own = [
+        each
+        for each in units
+        for message in each.messages
+        if (message.topic, message.queue_id) == (topic, queue_id)
+        and message.queue_offset == queue_offset
+    ]
+    assert own
+    assert any(f"mend the log first: its record at {place}" in each.advice for each in units)
+
+
+def test_deliver_times_are_compared_where_the_caller_says_how_long_levels_delay(golden_store):
+    root = golden_store("delay")
+    levels = {"schedule": {"delay_levels": "1s 2s 4s"}}
+
+    assert checked(root, config=levels).is_healthy
+
+    queue = next((root / "consumequeue" / "SCHEDULE_TOPIC_XXXX").rglob("0" * 20))
+    flip(queue, 19)
+    assert kinds(checked(root)) == []
+    assert kinds(checked(root, config=levels)) == ["consumequeue.unit"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from reput_cli.kit.completing import complete_plugin
-from reput_cli.kit.options import json_option, path_argument, with_debug
+from reput_cli.kit.options import json_option, path_argument, read_set_options, with_debug
 
 __all__ = ["rebuild"]
 
@@ -80,24 +80,6 @@ def rebuild(
             progress=progress.update,
             check=check,
             follow_links=follows_links(),
-            config=_sections(given),
+            config=read_set_options(given),
         )
     print_rebuilt(root, built, as_json=as_json)
-
-
-def _sections(given: tuple[str, ...]) -> dict[str, dict[str, object]]:
-    """Options by section; a value is JSON where it can be, else a text."""
-    import json
-
-    sections: dict[str, dict[str, object]] = {}
-    for each in given:
-        name, is_given, text = each.partition("=")
-        section, _, option = name.partition(".")
-        if not (section and option and is_given):
-            raise click.BadParameter(f"{each!r} is not PLUGIN.OPTION=VALUE", param_hint="--set")
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
-        sections.setdefault(section, {})[option] = value
-    return sections

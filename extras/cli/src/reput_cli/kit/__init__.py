@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from reput_cli.kit.options import follow_links_option as follow_links_option
     from reput_cli.kit.options import json_option as json_option
     from reput_cli.kit.options import path_argument as path_argument
+    from reput_cli.kit.options import read_set_options as read_set_options
     from reput_cli.kit.options import with_debug as with_debug
     from reput_cli.kit.output import Column as Column
     from reput_cli.kit.output import format_count as format_count
@@ -72,6 +73,7 @@ _HOMES = {
     "print_table": "output",
     "read_duration": "quantities",
     "read_size": "quantities",
+    "read_set_options": "options",
     "styled": "output",
     "used_plugins": "storeplugins",
     "warn": "failures",

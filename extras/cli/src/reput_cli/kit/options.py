@@ -14,6 +14,7 @@ __all__ = [
     "json_option",
     "not_empty",
     "path_argument",
+    "read_set_options",
     "timeout_option",
     "with_debug",
 ]
@@ -75,6 +76,30 @@ def not_empty(context: click.Context, parameter: click.Parameter, value: Any) ->
     if any(text is not None and not text.strip() for text in texts):
         raise click.BadParameter("it is empty; leave it out, or give a value", context, parameter)
     return value
+
+
+def read_set_options(given: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the values of ``--set PLUGIN.OPTION=VALUE`` by section and option.
+
+    A value is JSON where it can be, else a text.
+
+    Raises:
+        click.BadParameter: a text of another form.
+    """
+    import json
+
+    sections: dict[str, dict[str, Any]] = {}
+    for each in given:
+        name, is_given, text = each.partition("=")
+        section, _, option = name.partition(".")
+        if not (section and option and is_given):
+            raise click.BadParameter(f"{each!r} is not PLUGIN.OPTION=VALUE", param_hint="--set")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        sections.setdefault(section, {})[option] = value
+    return sections
 
 
 def timeout_option(command: _Command) -> _Command:

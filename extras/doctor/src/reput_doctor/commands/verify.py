@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.kit import follows_links, json_option, path_argument, with_debug
+from reput_cli.kit import (
+    follows_links,
+    json_option,
+    path_argument,
+    read_set_options,
+    with_debug,
+)
 
 if TYPE_CHECKING:
     from reput_doctor.findings import Report
@@ -58,6 +64,13 @@ Examples:
     type=click.Path(file_okay=False, exists=True),
     help="Where derived files are built to be compared; the system's directory by default.",
 )
+@click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="PLUGIN.OPTION=VALUE",
+    help="An option of a plugin, for a store that does not remember it; may be repeated.",
+)
 @json_option("one document at the end")
 @with_debug
 def verify(
@@ -67,6 +80,7 @@ def verify(
     jobs: int | None,
     limit: int,
     scratch: str | None,
+    given: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Check the store at PATH: every record, every derived file, config, and small files.
@@ -90,6 +104,7 @@ def verify(
             progress=steps.update,
             follow_links=follows_links(),
             scratch=scratch,
+            config=read_set_options(given),
         )
     if page is not None:
         _write_page(page, report)

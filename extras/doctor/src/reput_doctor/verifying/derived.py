@@ -175,8 +175,9 @@ def check_derived(
         if stop is not None:
             for name in names:
                 findings.add(_behind(name, stop, end))
+    judged = _Judged(surveyed.root, end, was_closed, _changed_records(checked.built))
     for each in checked.built:
-        _add(each, traces, surveyed, findings, not_checked, end=end, was_closed=was_closed)
+        _add(each, traces, findings, not_checked, judged)
         checked.lost += each.lost
     return checked
 
@@ -236,23 +237,45 @@ def _add_failure(
         )
 
 
+@attrs.frozen
+class _Judged:
+    """What differences are judged by."""
+
+    root: str
+    """The store's directory."""
+    end: int
+    """Where the log ends."""
+    was_closed: bool
+    changed: frozenset[int]
+    """Physical offsets of records that a plugin knows to have changed since they were written."""
+
+
+def _changed_records(built: Sequence[Rebuilt]) -> frozenset[int]:
+    return frozenset(
+        message.physical_offset
+        for each in built
+        for difference in each.differences or ()
+        if difference.path.startswith(f"{COMMIT_LOG}/")
+        for message in difference.messages
+        if message.physical_offset is not None
+    )
+
+
 def _add(
     built: Rebuilt,
     traces: Traces,
-    surveyed: Survey,
     findings: Findings,
     not_checked: list[NotChecked],
-    *,
-    end: int,
-    was_closed: bool,
+    judged: _Judged,
 ) -> None:
     name = built.plugin
     not_checked += [NotChecked(name, what) for what in built.not_compared]
     reached = traces.dispatched_to(name)
-    rebuild = f"reput rebuild {surveyed.root} {name}"
+    rebuild = f"reput rebuild {judged.root} {name}"
     for each in built.differences or ():
         severity, kind, advice = Severity.DAMAGE, each.kind, rebuild
-        if _is_unfinished(each, reached, was_closed=was_closed):
+        touched = {message.physical_offset for message in each.messages}
+        if _is_unfinished(each, reached, was_closed=judged.was_closed):
             severity, kind = Severity.NOTICE, "unfinished"
             advice = "nothing: the next opening for writing completes it"
         elif each.path.startswith(f"{COMMIT_LOG}/"):
@@ -262,9 +285,14 @@ def _add(
                 "put the file back from a copy, or take the message for what it is; "
                 f"do not rebuild {name} before, as it vouches for what was written"
             )
-        elif _is_beyond(each, end):
+        elif _is_beyond(each, judged.end):
             severity, kind = Severity.LOSS, "beyond-log"
             advice = f"look for a copy of the log's end; else {rebuild} forgets these messages"
+        elif touched & judged.changed:
+            advice = (
+                f"mend the log first: its record at {min(judged.changed & touched)} has changed, "
+                f"and {rebuild} would follow it"
+            )
         findings.add(
             Finding(
                 severity=severity,
