@@ -19,7 +19,9 @@ __all__ = [
     "EXPORT",
     "FILTER",
     "FILTERED_READ",
+    "FRAMES",
     "IDLE",
+    "IMPORT",
     "ISOLATION",
     "OPEN",
     "OPEN_AFTER_KILL",
@@ -92,13 +94,19 @@ COMPACTION_JOBS = Table(
     note="the same files come of it; Spark's session is there before it begins",
 )
 SCAN = Table("Scan the log into columns", bytes_of="records")
+FRAMES = Table(
+    "The log as Arrow batches in one process",
+    bytes_of="records",
+    note="batches are made and dropped; files are in the page cache",
+)
+IMPORT = Table("A store of exported files", bytes_of="records", compares=False)
 SPARK_READ = Table(
     "The log as rows of Spark",
     bytes_of="records",
     note="Spark's session is there before it begins; rows are made and dropped",
 )
 EXPORT = Table(
-    "The log as Parquet files, all columns, zstd",
+    "The log as files, all columns, Parquet with zstd where nothing else is said",
     bytes_of="records",
     note="Spark's session is there before it begins",
 )
@@ -154,10 +162,12 @@ TABLES = (
     COMPACTION,
     COMPACTION_JOBS,
     SCAN,
+    FRAMES,
     SPARK_READ,
     SPARK_STREAM,
     SPARK_WRITE,
     EXPORT,
+    IMPORT,
     READ,
     FILTER,
     FILTERED_READ,

@@ -26,7 +26,7 @@ def cases() -> Iterator[Case]:
             table=EXPORT,
             run=on_this_machine,
             body_size=body,
-            needs=("reput", "reput_spark", "pyarrow", "psutil"),
+            needs=("reput", "reput_export", "pyarrow", "psutil"),
             big_log=True,
         )
         yield Case(
@@ -46,7 +46,7 @@ def on_this_machine(trial: Trial) -> None:
     trial.warm_up()
     for jobs in dict.fromkeys((1, os.cpu_count() or 1)):
         with LocalEngine(jobs) as engine:
-            label = f"reput-spark without Spark, {jobs} process{'es' * (jobs > 1)}"
+            label = f"reput export, {jobs} process{'es' * (jobs > 1)}"
             _export(trial, engine, label, baseline=jobs == 1)
 
 
@@ -68,7 +68,7 @@ def on_spark(trial: Trial) -> None:
 
 
 def _export(trial: Trial, engine: Engine, label: str, *, baseline: bool) -> None:
-    from reput_spark.jobs.export import export
+    from reput_export.exporting.job import export
 
     target = trial.directory / "parquet"
     with trial.timed(label, 0, baseline=baseline, descendants=True) as measured:

@@ -23,7 +23,9 @@ def _names(
     if value is None:
         return None
     names = tuple(name.strip() for name in value.split(",") if name.strip())
-    if not names and parameter.name != "partition_by":
+    if parameter.name == "partition_by" and names == ("none",):
+        return ()
+    if not names:
         raise click.BadParameter("it is empty; leave it out, or give a value", context, parameter)
     return names
 
@@ -85,7 +87,7 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
     callback=_names,
     default="topic,day",
     show_default=True,
-    help="Directories by these, outer ones first: topic, queue, day, hour; '' for none.",
+    help="Directories by these, outer ones first: topic, queue, day, hour; or none.",
 )
 @click.option(
     "--compression",
