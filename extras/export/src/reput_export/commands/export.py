@@ -52,7 +52,6 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.argument("target", metavar="OUT")
 @click.option(
     "--format",
-    "-f",
     "form",
     type=click.Choice(["parquet", "jsonl", "csv"]),
     default="parquet",
