@@ -175,7 +175,12 @@ def check_derived(
         if stop is not None:
             for name in names:
                 findings.add(_behind(name, stop, end))
-    judged = _Judged(surveyed.root, end, was_closed, _changed_records(checked.built))
+    is_changed = any(
+        difference.path.startswith(f"{COMMIT_LOG}/")
+        for each in checked.built
+        for difference in each.differences or ()
+    )
+    judged = _Judged(surveyed.root, end, was_closed, is_changed or bool(damaged))
     for each in checked.built:
         _add(each, traces, findings, not_checked, judged)
         checked.lost += each.lost
@@ -246,19 +251,8 @@ class _Judged:
     end: int
     """Where the log ends."""
     was_closed: bool
-    changed: frozenset[int]
-    """Physical offsets of records that a plugin knows to have changed since they were written."""
-
-
-def _changed_records(built: Sequence[Rebuilt]) -> frozenset[int]:
-    return frozenset(
-        message.physical_offset
-        for each in built
-        for difference in each.differences or ()
-        if difference.path.startswith(f"{COMMIT_LOG}/")
-        for message in difference.messages
-        if message.physical_offset is not None
-    )
+    is_log_damaged: bool
+    """Whether records cannot be read, or are known to have changed since they were written."""
 
 
 def _add(
@@ -274,7 +268,6 @@ def _add(
     rebuild = f"reput rebuild {judged.root} {name}"
     for each in built.differences or ():
         severity, kind, advice = Severity.DAMAGE, each.kind, rebuild
-        touched = {message.physical_offset for message in each.messages}
         if _is_unfinished(each, reached, was_closed=judged.was_closed):
             severity, kind = Severity.NOTICE, "unfinished"
             advice = "nothing: the next opening for writing completes it"
@@ -288,10 +281,10 @@ def _add(
         elif _is_beyond(each, judged.end):
             severity, kind = Severity.LOSS, "beyond-log"
             advice = f"look for a copy of the log's end; else {rebuild} forgets these messages"
-        elif touched & judged.changed:
+        elif judged.is_log_damaged:
             advice = (
-                f"mend the log first: its record at {min(judged.changed & touched)} has changed, "
-                f"and {rebuild} would follow it"
+                f"mend the log first, as {rebuild} follows it: reput repair {judged.root} "
+                "NEW_DIRECTORY does both"
             )
         findings.add(
             Finding(
