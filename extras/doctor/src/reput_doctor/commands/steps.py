@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reput_cli.kit import ProgressBar
 
 __all__ = ["Steps"]
 
 
 class Steps:
-    """Shows one bar after the other; a context manager."""
+    """Shows one bar after the other; a context manager.
 
-    def __init__(self) -> None:
+    Args:
+        doing: what is done with each step, before its name.
+    """
+
+    def __init__(self, doing: str = "checking the ") -> None:
+        self._doing = doing
         self._step = ""
         self._bar: ProgressBar | None = None
 
@@ -36,8 +44,12 @@ class Steps:
         if step != self._step or self._bar is None:
             self._end()
             self._step = step
-            self._bar = ProgressBar(f"checking the {step}", None, "bytes").__enter__()
+            self._bar = ProgressBar(f"{self._doing}{step}", None, "bytes").__enter__()
         self._bar.update(done, total)
+
+    def step(self, name: str) -> Callable[[int, int], None]:
+        """Begin a step; return what shows how far it is."""
+        return functools.partial(self.update, name)
 
     def _end(self) -> None:
         if self._bar is not None:

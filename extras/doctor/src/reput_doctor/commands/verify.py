@@ -20,7 +20,7 @@ from reput_cli.kit import (
 if TYPE_CHECKING:
     from reput_doctor.findings import Report
 
-__all__ = ["verify"]
+__all__ = ["quiet", "verify"]
 
 _EXAMPLES = """\b
 Examples:
@@ -96,7 +96,7 @@ def verify(
     from reput_doctor.commands.steps import Steps
     from reput_doctor.verifying.verify import verify as run
 
-    with _quiet(), Steps() as steps:
+    with quiet(), Steps() as steps:
         report = run(
             path,
             deep=deep,
@@ -116,7 +116,7 @@ def verify(
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Show no warnings of the library, all of which come back as findings; all with --debug."""
     context = click.get_current_context().find_object(dict) or {}
     before = logging.root.manager.disable

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Layout", "LogPart", "Notice", "PlacedDisk", "is_closed_by_blank", "lay_out"]
 
-_SEARCH_SIZE: Final = 2 * RECORD_SIZE_MAX
+_WINDOWS: Final = (64 << 10, 1 << 20, 2 * RECORD_SIZE_MAX)
+"""Bytes at the beginning of a file in which its first records are looked for, one after another."""
 _MAGICS: Final = tuple(magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
-_OWN_OFFSET: Final = slice(28, 36)
+_OWN_OFFSET: Final = 28
 _GAP_MAX: Final = 1_024
 """Files that may be missing in one place; a file further away belongs to another store."""
 _READ_SIZE: Final = 1 << 20
@@ -167,11 +168,21 @@ def _claim(
 
 def _stated_base(disk: Disk, path: str, size: int) -> int | None:
     """Return where the file begins by its first two sound records, or by the only one."""
+    found: Counter[int] = Counter()
     descriptor = disk.open(path)
     try:
-        data = disk.read(descriptor, min(size, _SEARCH_SIZE), 0)
+        for window in _WINDOWS:
+            found = _bases_stated(disk.read(descriptor, min(size, window), 0))
+            best = found.most_common(1)
+            if size <= window or (best and best[0][1] > 1):
+                break
     finally:
         disk.close(descriptor)
+    return found.most_common(1)[0][0] if found else None
+
+
+def _bases_stated(data: bytes) -> Counter[int]:
+    """Return bases that sound records state, with the number of records; two are enough."""
     found: Counter[int] = Counter()
     at = 0
     while (at := _next_magic(data, at)) >= 0:
@@ -179,14 +190,16 @@ def _stated_base(disk: Disk, path: str, size: int) -> int | None:
         record_size, _ = SIZE_AND_MAGIC.unpack_from(data, start)
         if not RECORD_MIN_SIZE <= record_size <= len(data) - start:
             continue
-        own = int.from_bytes(data[start:][_OWN_OFFSET], "big", signed=True)
+        own = int.from_bytes(
+            data[start + _OWN_OFFSET : start + _OWN_OFFSET + 8], "big", signed=True
+        )
         message = message_at(data[start : start + record_size], own)
         if message is not None and message.body_matches():
             found[own - start] += 1
             at = start + record_size + 4  # records in bodies say nothing
-            if found[own - start] >= 2:
-                return own - start
-    return found.most_common(1)[0][0] if found else None
+            if found[own - start] > 1:
+                break
+    return found
 
 
 def _next_magic(data: bytes, start: int) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from reput.files import FilePool, MappedFileQueue, system_clock
+from reput.files import FilePool, MappedFileQueue, file_name, system_clock
 from reput.log import (
     CUT,
     FILLED,
@@ -195,6 +195,7 @@ class _Planning:
         untold = self.filled.not_in(ledger.entries)
         notices = [
             *self.layout.notices,
+            *(_missing(base) for base in found.missing),
             *_of_ledger(untold),
             *self.plugins.notices,
             *damaged_notes(self.traces, found.max_store_timestamp, found.end_offset),
@@ -357,6 +358,11 @@ class _Planning:
 
 
 # --------------------------------------------------------------------------- parts
+
+
+def _missing(base: int) -> Notice:
+    text = "it is missing; a file of records that say so takes its place"
+    return Notice(f"commitlog/{file_name(base)}", "log-file.missing", text)
 
 
 def _of_ledger(untold: Sequence[Loss]) -> list[Notice]:

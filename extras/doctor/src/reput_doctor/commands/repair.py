@@ -1,0 +1,207 @@
+"""``reput repair``: makes a sound store of a damaged one."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput_cli.kit import follows_links, json_option, path_argument, with_debug
+
+if TYPE_CHECKING:
+    from reput_doctor.repairing.planning import Plan
+    from reput_doctor.repairing.repair import Repaired
+
+__all__ = ["repair"]
+
+_EXAMPLES = """\b
+Examples:
+  reput repair STORE MENDED --dry-run
+  reput repair STORE MENDED
+  reput repair STORE --in-place --backup /backups/store
+  reput repair STORE --undo --backup /backups/store
+"""
+
+
+@click.command(short_help="Make a sound store of a damaged one.", epilog=_EXAMPLES)
+@path_argument
+@click.argument("new_directory", required=False, type=click.Path(file_okay=False))
+@click.option("-n", "--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option(
+    "--in-place", is_flag=True, help="Mend the store where it is; --backup keeps what changes."
+)
+@click.option(
+    "--undo", "undoes", is_flag=True, help="Take a repair in place back, also an unfinished one."
+)
+@click.option(
+    "--backup",
+    metavar="DIR",
+    default="",
+    type=click.Path(file_okay=False),
+    help="Where --in-place keeps every byte that it changes; PATH.backup by default.",
+)
+@click.option(
+    "--file-size",
+    metavar="BYTES",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Bytes of a log file, where the files left do not tell.",
+)
+@click.option(
+    "-j",
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Number of processes; by default as the log's size asks for.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Lines of each list that are printed; --json has all.",
+)
+@json_option("one document at the end")
+@with_debug
+def repair(
+    path: str,
+    new_directory: str | None,
+    dry_run: bool,
+    in_place: bool,
+    undoes: bool,
+    backup: str,
+    file_size: int,
+    jobs: int | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Make a sound copy of the damaged store at PATH in NEW_DIRECTORY.
+
+    All of the log is read and verified. What is damaged is filled, so that RocketMQ and reput read
+    past it, and noted in the ledger, with topic, queue, queue offset and keys as far as headers,
+    queues and the key index tell. Queues, index and everything else that is derived are made
+    again. Files that are missing, short, doubled, renamed or of another store are put right.
+    PATH is not changed, unless --in-place is given.
+
+    No process may have the store open for writing. A repair that was interrupted leaves a
+    directory that nothing opens as a store: give the same command again, or, after --in-place,
+    --undo.
+
+    Exit code 0: nothing is lost; 8: done, but messages are lost; with --dry-run also 1: something
+    is to be done, and nothing is lost.
+    """
+    from reput_doctor.commands.verify import quiet
+
+    _check_usage(new_directory, dry_run=dry_run, in_place=in_place, undoes=undoes, backup=backup)
+    with quiet():
+        if undoes:
+            _undo(path, backup, as_json=as_json)
+            return
+        look = functools.partial(_look, path, file_size)
+        if dry_run:
+            _show_plan(look(), in_place=in_place, limit=limit, as_json=as_json)
+            return
+        done = _run(path, new_directory, in_place, backup, file_size, jobs)
+    _show_done(done, limit=limit, as_json=as_json)
+
+
+def _check_usage(
+    target: str | None, *, dry_run: bool, in_place: bool, undoes: bool, backup: str
+) -> None:
+    if undoes and (target or dry_run or in_place):
+        raise click.UsageError("--undo takes PATH and --backup only")
+    if in_place and target:
+        raise click.UsageError("give NEW_DIRECTORY or --in-place, not both")
+    if not (target or in_place or undoes or dry_run):
+        text = "NEW_DIRECTORY is missing: name one, or give --in-place to mend PATH where it is"
+        raise click.UsageError(text)
+    if backup and not (in_place or undoes):
+        raise click.UsageError("--backup belongs to --in-place and --undo")
+
+
+def _look(path: str, file_size: int) -> Plan:
+    from reput_doctor.commands.steps import Steps
+    from reput_doctor.repairing.repair import look_and_plan
+
+    with (
+        Steps("") as steps,
+        look_and_plan(
+            path, file_size=file_size, follow_links=follows_links(), step=steps.step
+        ) as plan,
+    ):
+        return plan
+
+
+def _run(
+    path: str,
+    target: str | None,
+    in_place: bool,
+    backup: str,
+    file_size: int,
+    jobs: int | None,
+) -> Repaired:
+    from reput_doctor.commands.steps import Steps
+    from reput_doctor.repairing.repair import repair as run
+    from reput_doctor.repairing.repair import repair_in_place
+
+    with Steps("") as steps:
+        options: dict[str, Any] = {
+            "file_size": file_size,
+            "jobs": jobs,
+            "follow_links": follows_links(),
+            "step": steps.step,
+        }
+        if in_place:
+            return repair_in_place(path, backup, **options)
+        assert target is not None
+        return run(path, target, **options)
+
+
+def _undo(path: str, backup: str, *, as_json: bool) -> None:
+    from reput_cli.kit import escape_text, format_count, format_size, print_json
+    from reput_doctor.repairing.repair import undo
+
+    done = undo(path, backup, follow_links=follows_links())
+    size = sum(each.size for each in done.changes)
+    if as_json:
+        print_json({"path": done.store, "size": size, "change_count": len(done.changes)})
+        return
+    count = format_count(len(done.changes), "part")
+    click.echo(
+        f"{escape_text(done.store)} is as it was before the repair: {count} of the log, "
+        f"{format_size(size)}, put back"
+    )
+
+
+def _show_plan(plan: Plan, *, in_place: bool, limit: int, as_json: bool) -> None:
+    from reput_cli.kit import ExitCode, print_json
+    from reput_doctor.commands.repairprint import print_plan
+    from reput_doctor.findings import Severity
+    from reput_doctor.repairing.documents import plan_document
+    from reput_doctor.repairing.space import needed_space
+
+    needed = needed_space(plan, has_log=in_place)
+    if as_json:
+        print_json(plan_document(plan) | {"needed_size": needed})
+    else:
+        print_plan(plan, needed, limit=limit)
+    if plan.lost_message_count or plan.lost or plan.cut:
+        raise click.exceptions.Exit(Severity.LOSS.exit_code)
+    if plan.is_needed:
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
+
+
+def _show_done(done: Repaired, *, limit: int, as_json: bool) -> None:
+    from reput_cli.kit import print_json
+    from reput_doctor.commands.repairprint import print_repaired
+    from reput_doctor.findings import Severity
+    from reput_doctor.repairing.documents import repaired_document
+
+    if as_json:
+        print_json(repaired_document(done))
+    else:
+        print_repaired(done, limit=limit)
+    plan = done.plan
+    if plan.lost_message_count or plan.lost or plan.cut:
+        raise click.exceptions.Exit(Severity.LOSS.exit_code)
