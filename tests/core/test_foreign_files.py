@@ -319,3 +319,13 @@ def test_without_the_rights_to_write_the_error_names_the_path(store_path, what):
             assert offsets(store) == expected
     finally:
         path.chmod(rights)
+
+
+def test_a_reader_passes_over_an_emptied_file_of_a_store_without_a_manifest(store_path):
+    shutil.rmtree(store_path / "reput")
+    os.truncate(_file(store_path, 1), 0)
+
+    with open_store(store_path, "r") as store:
+        assert store.log.file_size == FILE_SIZE
+        assert offsets(store)
+        assert any("0 bytes" in problem for problem in store.problems)

@@ -1,7 +1,7 @@
 """Makes the sick stores of the zoo: ``PYTHONPATH=tests/support python -m zoo DIRECTORY``.
 
-Each store is a directory below DIRECTORY, named as its case; beside it ``NAME.json`` says from which
-healthy store it is made and which messages it harms. ``--list`` prints the names alone.
+Each store is a directory below DIRECTORY, named as its case; beside it ``NAME.json`` says from
+which healthy store it is made and which messages it harms. ``--list`` prints the names alone.
 """
 
 from __future__ import annotations

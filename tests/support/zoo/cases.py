@@ -446,7 +446,8 @@ def _config(kind: str) -> Callable[[Healthy, random.Random], Sick]:
                 files[name] = (text[:at] + "9" * 7 + text[at:]).encode()
             case "no-object":
                 files[name] = b"[1,2]"
-        return Sick(files)
+        # Of a file whose backup is left RocketMQ reads the backup.
+        return Sick(files, is_seen=kind != "missing")
 
     return damage
 

@@ -199,8 +199,8 @@ class MappedFileQueue:
         # A single file that is cut short does not tell the size that files should have.
         largest = max(sizes)
         is_cut_short = len(found) == 1 and largest < self.file_size
-        if is_cut_short or self.file_size in sizes:
-            return
+        if is_cut_short or (self.file_size > 0 and self.file_size in sizes):
+            return  # not the size 0 of an emptied file, which is no size of files
         if self.file_size > 0:
             damaged(
                 f"{self.path(found[0][0])}: no file has the {self.file_size} bytes that are "

@@ -45,8 +45,10 @@ class LostPart:
     """Keys, with spaces in between; empty if the message has none, or they are unreadable."""
     key_hashes: tuple[int, ...] = ()
     """Hashes of its keys, where only the key index knows of them."""
-    store_timestamp: int = 0
-    """When the message was stored, ms, or else the message before it; 0 if not known."""
+    store_timestamp: int | None = None
+    """When the message was stored, ms, by the key index; None if not known."""
+    time_before: int = 0
+    """When the message before it was stored, ms; the time of the record that takes its place."""
     message_count: int | None = 1
     """Messages that are lost; None if not known."""
 
@@ -139,7 +141,6 @@ def _part(
     if message is not None:
         keys = " ".join(message.keys) or message.unique_key or ""
         keys = keys if len(keys) <= _KEYS_SIZE_MAX and keys.isprintable() else ""
-    timestamp = known.timestamps.get(start, 0) or lost.store_timestamp
     is_message = place is not None or topic is not None or message is not None or bool(hashes)
     return LostPart(
         start_offset=start,
@@ -151,7 +152,8 @@ def _part(
         queue_offset=queue_offset,
         keys=keys,
         key_hashes=() if keys else hashes,
-        store_timestamp=timestamp,
+        store_timestamp=known.timestamps.get(start),
+        time_before=lost.store_timestamp,
         message_count=1 if is_message else None,
     )
 

@@ -225,6 +225,6 @@ def _holes(part: LostPart, file_size: int) -> list[DamagedRange]:
     is_file = start % file_size == 0 and end == start + file_size and file_size > 2 * _HEAD_SIZE
     borders = [start, start + _HEAD_SIZE, end] if is_file else [start, end]
     return [
-        DamagedRange(first, stop, finding, part.store_timestamp, *facts)
+        DamagedRange(first, stop, finding, part.time_before, *facts)
         for first, stop in itertools.pairwise(borders)
     ]

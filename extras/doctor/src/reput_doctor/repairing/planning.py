@@ -181,9 +181,9 @@ class _Planning:
         cut = self._cut(log, found, known)
         gone = self._gone(found, known, cut)
         floors = self._floors(sequences, parts, gone)
-        ends = {**sequences.next_offsets}
-        for queue, floor in floors.items():
-            ends[queue] = max(ends.get(queue, 0), floor)
+        # A queue ends after its last message that is left, for RocketMQ as well; a queue without
+        # any goes on at its floor.
+        ends = {**floors, **sequences.next_offsets}
         mended = {each.physical_offset for each in mends}
         for place in known.in_gaps:
             if place.physical_offset in mended:

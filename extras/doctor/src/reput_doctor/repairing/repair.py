@@ -145,9 +145,9 @@ class _Making:
         mark = read_mark(self.root, disk)
         if mark is not None and mark.source == plan.root and not mark.backup:
             return
-        names = [entry.name for entry in disk.list(self.root)]
+        names = {entry.name for entry in disk.list(self.root)} - {f"{UNFINISHED}.new"}
         if names:
-            raise NotEmptyError(self.root, names[0])
+            raise NotEmptyError(self.root, min(names))
 
     def make(self, plan: Plan) -> Repaired:
         """Make the store."""

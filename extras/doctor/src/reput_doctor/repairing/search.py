@@ -126,7 +126,9 @@ class _Search:
         for base in range(start, following, size):
             finding = Corruption(base, CorruptionKind.TRUNCATED, "the file is missing")
             self.missing.append(base)
-            self.lost.append(DamagedRange(base, min(base + size, following), finding))
+            self.lost.append(
+                DamagedRange(base, min(base + size, following), finding, self.timestamp)
+            )
 
     def _past(self, at: int, finding: Corruption | None) -> int:
         """Return where the log goes on after what stands at ``at``; -1 if nowhere."""

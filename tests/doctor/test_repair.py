@@ -1,0 +1,426 @@
+"""`reput repair`: what it plans, makes and says; what is left of a repair that was interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from commands import commands
+from zoo.cases import cases
+from zoo.judging import wrong_in_log, wrong_in_queues
+from zoo.stores import healthy, put_down
+
+import reput
+from reput.errors import StoreNotFoundError
+from reput.files import Disk
+from reput_doctor.repairing.backup import NoBackupError
+from reput_doctor.repairing.repair import (
+    NotEmptyError,
+    look_and_plan,
+    repair,
+    repair_in_place,
+    undo,
+)
+from reput_doctor.repairing.space import NoSpaceError
+from reput_testing import snapshot, traces
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+CASES = {case.name: case for case in cases()}
+SICK = "reput/several"
+RENAMED = "reput/log-swapped"
+"""Two files of the log have exchanged their names."""
+SHIFTED = "rocketmq-4.8.0-slow/log-shifted"
+
+
+@pytest.fixture
+def sick(tmp_path):
+    """Put down a case of the zoo; return its directory."""
+
+    def put(name=SICK):
+        put_down(CASES[name].make().files, tmp_path / "store")
+        return tmp_path / "store"
+
+    return put
+
+
+@pytest.fixture
+def run():
+    with commands() as runner:
+        yield runner
+
+
+def contents(root):
+    """Bytes of all files but the lock."""
+    return {name: data for name, data in snapshot(root).items() if name != "lock"}
+
+
+def is_served(root, name=SICK):
+    case = CASES[name]
+    with reput.open(root, "r") as store:
+        found = case.make()
+        wrong = [
+            *wrong_in_log(store, healthy(case.store), found),
+            *wrong_in_queues(store, healthy(case.store), found),
+        ]
+    return wrong == []
+
+
+# --------------------------------------------------------------------------- what it makes
+
+
+def test_a_repair_changes_nothing_in_the_damaged_store(sick, tmp_path):
+    root = sick()
+    before = traces(root)
+
+    repair(root, tmp_path / "mended")
+
+    assert traces(root) == before
+
+
+def test_a_lost_message_keeps_its_name_and_its_keys_in_the_ledger(sick, tmp_path):
+    root = sick("reput/flip-body-middle")
+    (harmed,) = CASES["reput/flip-body-middle"].make().harmed
+    message = healthy("reput").records[harmed]
+
+    repair(root, tmp_path / "mended")
+
+    with reput.open(tmp_path / "mended", "r") as store:
+        (loss,) = store.losses()
+        assert (loss.topic, loss.queue_id) == (message.topic, message.queue_id)
+        assert loss.queue_offset == message.queue_offset
+        assert loss.keys == " ".join(message.keys)
+        kept = (tmp_path / "mended" / "reput" / "lost+found" / loss.kept).read_bytes()
+    assert len(kept) == message.size
+    assert kept != message.record
+
+
+def test_queues_name_the_messages_of_a_file_that_is_gone(sick):
+    root = sick("rocketmq-4.8.0-slow/log-missing-middle")
+    gone = CASES["rocketmq-4.8.0-slow/log-missing-middle"].make().harmed
+    origin = healthy("rocketmq-4.8.0-slow").records
+
+    with look_and_plan(root) as plan:
+        named = {part.start_offset: part for part in plan.lost if part.topic is not None}
+
+    assert named.keys() == gone
+    for offset, part in named.items():
+        message = origin[offset]
+        assert (part.topic, part.queue_id) == (message.topic, message.queue_id)
+        assert part.queue_offset == message.queue_offset
+    with_keys = [offset for offset in gone if origin[offset].keys]
+    assert all(named[offset].key_hashes for offset in with_keys)
+    assert any(notice.kind == "log-file.missing" for notice in plan.notices)
+
+
+@pytest.mark.parametrize("field", ["size", "magic", "physical_offset", "queue_id", "queue_offset"])
+def test_a_field_that_everything_else_tells_is_mended_and_nothing_is_lost(sick, tmp_path, field):
+    name = f"rocketmq-4.8.0-slow/flip-{field}-middle"
+    root = sick(name)
+    (harmed,) = CASES[name].make().harmed
+
+    done = repair(root, tmp_path / "mended")
+
+    assert [mend.field for mend in done.plan.mends] == [field]
+    assert not done.plan.lost
+    with reput.open(tmp_path / "mended", "r") as store:
+        assert store.get(harmed).record == healthy("rocketmq-4.8.0-slow").records[harmed].record
+        assert not store.losses()
+
+
+def test_a_renamed_queue_file_mends_no_header(sick):
+    with look_and_plan(sick("rocketmq-4.8.0-slow/consumequeue-renamed")) as plan:
+        assert plan.mends == ()
+
+
+def test_offsets_of_consumers_beyond_the_end_are_put_to_the_end_and_the_others_stay(sick, tmp_path):
+    root = sick("reput/config-beyond")
+    before = json.loads(_quoted(healthy("reput").files["config/consumerOffset.json"]))
+
+    done = repair(root, tmp_path / "mended")
+
+    after = (tmp_path / "mended" / "config" / "consumerOffset.json").read_bytes()
+    assert json.loads(_quoted(after)) == before
+    assert [notice.kind for notice in done.plan.notices] == ["config.offset-beyond"]
+
+
+def _quoted(data):
+    import re
+
+    return re.sub(rb"([{,]\s*)(\d+):", rb'\1"\2":', data)
+
+
+def test_the_ledger_is_restored_from_the_records_that_fill_the_log(sick, tmp_path):
+    root = sick("reput-history/losses.jsonl-missing")
+
+    repair(root, tmp_path / "mended")
+
+    with reput.open(tmp_path / "mended", "r") as store:
+        (loss,) = store.losses()
+    assert (loss.reason, loss.action) == ("BODY_CRC", "filled")
+    assert loss.topic is not None
+
+
+def test_a_queue_that_lost_its_last_messages_gives_no_queue_offset_twice(sick, tmp_path):
+    name = "reput/log-missing-last"
+    root = sick(name)
+    gone = [healthy("reput").records[offset] for offset in CASES[name].make().harmed]
+    ends = {}
+    for message in gone:
+        queue = message.topic, message.queue_id
+        ends[queue] = max(ends.get(queue, 0), message.queue_offset + 1)
+
+    repair(root, tmp_path / "mended")
+
+    with reput.open(tmp_path / "mended", threads=False) as store:
+        for (topic, queue_id), end in ends.items():
+            assert store.put(reput.Message(topic, b"more", queue_id)).queue_offset >= end
+
+
+# --------------------------------------------------------------------------- what it refuses
+
+
+def test_a_directory_with_files_in_it_is_refused(sick, tmp_path):
+    (tmp_path / "mended").mkdir()
+    (tmp_path / "mended" / "notes").write_text("mine")
+
+    with pytest.raises(NotEmptyError, match="notes"):
+        repair(sick(), tmp_path / "mended")
+
+    assert (tmp_path / "mended" / "notes").read_text() == "mine"
+
+
+def test_too_little_space_is_noticed_before_anything_is_made(sick, tmp_path, monkeypatch):
+    root = sick()
+    monkeypatch.setattr(Disk, "usage", lambda self, path: (0, 1000))
+
+    with pytest.raises(NoSpaceError, match="1,000 are free"):
+        repair(root, tmp_path / "mended")
+    with pytest.raises(NoSpaceError):
+        repair_in_place(root)
+
+    assert os.listdir(tmp_path) == ["store"]
+
+
+def test_a_store_that_is_open_is_refused(run, tmp_path):
+    put_down(healthy("reput").files, tmp_path / "store")
+
+    with reput.open(tmp_path / "store", threads=False):
+        found = run("repair", tmp_path / "store", tmp_path / "mended")
+
+    assert found.code == 4
+    assert not (tmp_path / "mended").exists()
+
+
+# --------------------------------------------------------------------------- in place
+
+
+@pytest.mark.parametrize("name", [SICK, RENAMED, SHIFTED, "reput/log-grown"])
+def test_a_repair_in_place_is_taken_back_to_the_byte(sick, tmp_path, name):
+    root = sick(name)
+    before = contents(root)
+
+    done = repair_in_place(root, tmp_path / "kept")
+
+    assert done.built is not None
+    assert is_served(root, name)
+    undo(root, tmp_path / "kept")
+    assert contents(root) == before
+
+
+def test_a_backup_serves_once_and_for_its_store_only(sick, tmp_path):
+    root = sick()
+    repair_in_place(root, tmp_path / "kept")
+    put_down(healthy("reput").files, tmp_path / "other")
+
+    with pytest.raises(NoBackupError, match="it is the backup of"):
+        undo(tmp_path / "other", tmp_path / "kept")
+    undo(root, tmp_path / "kept")
+    with pytest.raises(NoBackupError, match="before"):
+        undo(root, tmp_path / "kept")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"store": 1}', None])
+def test_what_is_no_backup_is_refused(run, sick, tmp_path, text):
+    root = sick()
+    (tmp_path / "kept").mkdir()
+    if text is not None:
+        (tmp_path / "kept" / "backup.json").write_text(text)
+
+    found = run("repair", root, "--undo", "--backup", tmp_path / "kept")
+
+    assert found.code == 5
+    assert "no backup" in found.err
+
+
+# --------------------------------------------------------------------------- interrupted
+
+
+class Killed(BaseException):
+    """The process has ended: nothing is changed any more."""
+
+
+CHANGES = (
+    *("rename", "remove", "remove_directory", "write_some", "truncate", "replace"),
+    *("make_one_directory", "create_fresh"),
+)
+
+
+class Mortal:
+    """Ends everything at the n-th change of a file."""
+
+    def __init__(self, monkeypatch, last):
+        self.count, self.last = 0, last
+        for name in CHANGES:
+            monkeypatch.setattr(Disk, name, self._guarded(getattr(Disk, name)))
+
+    def _guarded(self, change):
+        def guarded(*arguments, **options):
+            self.count += 1
+            if self.last is not None and self.count > self.last:
+                raise Killed
+            return change(*arguments, **options)
+
+        return guarded
+
+
+def changes_of(monkeypatch, work):
+    """How many changes a repair makes."""
+    with monkeypatch.context() as patched:
+        mortal = Mortal(patched, None)
+        work()
+    return mortal.count
+
+
+def places(count, many=14):
+    """Places at which a repair is interrupted, spread over all of its changes."""
+    return sorted(
+        {*range(0, count, max(count // many, 1)), 1, 2, 3, count - 3, count - 2, count - 1}
+    )
+
+
+@pytest.mark.parametrize("name", [SICK, SHIFTED])
+def test_an_interrupted_repair_is_refused_as_a_store_and_done_again(
+    run, sick, tmp_path, monkeypatch, name
+):
+    root = sick(name)
+    target = tmp_path / "mended"
+    count = changes_of(monkeypatch, lambda: repair(root, tmp_path / "first"))
+    assert count > 60
+
+    for last in places(count):
+        with monkeypatch.context() as patched:
+            Mortal(patched, last)
+            with pytest.raises(Killed):
+                repair(root, target)
+        if os.path.exists(target / "unfinished"):
+            with pytest.raises(StoreNotFoundError, match="do it again with: reput repair"):
+                reput.open(target)
+            assert "not finished" in run("info", target).err
+        repair(root, target)
+        assert is_served(target, name)
+        assert not os.path.exists(target / "unfinished")
+        for directory, names, files in os.walk(target, topdown=False):
+            for each in files:
+                os.unlink(os.path.join(directory, each))
+            for each in names:
+                os.rmdir(os.path.join(directory, each))
+
+
+@pytest.mark.parametrize("name", [SICK, RENAMED])
+def test_an_interrupted_repair_in_place_is_taken_back(sick, tmp_path, monkeypatch, name):
+    root = sick(name)
+    before = contents(root)
+    count = changes_of(monkeypatch, lambda: repair_in_place(root, tmp_path / "first"))
+    undo(root, tmp_path / "first")
+    assert contents(root) == before
+
+    for last in places(count):
+        kept = tmp_path / f"kept-{last}"
+        with monkeypatch.context() as patched:
+            Mortal(patched, last)
+            with pytest.raises(Killed):
+                repair_in_place(root, kept)
+        if os.path.exists(root / "unfinished"):
+            with pytest.raises(StoreNotFoundError, match="--undo"):
+                reput.open(root)
+        if os.path.exists(kept / "backup.json"):
+            undo(root, kept)
+        assert contents(root) == before, f"after {last} changes"
+
+
+def test_an_interrupted_undo_is_finished_by_the_next_one(sick, tmp_path, monkeypatch):
+    root = sick(RENAMED)
+    before = contents(root)
+    repair_in_place(root, tmp_path / "first")
+    count = changes_of(monkeypatch, lambda: undo(root, tmp_path / "first"))
+
+    for last in places(count):
+        kept = tmp_path / f"kept-{last}"
+        repair_in_place(root, kept)
+        with monkeypatch.context() as patched:
+            Mortal(patched, last)
+            with pytest.raises(Killed):
+                undo(root, kept)
+        undo(root, kept)
+        assert contents(root) == before, f"after {last} changes"
+
+
+# --------------------------------------------------------------------------- the command
+
+
+def test_a_dry_run_shows_the_plan_and_changes_nothing(run, sick, tmp_path):
+    root = sick()
+    before = traces(root)
+
+    shown = run("repair", root, tmp_path / "mended", "--dry-run")
+    told = run("repair", root, "--dry-run", "--json")
+
+    assert shown.code == told.code == 8
+    assert "Nothing was changed" in shown.out
+    document = json.loads(told.out)
+    assert document["lost_message_count"] == len(CASES[SICK].make().harmed)
+    assert {each["action"] for each in document["lost"]} == {"filled"}
+    files = {each["file"] for each in document["files"]}
+    assert files >= {"checkpoint", "config/topics.json"}
+    assert document["needed_size"] > 0
+    assert traces(root) == before
+    assert not (tmp_path / "mended").exists()
+
+
+def test_the_command_repairs_and_finds_nothing_the_second_time(run, sick, tmp_path):
+    first = run("repair", sick(), tmp_path / "mended", "--json")
+    second = run("repair", tmp_path / "mended", tmp_path / "again")
+
+    assert first.code == 8
+    assert json.loads(first.out)["target"] == str(tmp_path / "mended")
+    assert second.code == 0
+    assert "Nothing to do" in second.out
+
+
+def test_in_place_and_undo_say_what_to_do_next(run, sick, tmp_path):
+    root = sick("reput/flip-queue_id-middle")
+
+    mended = run("repair", root, "--in-place")
+    back = run("repair", root, "--undo")
+
+    assert mended.code == back.code == 0
+    assert f"reput repair {root} --undo --backup {root}.backup" in mended.out
+    assert "is as it was before the repair" in back.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "NEW_DIRECTORY is missing"),
+        (["new", "--in-place"], "not both"),
+        (["new", "--undo"], "--undo takes"),
+        (["new", "--backup", "kept"], "--backup belongs to"),
+    ],
+)
+def test_a_wrong_command_line_does_nothing(run, sick, arguments, says):
+    found = run("repair", sick(), *arguments)
+
+    assert found.code == 2
+    assert says in found.err
