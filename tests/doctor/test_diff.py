@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from commands import Outcome, commands
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from reportedstore import NOW, make_store
 import reput
 from reput import Message
 from reput_doctor.comparing import messages as matching
+from reput_doctor.comparing.rows import matched
 from reput_doctor.comparing.stores import compare_stores
 from reput_doctor.comparing.values import StoreDiff
 
@@ -162,6 +164,37 @@ def test_messages_at_other_places_are_no_difference_unless_asked_for(tmp_path: P
     assert plain.moved_count == 18
     assert (physical.is_equal, physical.changed_count) == (False, 18)
     assert physical.fields == {"physical_offset": 18}
+
+
+def test_what_is_changed_is_not_counted_as_moved(tmp_path: Path) -> None:
+    write(tmp_path / "a", [Put("t", 0, b"first", "", False), Put("t", 1, b"x", "", False)])
+    write(tmp_path / "b", [Put("t", 0, b"other one", "", False), Put("t", 1, b"x", "", False)])
+
+    found = compare_stores(tmp_path / "a", tmp_path / "b", physical=False)
+
+    assert (found.moved_count, found.equal_count, found.changed_count) == (1, 1, 1)
+    write(tmp_path / "c", [Put("t", 1, b"x", "", False), Put("t", 0, b"other one", "", False)])
+    assert compare_stores(tmp_path / "a", tmp_path / "c").moved_count == 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=30),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=30),
+)
+def test_rows_match_one_by_one_in_their_order(
+    a: list[tuple[int, int]], b: list[tuple[int, int]]
+) -> None:
+    def rows(keys: list[tuple[int, int]]) -> Any:
+        made = [(code, offset, place, 1) for place, (code, offset) in enumerate(keys)]
+        return np.array(made, np.int64).reshape(-1, 4)
+
+    own, its = matched(rows(a), rows(b))
+
+    places = collections.defaultdict[tuple[int, int], list[int]](list)
+    for place, key in enumerate(b):
+        places[key].append(place)
+    expected = [(place, places[key].pop(0)) for place, key in enumerate(a) if places[key]]
+    assert list(zip(own.tolist(), its.tolist(), strict=True)) == expected
 
 
 def test_fields_that_are_to_be_ignored_are(tmp_path: Path) -> None:

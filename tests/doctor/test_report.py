@@ -12,13 +12,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from commands import Outcome, commands
 from reportedstore import HALVES, HOUR_MS, NOW, STRANGE, make_store, write_wheel
 
 import reput
 from reput import Message
-from reput_doctor.counting import reading
+from reput_doctor.counting import counts, reading
+from reput_doctor.grouping import Groups
 from reput_doctor.reporting.making import make_report
 from reput_doctor.reporting.showing.page import report_page
 from reput_doctor.reporting.values import StoreReport
@@ -482,3 +484,35 @@ def test_whatever_bytes_are_wrong_there_is_a_report(rich: Path, seed: int) -> No
 
     assert report_page(found).endswith("</html>\n")
     assert json.dumps(found.as_json())
+
+
+def test_more_topics_than_can_be_listed_are_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "TOPICS_MAX", 8)
+    with reput.open(tmp_path / "store", plugins=()) as store:
+        for number in range(20):
+            store.put(Message(topic=f"t{number}", body=b"x"))
+
+    found = report_of(tmp_path / "store")
+
+    assert found.message_count == 20
+    assert len(found.topics) == 6
+    assert (found.topics[0].topic, found.topics[0].message_count) == ("(further topics)", 15)
+    assert any("too many topics" in note for note in found.notes)
+
+
+def test_keys_beyond_the_limit_are_folded_into_one() -> None:
+    groups = Groups((np.add, np.minimum), other_key=-1, rows_max=10)
+    ones = np.ones(1_000, np.int64)
+
+    for start in (0, 500):
+        keys = np.arange(start, start + 1_000)
+        groups.add(np.concatenate([keys, [7]]), (np.append(ones, 50), np.append(keys, 7)))
+    keys, (counted, least) = groups.table()
+
+    assert len(keys) == 10
+    assert groups.was_folded
+    assert counted.sum() == 2_100
+    assert dict(zip(keys.tolist(), counted.tolist(), strict=True))[7] == 101
+    assert least[keys == -1] == 0

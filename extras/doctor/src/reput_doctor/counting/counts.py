@@ -90,6 +90,8 @@ class Counts:
     )
     """By `queue_key`, whatever the range: messages in the queue; its highest queue offset."""
     halves: Halves = attrs.field(factory=Halves)
+    has_others: bool = False
+    """Whether there are more topics than `TOPICS_MAX`."""
     finder: MarkFinder = attrs.field(init=False)
     _numbers: dict[str, int] = attrs.field(factory=dict)
 
@@ -194,6 +196,7 @@ class Counts:
             own.add((numbers[keys >> shift] << shift) | rest, columns)
             own.was_folded |= its.was_folded
         self.delays += other.delays
+        self.has_others |= other.has_others
         self.halves.take(other.halves)
         self.finder.take(other.finder.found)
 
@@ -201,6 +204,7 @@ class Counts:
         found = self._numbers.get(name)
         if found is None:
             if len(self.topics) >= TOPICS_MAX:
+                self.has_others = True
                 return _OTHER
             found = self._numbers[name] = len(self.topics)
             self.topics.append(name)

@@ -97,7 +97,7 @@ def notes_of(
             "may be missing"
         )
     folded = (counts.queues, counts.hours, counts.sizes, counts.extents)
-    if any(each.was_folded for each in folded):
+    if counts.has_others or any(each.was_folded for each in folded):
         yield "there are too many topics, queues or hours to list each; the smallest are one"
 
 
