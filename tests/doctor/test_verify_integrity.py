@@ -7,7 +7,9 @@ from verifiedstores import FILE_SIZE, flip, places, tree
 
 import reput
 from reput_doctor.findings import Severity
+from reput_doctor.repairing.repair import repair
 from reput_doctor.verifying.verify import verify
+from reput_integrity import check
 
 CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
 
@@ -53,3 +55,16 @@ def test_a_damaged_sum_is_no_loss(root):
 
     assert finding.severity == Severity.DAMAGE
     assert (finding.kind, finding.position) == ("integrity.unit", 48)
+
+
+def test_a_repair_hides_no_changed_bit(root, tmp_path):
+    place = places(root)[7][0]
+    path = root / "commitlog" / f"{place - place % FILE_SIZE:020d}"
+    flip(path, path.read_bytes().index(b"key7"))
+    lost = places(root)[20][0]
+    flip(root / "commitlog" / f"{lost - lost % FILE_SIZE:020d}", lost % FILE_SIZE + 100)
+
+    repair(root, tmp_path / "new", jobs=1)
+    found = list(check(tmp_path / "new"))
+
+    assert [(each.queue_offset, each.origin) for each in found] == [(7, "written")]

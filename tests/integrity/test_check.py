@@ -238,7 +238,7 @@ def test_without_origins_nothing_is_said_of_them(tmp_path, damage):
     assert again.origin == "later"  # nobody knows better
 
 
-def test_a_rebuild_gives_the_same_sums_and_says_that_they_are_new(tmp_path):
+def test_a_rebuild_gives_the_same_sums_and_keeps_what_they_vouch_for(tmp_path):
     root = filled(tmp_path / "s")
     before = {path.name: path.read_bytes() for path in (root / "integrity" / "sums").iterdir()}
 
@@ -251,7 +251,81 @@ def test_a_rebuild_gives_the_same_sums_and_says_that_they_are_new(tmp_path):
     start = records_of(root)[7][0]
     flip(log_file(root, start // 4096 * 4096), start % 4096 + 50)
     (found,) = check(root)
-    assert found.origin == "later"
+    assert found.origin == "written"
+
+
+def test_a_rebuild_says_which_sums_are_new(tmp_path):
+    clock = Clock()
+    root = filled(tmp_path / "s", clock=clock)
+    sums_file(root, 4096).unlink()
+    flip(sums_file(root), UNIT_DTYPE.itemsize * 5 + 9)
+
+    rebuild(root, ["integrity"], jobs=1)
+    records = records_of(root)
+    inside = next(each for each in records if 4096 <= each[0] < 8192)
+    flip(log_file(root, 4096), inside[0] % 4096 + 50)
+    flip(log_file(root), records[4][0] + 50)
+    flip(log_file(root), records[5][0] + 50)
+    found = list(check(root))
+
+    assert [each.physical_offset for each in found] == [records[4][0], records[5][0], inside[0]]
+    assert [each.origin for each in found] == ["written", "later", "later"]
+
+
+def test_a_rebuild_hides_no_damage(tmp_path):
+    clock = Clock()
+    root = filled(tmp_path / "s", clock=clock)
+    record = records_of(root)[7]
+    at = bytes(log_file(root).read_bytes()).index(b"k7", record[0])
+    flip(log_file(root), at)
+    (before,) = check(root)
+
+    for _ in range(2):
+        rebuild(root, ["integrity"], jobs=1)
+    with reput.open(root, clock=clock, threads=False) as store:
+        store.wait_dispatched()
+        beside = list(store.plugin(IntegrityPlugin).check())
+    (after,) = check(root)
+    (checked,) = rebuild(root, ["integrity"], jobs=1, check=True)
+    flip(log_file(root), at)  # a copy brings the byte back
+
+    assert after == before
+    assert beside == [before]
+    assert (after.physical_offset, after.origin) == (record[0], "written")
+    assert [each.kind for each in checked.differences] == ["record"]
+    assert list(check(root)) == []
+
+
+def test_disputes_that_are_damaged_are_told(tmp_path):
+    root = filled(tmp_path / "s")
+    record = records_of(root)[7]
+    flip(log_file(root), bytes(log_file(root).read_bytes()).index(b"k7", record[0]))
+    rebuild(root, ["integrity"], jobs=1)
+    path = root / "integrity" / "disputes"
+    size = path.stat().st_size
+
+    for position in range(size):
+        flip(path, position, position % 8)
+        found = list(check(root))
+        flip(path, position, position % 8)
+
+        assert [(each.kind, each.path) for each in found] == [("sums", "integrity/disputes")]
+
+
+def test_disputes_go_with_the_records_that_they_are_about(tmp_path):
+    root = filled(tmp_path / "s")
+    record = records_of(root)[7]
+    flip(log_file(root), bytes(log_file(root).read_bytes()).index(b"k7", record[0]))
+    rebuild(root, ["integrity"], jobs=1)
+    log_file(root).unlink()
+
+    with reput.open(root, threads=False, clock=Clock()) as store:
+        store.wait_dispatched()
+        disputes = store.plugin(IntegrityPlugin).checker().files
+        disputes.load()
+
+        assert disputes.disputes.rows == ()
+    assert list(check(root)) == []
 
 
 def test_a_trimmed_log_takes_its_sums_along(tmp_path):

@@ -44,6 +44,10 @@ class Plugin:
     """Directories whose files are named by the time at which they were made, which the log does not
     determine: a comparison matches such files by their first 40 bytes."""
 
+    rebuilt_from: ClassVar[frozenset[str]] = frozenset()
+    """Directories, below the store's root, whose old files a rebuild of the plugin's files reads,
+    beside the log: a repair brings them to the new store first."""
+
     @property
     def put_interest(self) -> PutInterest | None:
         """Messages that the plugin's `reput_put` has to see; None for all.

@@ -19,7 +19,7 @@ from reput.plugin import Compared, Difference
 from reput_integrity._coverage import outside_of
 from reput_integrity._files import SumFiles
 from reput_integrity._origins import Origins
-from reput_integrity.layout import DIRECTORY, ORIGINS_NAME, SUMS_NAME, UNIT_DTYPE
+from reput_integrity.layout import DIRECTORY, DISPUTES_NAME, ORIGINS_NAME, SUMS_NAME, UNIT_DTYPE
 
 if TYPE_CHECKING:
     from reput.plugin import Comparison
@@ -37,14 +37,26 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
     records that the log has lost are those of bytes that nobody can read any more.
     """
     counting: list[Difference] = []
+    bases: dict[int, None] = {}
     for path in dict.fromkeys(each.path for each in differences):
         directory, name = os.path.split(path)
         if path == f"{DIRECTORY}/{ORIGINS_NAME}":
             counting += _unsound_origins(comparison, path)
+        elif path == f"{DIRECTORY}/{DISPUTES_NAME}":
+            files = _files_in(comparison, comparison.root)
+            files.load()
+            size, trouble = files.file_size, files.trouble
+            bases |= dict.fromkeys(each.start // size * size for each in files.disputes.rows)
+            if trouble is not None:
+                at, reason = trouble.position, "disputes cannot be read; damage may be hidden"
+                counting.append(Difference(path, at, reason, kind="disputes", found=trouble.reason))
         elif directory == f"{DIRECTORY}/{SUMS_NAME}" and is_file_name(name):
-            counting += islice(_weighed(comparison, path, int(name)), max(comparison.limit, 1))
+            bases[int(name)] = None
         else:
             counting += [each for each in differences if each.path == path]
+    for base in sorted(bases):
+        path = f"{DIRECTORY}/{SUMS_NAME}/{file_name(base)}"
+        counting += islice(_weighed(comparison, path, base), max(comparison.limit, 1))
     return Compared(tuple(counting))
 
 
@@ -108,8 +120,15 @@ def _weighed(comparison: Comparison, path: str, base: int) -> Iterator[Differenc
 
 
 def _units_in(comparison: Comparison, root: str, base: int) -> Units:
+    files = _files_in(comparison, root)
+    if root == comparison.root:  # what was built has the sums of the log as it is
+        files.load()
+    return files.read(base)
+
+
+def _files_in(comparison: Comparison, root: str) -> SumFiles:
     directory = os.path.join(root, DIRECTORY, SUMS_NAME)
-    return SumFiles(directory, comparison.disk, comparison.log.file_size).read(base)
+    return SumFiles(directory, comparison.disk, comparison.log.file_size)
 
 
 def _difference(path: str, units: Units, row: int, reason: str, kind: str) -> Difference:

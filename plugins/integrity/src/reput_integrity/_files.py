@@ -6,6 +6,7 @@ A file grows by what is appended; its size says how many units it has. Nothing i
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,9 @@ import attrs
 from reput.errors import CorruptFileError
 from reput.files import FilePool, Unflushed, file_name, is_file_name
 from reput.record.layout import RECORD_MIN_SIZE
+from reput_integrity._disputes import Disputes
 from reput_integrity._sums import Units
-from reput_integrity.layout import UNIT_DTYPE
+from reput_integrity.layout import DISPUTES_NAME, UNIT_DTYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +41,10 @@ class SumFiles:
     """Bytes of a file of the log."""
     bases: tuple[int, ...] = ()
     """Physical offsets at which the log's files begin that have sums, ascending; as loaded."""
+    disputes: Disputes = attrs.field(factory=Disputes, init=False)
+    """As loaded."""
+    trouble: CorruptFileError | None = attrs.field(default=None, init=False)
+    """Why disputes cannot be read."""
     _counts: dict[int, int] = attrs.field(factory=dict, init=False)
     """Units by base, of files that may be appended to."""
     _pool: FilePool = attrs.field(init=False)
@@ -58,6 +64,23 @@ class SumFiles:
         names = (entry.name for entry in self.disk.list(self.directory))
         found = sorted(int(name) for name in names if is_file_name(name))
         self.bases = tuple(base for base in found if base % self.file_size == 0)
+        self.disputes, self.trouble = Disputes(), None
+        try:
+            self.disputes = Disputes.load(self.disputes_path, self.disk)
+        except CorruptFileError as error:
+            self.trouble = error
+
+    @property
+    def disputes_path(self) -> str:
+        """The file of disputes, which stands beside the directory of sums."""
+        return os.path.join(os.path.dirname(self.directory), DISPUTES_NAME)
+
+    def keep_disputes(self, start: int, end: int, now: int) -> None:
+        """Forget disputes about records outside of ``[start, end)``, durably."""
+        kept = self.disputes.kept(start, end)
+        if kept is not self.disputes:
+            self.disk.replace(self.disputes_path, kept.encode(now))
+            self.disputes = kept
 
     # ------------------------------------------------------------------ reading
 
@@ -86,7 +109,7 @@ class SumFiles:
                 if not data:
                     return
                 units = Units.decode(base, data, at, after, self.file_size)
-                yield units
+                yield self.disputes.applied(units)
                 at += len(data)
                 if len(units):
                     after = int(units.position[-1] + units.size[-1])

@@ -5,22 +5,28 @@ Each split writes its units aside, parted by the log's files; then the parts of 
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from reput.files import Disk, file_name
-from reput_integrity._origins import Later, Origins
+from reput_integrity._disputes import Disputes
+from reput_integrity._files import SumFiles
+from reput_integrity._origins import Origins
 from reput_integrity._sums import units_of
-from reput_integrity.layout import DIRECTORY, ORIGINS_NAME, SUMS_NAME
+from reput_integrity.layout import DIRECTORY, DISPUTES_NAME, ORIGINS_NAME, SUMS_NAME
 
 if TYPE_CHECKING:
     from reput.log import Split
     from reput.record import DispatchBatch
+    from reput_integrity._older import Judged, OlderSums
     from reput_integrity._sums import Units
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["FileTask", "SplitSums", "SumsBuilder", "SumsScan"]
 
@@ -89,9 +95,15 @@ class SumsScan:
 class SumsBuilder:
     """Builds all files of sums; see `reput.plugin.ShardBuilder`."""
 
-    file_size: int
+    older: OlderSums
+    """The sums that are there."""
     clock: Callable[[], int]
-    disk: Disk = attrs.field(factory=Disk)
+    disk: Disk
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of a file of the log."""
+        return self.older.files.file_size
 
     @property
     def directories(self) -> Sequence[str]:
@@ -110,8 +122,8 @@ class SumsBuilder:
                 parts.setdefault(base, []).append((path, size))
         return [FileTask(base, tuple(each)) for base, each in sorted(parts.items())]
 
-    def build(self, task: FileTask, staging: str) -> None:
-        """Join the parts of one file."""
+    def build(self, task: FileTask, staging: str) -> Judged:
+        """Join the parts of one file, and compare them with its older sums."""
         directory = f"{staging}/{DIRECTORY}/{SUMS_NAME}"
         self.disk.make_directory(directory)
         target = self.disk.open(f"{directory}/{file_name(task.base)}", create=True)
@@ -123,6 +135,7 @@ class SumsBuilder:
             self.disk.flush(target)
         finally:
             self.disk.close(target)
+        return self.older.judge(SumFiles(directory, self.disk, self.file_size).read(task.base))
 
     def _copy(self, path: str, size: int, target: int, at: int) -> None:
         source = self.disk.open(path)
@@ -133,15 +146,25 @@ class SumsBuilder:
         finally:
             self.disk.close(source)
 
-    def finish(self, scanned: Sequence[SplitSums], built: Sequence[Any], staging: str) -> None:
-        """Note that all sums were made later, and bring the names to disk."""
+    def finish(self, scanned: Sequence[SplitSums], built: Sequence[Judged], staging: str) -> None:
+        """Note which sums are new and which were denied, and bring the names to disk.
+
+        What older sums agree with was summed when these were.
+        """
         whole = f"{staging}/{DIRECTORY}"
         self.disk.make_directory(whole)
+        origins, now = self.older.origins or Origins(), self.clock()
+        for part in built:
+            for start, end in part.new:
+                origins.add(start, end, now)
         if scanned:
-            end = max(each.end for each in scanned)
-            later = Later(min(each.start for each in scanned), end, self.clock())
-            origins = Origins((later,) if later.start < end else ())
-            self.disk.replace(f"{whole}/{ORIGINS_NAME}", origins.encode())
+            start, end = min(each.start for each in scanned), max(each.end for each in scanned)
+            origins.keep(start, end)
+        self.disk.replace(f"{whole}/{ORIGINS_NAME}", origins.encode())
+        disputes = Disputes(tuple(each for part in built for each in part.disputes))
+        if disputes.rows:
+            self.disk.replace(f"{whole}/{DISPUTES_NAME}", disputes.encode(now))
+            logger.warning("the log is not what was summed records=%d", len(disputes.rows))
         if built:
             self.disk.flush_directory(f"{whole}/{SUMS_NAME}")
         self.disk.flush_directory(whole)

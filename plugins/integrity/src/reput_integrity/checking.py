@@ -17,13 +17,14 @@ from reput_integrity._coverage import first_uncovered, gaps_of, outside_of, part
 from reput_integrity._origins import UNKNOWN, Origins
 from reput_integrity._sums import Units, crcs_of
 from reput_integrity.findings import SumFinding
-from reput_integrity.layout import DIRECTORY, SUMS_NAME, UNIT_DTYPE
+from reput_integrity.layout import DIRECTORY, DISPUTES_NAME, SUMS_NAME, UNIT_DTYPE
 
 if TYPE_CHECKING:
     import os
 
     import numpy.typing as npt
 
+    from reput.errors import CorruptFileError
     from reput.log import LogView, Loss
     from reput_integrity._files import SumFiles
 
@@ -90,6 +91,8 @@ class Checker:
         stop = stop if end is None else min(end, stop)
         size = self.files.file_size
         self.files.load()
+        if self.files.trouble is not None:
+            yield _unsound_disputes(self.files.trouble)
         for base in range(first // size * size, stop, size):
             yield from self._of_file(base, max(base, first), min(base + size, stop))
 
@@ -207,6 +210,9 @@ class Checker:
         base = start // self.files.file_size * self.files.file_size
         origins = None if kind == "uncovered" else self.origins()
         origin, made = (UNKNOWN, None) if origins is None else origins.of(start)
+        dispute = self.files.disputes.of(start)
+        if dispute is not None and kind != "uncovered":
+            origin, made = dispute.origin
         return SumFinding(
             kind=kind,
             physical_offset=start,
@@ -232,6 +238,18 @@ class Checker:
                     "key": keys,
                 }
         return {}
+
+
+def _unsound_disputes(trouble: CorruptFileError) -> SumFinding:
+    return SumFinding(
+        kind="sums",
+        physical_offset=0,
+        size=0,
+        path=f"{DIRECTORY}/{DISPUTES_NAME}",
+        position=trouble.position,
+        expected="disputes that match their checksum",
+        found=trouble.reason,
+    )
 
 
 @contextmanager

@@ -24,6 +24,19 @@ version of the format: a unit with a changed bit, or of another file, is not sou
 Sums outside of these parts were made as the records were written. Without a sound file nothing is
 known of any sum's origin.
 
+``integrity/disputes``, if it exists, lists records whose sums a rebuild has replaced although they
+denied what is in the log now. The sum here counts, not the one in ``sums``. The checksum of the
+header is that of all that follows it:
+
+    0        8         12      16        24
+    +--------+---------+-------+---------+
+    | magic  | count   | crc   | written |      then ``count`` rows:
+    +--------+---------+-------+---------+
+    0        8         12      16        24
+    +--------+---------+-------+---------+
+    | start  | size    | crc   | made    |
+    +--------+---------+-------+---------+
+
 Source: formats of this plugin, version 1.
 """
 
@@ -38,6 +51,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIRECTORY",
+    "DISPUTES_HEADER_DTYPE",
+    "DISPUTES_MAGIC",
+    "DISPUTES_NAME",
+    "DISPUTE_DTYPE",
     "ORIGINS_HEADER_DTYPE",
     "ORIGINS_MAGIC",
     "ORIGINS_NAME",
@@ -50,6 +67,7 @@ __all__ = [
 DIRECTORY: Final = "integrity"
 SUMS_NAME: Final = "sums"
 ORIGINS_NAME: Final = "origins"
+DISPUTES_NAME: Final = "disputes"
 
 UNIT_DTYPE: Final = np.dtype(
     [
@@ -72,6 +90,24 @@ ORIGIN_DTYPE: Final = np.dtype(
         ("start", ">i8"),  # physical offset
         ("end", ">i8"),  # physical offset, after the part
         ("made", ">i8"),  # ms, when the sums were made
+    ]
+)
+
+DISPUTES_MAGIC: Final = b"reputdi1"
+DISPUTES_HEADER_DTYPE: Final = np.dtype(
+    [
+        ("magic", "S8"),
+        ("count", ">u4"),  # of rows
+        ("crc", ">u4"),  # CRC-32 of everything that follows
+        ("written", ">i8"),  # ms, when the file was written
+    ]
+)
+DISPUTE_DTYPE: Final = np.dtype(
+    [
+        ("start", ">i8"),  # physical offset of the record
+        ("size", ">u4"),  # bytes, whole record
+        ("crc", ">u4"),  # CRC-32 of the bytes that the record had
+        ("made", ">i8"),  # ms, when this sum was made; 0 as it was written, -1 not known
     ]
 )
 

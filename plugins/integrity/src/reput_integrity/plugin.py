@@ -13,17 +13,21 @@ from attrs.validators import ge, instance_of
 import reput
 from reput.errors import CorruptFileError, StoreClosedError
 from reput.files import OWN_DIRECTORY
+from reput_integrity._disputes import Disputes
 from reput_integrity._files import SumFiles
+from reput_integrity._older import OlderSums
 from reput_integrity._origins import Origins
 from reput_integrity._recover import Recovery
 from reput_integrity._shards import SumsBuilder
 from reput_integrity._sums import units_of
 from reput_integrity.checking import Checker
-from reput_integrity.layout import DIRECTORY, ORIGINS_NAME, SUMS_NAME
+from reput_integrity.layout import DIRECTORY, DISPUTES_NAME, ORIGINS_NAME, SUMS_NAME
 
 if TYPE_CHECKING:
-    from reput.plugin import Compared, Comparison, Difference, StoreContext
+    from reput.files import Disk
+    from reput.plugin import Compared, Comparison, Difference, Leads, StoreContext
     from reput.record import DispatchBatch
+    from reput_integrity._older import Judged
     from reput_integrity.findings import SumFinding
 
 logger = logging.getLogger(__name__)
@@ -48,6 +52,7 @@ class IntegrityPlugin(reput.Plugin):
 
     name: ClassVar[str] = "integrity"
     config_type: ClassVar[type] = IntegrityConfig
+    rebuilt_from: ClassVar[frozenset[str]] = frozenset({DIRECTORY})
 
     config: IntegrityConfig = attrs.field(factory=IntegrityConfig)
     context: StoreContext = attrs.field(init=False)
@@ -57,6 +62,9 @@ class IntegrityPlugin(reput.Plugin):
     _origins: Origins = attrs.field(init=False, factory=Origins)
     _are_written: bool = attrs.field(init=False, default=True)
     """Whether `_origins` are on disk."""
+
+    _older: OlderSums | None = attrs.field(init=False, default=None)
+    """In a rebuild in one piece, the sums of the store."""
 
     # ------------------------------------------------------------------ opening
 
@@ -68,6 +76,9 @@ class IntegrityPlugin(reput.Plugin):
         self._files = self._files_in(context)
         self._files.load()
         self._origins, self._are_written = Origins(), True
+        self._older = None
+        if context.writable and context.sizes_from:
+            self._older = OlderSums.of(context.sizes_from, context.log, context.disk)
 
     def _files_in(self, context: StoreContext) -> SumFiles:
         directory = context.directory(DIRECTORY, SUMS_NAME)
@@ -82,7 +93,7 @@ class IntegrityPlugin(reput.Plugin):
             self._look_as_reader()
             return progress
         context.disk.finish_replacing(files.directory)
-        context.disk.finish_replacing(context.directory(DIRECTORY), ORIGINS_NAME)
+        context.disk.finish_replacing(context.directory(DIRECTORY), ORIGINS_NAME, DISPUTES_NAME)
         end = max(max_physical_offset, context.log.max_physical_offset)
         now = context.clock()
         origins = self._load_origins() if files.bases else Origins()
@@ -96,9 +107,13 @@ class IntegrityPlugin(reput.Plugin):
         self.dispatched_to = Recovery(files, origins, context.log, self.config.check_size, now).run(
             progress
         )
-        # What this process did not see being written it can only sum as it is now.
-        origins.add(self.dispatched_to, end, now)
+        if self._older is None:
+            # What this process did not see being written it can only sum as it is now.
+            origins.add(self.dispatched_to, end, now)
+        elif self._older.origins is not None:
+            self._origins = origins = self._older.origins  # of what older sums agree with
         origins.keep(low, end)
+        files.keep_disputes(low, self.dispatched_to, now)
         self._are_written = is_known and origins.parts == before
         return self.dispatched_to
 
@@ -128,11 +143,22 @@ class IntegrityPlugin(reput.Plugin):
         """Write the sums of ``batch``."""
         files, fresh = self._opened(), batch.after(self.dispatched_to)
         if len(fresh):
-            self._note_late(fresh)
+            if self._older is None:
+                self._note_late(fresh)
             for units in units_of(fresh, files.file_size):
+                if self._older is not None:
+                    self._note_older(self._older.judge(units))
                 files.append(units)
                 self.dispatched_to = int(units.end[-1])
         self.dispatched_to = max(self.dispatched_to, batch.end_offset)
+
+    def _note_older(self, judged: Judged) -> None:
+        """Note, in a rebuild, which sums are new, and which of them older ones deny."""
+        now, files = self.context.clock(), self._opened()
+        for start, end in judged.new:
+            self._origins.add(start, end, now)
+        self._are_written = False
+        files.disputes = Disputes((*files.disputes.rows, *judged.disputes))
 
     def _note_late(self, batch: DispatchBatch) -> None:
         """Note records that were stored long ago: their bytes may have changed before this."""
@@ -154,6 +180,9 @@ class IntegrityPlugin(reput.Plugin):
                 self.context.disk.make_directory(directory, durable=True)
                 path = self.context.directory(DIRECTORY, ORIGINS_NAME)
                 self.context.disk.replace(path, self._origins.encode())
+                if self._older is not None and files.disputes.rows:
+                    data = files.disputes.encode(self.context.clock())
+                    self.context.disk.replace(files.disputes_path, data)
             except BaseException:
                 self._are_written = False
                 raise
@@ -244,13 +273,21 @@ class IntegrityPlugin(reput.Plugin):
         """Remove the sums of files that the log has removed."""
         if self.context.writable:
             self._opened().trim(min_physical_offset)
+            self._opened().keep_disputes(min_physical_offset, 1 << 62, self.context.clock())
             if self._origins.keep(min_physical_offset, 1 << 62):
                 self._are_written = False
 
     @reput.hookimpl
     def reput_shards(self, context: StoreContext) -> SumsBuilder:
         """See `reput_integrity._shards`."""
-        return SumsBuilder(context.log.file_size, context.clock, context.disk)
+        older = OlderSums.of(context.root, context.log, context.disk)
+        return SumsBuilder(older, context.clock, context.disk)
+
+    def leads(self, root: str, disk: Disk) -> Iterator[Leads]:
+        """Yield where records begin, and their sizes; see `reput.Plugin.leads`."""
+        from reput_integrity._leads import leads
+
+        return leads(root, disk)
 
     def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared | None:
         """Compare sums, but neither their origins nor those of records that are known as lost."""

@@ -210,11 +210,17 @@ def _is_derived(plan: Plan, name: str) -> bool:
 def _copy_samples(source: Source, root: str, disk: Disk) -> None:
     """Copy a few of the old files of plugins, which a rebuild asks for the size of files.
 
+    All of them where the plugin says that its rebuild reads them.
+
     Only directories that hold nothing but files named by numbers, at any depth, and of them only
     files of the most frequent size: the damaged ones may have another.
     """
+    whole = {name for each in source.plan.plugins.plugins.values() for name in each.rebuilt_from}
     for entry in source.disk.list(source.plan.root):
         if entry.name in _OWN or entry.name == OWN_DIRECTORY or not _is_directory(source, entry):
+            continue
+        if entry.name in whole:
+            copy_tree(source.disk, entry.path, disk, os.path.join(root, entry.name))
             continue
         found = [(path, size) for path, size in _files(source.disk, entry.path) if size]
         if not found:
