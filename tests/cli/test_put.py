@@ -172,3 +172,68 @@ def test_an_option_that_nobody_knows_names_the_known_ones(run, tmp_path) -> None
     assert outcome.code == ExitCode.UNAVAILABLE
     assert "file_sice" in outcome.err
     assert "file_size" in outcome.err
+
+
+@pytest.fixture
+def log_file(run, tmp_path):
+    """``log_file("--file-size", "1MiB")``: facts of the log file of a store made so."""
+
+    def make(*options):
+        outcome = run("put", tmp_path / "store", "t", "--create", *options, stdin=b"hello")
+        assert outcome.code == ExitCode.OK, outcome.err
+        (file,) = (tmp_path / "store" / "commitlog").iterdir()
+        return file.stat()
+
+    return make
+
+
+def test_a_first_message_takes_little_of_the_disk(log_file) -> None:
+    facts = log_file()
+
+    assert facts.st_size == 1 << 30  # as brokers expect
+    assert facts.st_blocks * 512 < 16 << 20
+
+
+def test_the_size_of_log_files_can_be_named(log_file, config) -> None:
+    assert log_file("--file-size", "1MiB", "--config", config).st_size == 1 << 20
+
+
+def test_the_size_of_a_broker_can_be_named_whatever_else_is(log_file, config) -> None:
+    assert log_file("--like-rocketmq", "--config", config).st_size == 1 << 30
+
+
+def test_a_store_keeps_the_size_it_was_made_with(run, log_file, tmp_path) -> None:
+    size = log_file("--file-size", "1MiB").st_size
+
+    assert log_file("--file-size", "2MiB").st_size == size
+    assert len(messages(tmp_path / "store")) == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--like-rocketmq",),
+        ("--file-size", "1MiB"),
+        ("--create", "--like-rocketmq", "--file-size", "1MiB"),
+        ("--create", "--file-size", "large"),
+    ],
+)
+def test_a_size_that_would_count_for_nothing_is_refused(run, tmp_path, options) -> None:
+    outcome = run("put", tmp_path / "store", "t", *options, stdin=b"hello")
+
+    assert outcome.code == ExitCode.USAGE
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("text", ["not = [toml", "commitlog = 7"])
+def test_a_wrong_configuration_is_told_beside_a_size(run, tmp_path, text) -> None:
+    (tmp_path / "wrong.toml").write_text(text)
+
+    outcome = run(
+        *("put", tmp_path / "store", "t", "--create", "--like-rocketmq"),
+        *("--config", tmp_path / "wrong.toml"),
+        stdin=b"hello",
+    )
+
+    assert outcome.code == ExitCode.UNAVAILABLE
+    assert len(outcome.err.splitlines()) == 1

@@ -16,7 +16,7 @@ from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure, warn
 from reput_cli.kit.opening import open_to_read
 from reput_cli.kit.options import json_option, path_argument, with_debug
-from reput_cli.kit.output import format_size, json_line, problem_lines
+from reput_cli.kit.output import format_size, problem_lines
 from reput_cli.kit.progressbar import ProgressBar
 from reput_cli.kit.times import Start, parse_start
 from reput_cli.messages import reading
@@ -34,7 +34,8 @@ from reput_cli.messages.options import (
     until_option,
     where_option,
 )
-from reput_cli.messages.show import Render, renderer
+from reput_cli.messages.printing import MessageOutput
+from reput_cli.messages.show import renderer
 
 if TYPE_CHECKING:
     from reput import Store
@@ -137,7 +138,7 @@ def cat(
         found = _scanned(store, wanted) if scan else _queued(store, wanted)
         if count is not None:
             found = _first(found, count)
-        output = _Output(render, as_json=as_json, flush=follow)
+        output = MessageOutput(render, as_json=as_json, flush=follow)
         if as_json:
             sys.stdout.buffer.write(problem_lines(store.problems))
         try:
@@ -285,33 +286,3 @@ def _first(found: Iterator[Placed | Lost], count: int) -> Iterator[Placed | Lost
     while left and (each := next(found, None)) is not None:
         left -= isinstance(each, reading.Placed)
         yield each
-
-
-class _Output:
-    """Writes messages to stdout; losses to stderr, or as JSON between the messages."""
-
-    def __init__(self, render: Render, *, as_json: bool, flush: bool) -> None:
-        self._render = render
-        self._as_json = as_json
-        self._flush = flush
-        self.lost_count = 0
-
-    def write(self, found: Iterator[Placed | Lost]) -> None:
-        stream = sys.stdout.buffer
-        for each in found:
-            if isinstance(each, reading.Placed):
-                stream.write(self._render(each))
-            else:
-                self._tell(each)
-            if self._flush:
-                stream.flush()
-        stream.flush()
-
-    def _tell(self, lost: Lost) -> None:
-        self.lost_count += 1
-        stream = sys.stdout.buffer
-        if self._as_json:
-            stream.write(json_line(lost.document()))
-        else:
-            stream.flush()  # the messages before this line are shown first
-            warn(str(lost))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 import time
 import tomllib
@@ -24,24 +23,20 @@ from reput_cli.kit.options import (
     path_argument,
     with_debug,
 )
-from reput_cli.kit.output import format_count, format_rate, format_size, print_facts, print_json
-from reput_cli.kit.program import program
+from reput_cli.kit.output import format_count, print_json
 from reput_cli.kit.progressbar import ProgressBar
 from reput_cli.kit.quantities import read_size
-from reput_cli.kit.times import format_duration
 from reput_cli.messages.options import one_topic, topic_arguments
+from reput_cli.messages.stored import Stored, print_stored
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput.log import BatchReceipt
     from reput.record import Message
 
 __all__ = ["put"]
 
 _LOG = "commitlog"  # section of the configuration
 _ROCKETMQ_FILE_SIZE = 1 << 30  # mappedFileSizeCommitLog
-_QUEUES_SHOWN = 16
-_WORTH_A_RATE = 1_000  # below this, most of the time went into opening the store
 
 
 def _property_pairs(
@@ -195,7 +190,7 @@ def put(
     if file.isatty():
         warn("reading lines from the terminal; Ctrl-D ends")
     started = time.monotonic()
-    stored = _Stored()
+    stored = Stored()
     size = _ROCKETMQ_FILE_SIZE if like_rocketmq else file_size
     options = config if size is None else _with_file_size(path, config, size)
     opened = open_to_write(path, create=create, plugins=plugins or None, config=options)
@@ -218,7 +213,7 @@ def put(
     if as_json:
         print_json(stored.document(topic, seconds))
     else:
-        _print(stored, path, topic, seconds)
+        print_stored(stored, path, topic, seconds)
 
 
 def _with_file_size(path: str, config: str | None, size: int) -> Mapping[str, Any] | str | None:
@@ -241,50 +236,11 @@ def _with_file_size(path: str, config: str | None, size: int) -> Mapping[str, An
 # --------------------------------------------------------------------------- storing
 
 
-class _Stored:
-    """What was stored so far."""
-
-    def __init__(self) -> None:
-        self.line_count = 0
-        self.count = 0
-        self.size = 0
-        self.first_msg_id: str | None = None
-        self.last_msg_id: str | None = None
-        self.queues: dict[int, tuple[int, int]] = {}
-        """First queue offset and the one after the last, by queue id."""
-        self.receipt: BatchReceipt | None = None
-
-    def add(self, receipt: BatchReceipt) -> None:
-        self.receipt = receipt
-        self.count += len(receipt)
-        self.size += int(receipt.sizes.sum())
-        self.first_msg_id = self.first_msg_id or receipt[0].msg_id
-        self.last_msg_id = receipt[len(receipt) - 1].msg_id
-        for queue_id in set(receipt.queue_ids.tolist()):
-            offsets = receipt.queue_offsets[receipt.queue_ids == queue_id]
-            first, _ = self.queues.get(queue_id, (int(offsets[0]), 0))
-            self.queues[queue_id] = first, int(offsets[-1]) + 1
-
-    def document(self, topic: str, seconds: float) -> dict[str, Any]:
-        return {
-            "topic": topic,
-            "message_count": self.count,
-            "log_size": self.size,
-            "first_msg_id": self.first_msg_id,
-            "last_msg_id": self.last_msg_id,
-            "queues": [
-                {"queue_id": queue_id, "first_queue_offset": first, "end_queue_offset": end}
-                for queue_id, (first, end) in sorted(self.queues.items())
-            ],
-            "seconds": round(seconds, 3),
-        }
-
-
 def _store_lines(
     store: Store,
     lines: list[bytes],
     make: Callable[[bytes], Message | None],
-    stored: _Stored,
+    stored: Stored,
 ) -> None:
     from reput_cli.messages.putinput import InputError
 
@@ -305,7 +261,7 @@ def _store_lines(
         raise _refusal(stored.line_count, refusal, stored)
 
 
-def _store_messages(store: Store, numbered: list[tuple[int, Message]], stored: _Stored) -> None:
+def _store_messages(store: Store, numbered: list[tuple[int, Message]], stored: Stored) -> None:
     from reput.errors import MessageIllegalError, PropertiesSizeError, PutError
 
     try:
@@ -321,11 +277,11 @@ def _store_messages(store: Store, numbered: list[tuple[int, Message]], stored: _
         raise Failure(f"{error}; {_stored_before(stored)}", ExitCode.REFUSED) from error
 
 
-def _refusal(line: int, error: Exception, stored: _Stored) -> Failure:
+def _refusal(line: int, error: Exception, stored: Stored) -> Failure:
     return Failure(f"line {line}: {error}; {_stored_before(stored)}", ExitCode.REFUSED)
 
 
-def _stored_before(stored: _Stored) -> str:
+def _stored_before(stored: Stored) -> str:
     if not stored.count:
         return "nothing was stored"
     verb = "was" if stored.count == 1 else "were"
@@ -339,33 +295,3 @@ def _size_of(file: BinaryIO) -> int | None:
     except (OSError, ValueError):
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-# --------------------------------------------------------------------------- the summary
-
-
-def _print(stored: _Stored, path: str, topic: str, seconds: float) -> None:
-    if not stored.count:
-        click.echo("The input was empty: nothing to store.")
-        return
-    rate = ""
-    if stored.count >= _WORTH_A_RATE:
-        rate = f" in {format_duration(seconds)}, {format_rate(stored.count, seconds)}"
-    amount = f"{format_count(stored.count, 'message')}, {format_size(stored.size)} of log"
-    click.echo(f"Stored {amount}{rate}.")
-    facts = [
-        (
-            f"{topic}/{queue_id}",
-            f"queue offset {first}" + (f" to {end - 1}" if end - 1 > first else ""),
-        )
-        for queue_id, (first, end) in sorted(stored.queues.items())[:_QUEUES_SHOWN]
-    ]
-    if len(stored.queues) > len(facts):
-        facts.append(("…", format_count(len(stored.queues) - len(facts), "more queue")))
-    facts.append(("message id", stored.first_msg_id or ""))
-    if stored.count > 1:
-        facts.append(("to", stored.last_msg_id or ""))
-    print_facts(facts)
-    queue_id, (first, _) = min(stored.queues.items())
-    where = f"{shlex.quote(path)} {shlex.quote(topic)}"
-    click.echo(f"Read them: {program()} cat {where} --queue {queue_id} --from {first}")
