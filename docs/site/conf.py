@@ -61,6 +61,7 @@ toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = f"reput {release}"
+html_favicon = "_static/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False

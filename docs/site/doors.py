@@ -79,7 +79,9 @@ class Door(SphinxDirective):
         """Return the descriptions, of a door's own names first."""
         door = self.arguments[0]
         names = offered(door)
-        lines = [f".. py:module:: {door}", ""]
+        module = importlib.import_module(door)
+        about = inspect.cleandoc(module.__doc__ or "").partition("\n\n")[0]
+        lines = [f".. py:module:: {door}", "", *about.splitlines(), ""]
         passed_on = []
         for name in names:
             home = home_of(door, name)

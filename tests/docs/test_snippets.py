@@ -48,6 +48,16 @@ def one_order():
 BEFORE = {"docs/arrow.md": one_order}
 
 
+def test_the_snippets_on_spark_run_where_spark_is():
+    tests = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "spark").rglob("*.py")
+    )
+
+    left_out = [page for page in ON_SPARK if page.removeprefix("docs/") not in tests]
+
+    assert left_out == []
+
+
 def source_of(block):
     """The file that a block is a part of, if its comment names one."""
     return ROOT / block.name if block.name and (ROOT / block.name).is_file() else None

@@ -1,4 +1,4 @@
-"""The testing kit for authors of plugins; ``pip install reput[testing]`` installs it.
+"""The testing kit for authors of plugins: the rules that every plugin keeps, and faults.
 
 `PluginContract` has the tests that every plugin must pass; `CrashContract` cuts the power and makes
 disks fail under a plugin; `KillContract` kills processes in which it runs. The rest are the parts
