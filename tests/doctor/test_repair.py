@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 
 import pytest
 from commands import commands
@@ -146,8 +148,6 @@ def test_offsets_of_consumers_beyond_the_end_are_put_to_the_end_and_the_others_s
 
 
 def _quoted(data):
-    import re
-
     return re.sub(rb"([{,]\s*)(\d+):", rb'\1"\2":', data)
 
 
@@ -321,11 +321,7 @@ def test_an_interrupted_repair_is_refused_as_a_store_and_done_again(
         repair(root, target)
         assert is_served(target, name)
         assert not os.path.exists(target / "unfinished")
-        for directory, names, files in os.walk(target, topdown=False):
-            for each in files:
-                os.unlink(os.path.join(directory, each))
-            for each in names:
-                os.rmdir(os.path.join(directory, each))
+        shutil.rmtree(target)
 
 
 @pytest.mark.parametrize("name", [SICK, RENAMED])
