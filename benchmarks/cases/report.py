@@ -39,7 +39,7 @@ def cases() -> Iterator[Case]:
 
 def report(trial: Trial) -> None:
     """One process, and one process per processor; what is counted is all that was put."""
-    from reput_doctor.reporting.making import make_report
+    from reput_doctor import make_report
 
     assert trial.big_log is not None
     trial.warm_up()
@@ -59,7 +59,7 @@ def report(trial: Trial) -> None:
 
 def diff(trial: Trial) -> None:
     """The same bytes at the same places: counted are the messages and bytes of one store."""
-    from reput_doctor.comparing.stores import compare_stores
+    from reput_doctor import compare_stores
 
     assert trial.big_log is not None
     copy = trial.directory / "copy"

@@ -1,6 +1,29 @@
 """Checks a store of reput or RocketMQ, and says what is wrong, where, and what to do about it.
 
 `findings` is the language that all rooms share: what was found, how bad it is, what was checked.
+Each name is imported when it is first used.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput_doctor.comparing.stores import compare_stores as compare_stores
+    from reput_doctor.comparing.values import StoreDiff as StoreDiff
+    from reput_doctor.reporting.making import make_report as make_report
+    from reput_doctor.reporting.values import StoreReport as StoreReport
+
+_HOMES = {
+    "StoreDiff": "comparing.values",
+    "StoreReport": "reporting.values",
+    "compare_stores": "comparing.stores",
+    "make_report": "reporting.making",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

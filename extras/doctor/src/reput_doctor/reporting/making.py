@@ -133,7 +133,9 @@ def make_report(
             loss_count=_known_losses(store.losses(), counted.damages),
             disk=traces.sizes(),
             problems=tuple(problems),
-            notes=tuple(tables.notes_of(counted, waiting, since, in_rocksdb=in_rocksdb)),
+            notes=tuple(
+                tables.notes_of(counted, waiting, is_part=first != start, in_rocksdb=in_rocksdb)
+            ),
             concerns=(),
         )
         seconds = time.monotonic() - begun

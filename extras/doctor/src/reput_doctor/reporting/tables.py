@@ -68,7 +68,7 @@ def extents_of(counts: Counts) -> Extents:
 
 
 def notes_of(
-    counted: CountedLog, waiting: Waiting, since: int | None, *, in_rocksdb: bool
+    counted: CountedLog, waiting: Waiting, *, is_part: bool, in_rocksdb: bool
 ) -> Iterator[str]:
     """Yield what the report cannot know, and why."""
     counts = counted.counts
@@ -91,7 +91,7 @@ def notes_of(
         yield (
             "how many delayed messages wait is not known: the store has no config/delayOffset.json"
         )
-    if since is not None:
+    if is_part:
         yield (
             "only the end of the log was read: transactions, lags and damage that began before it "
             "may be missing"

@@ -194,8 +194,8 @@ class TimerWheel:
     first_due_timestamp: int | None
     """ms."""
     last_due_timestamp: int | None
-    not_on_wheel: int | None
-    """Messages in the log that are not on the wheel yet; None where this is not known."""
+    not_on_wheel: int
+    """Messages in the log that are not on the wheel yet."""
     by_hour: tuple[DueCount, ...]
 
 

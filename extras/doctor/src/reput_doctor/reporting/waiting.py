@@ -133,7 +133,7 @@ class Waiting:
             overdue=wheel.overdue(now),
             first_due_timestamp=int(wheel.due[0]) if len(wheel.due) else None,
             last_due_timestamp=int(wheel.due[-1]) if len(wheel.due) else None,
-            not_on_wheel=None if end is None else max(end[1] - wheel.queue_offset, 0),
+            not_on_wheel=0 if end is None else max(end[1] - wheel.queue_offset, 0),
             by_hour=tuple(DueCount(*each) for each in wheel.by_hour()),
         )
 

@@ -137,7 +137,7 @@ def _wheel(timer: TimerWheel | None) -> str:
         return ""
     lines = [
         ("waiting on the wheel", f"{timer.waiting:,}, {timer.overdue:,} of them overdue"),
-        ("not on it yet", "–" if timer.not_on_wheel is None else f"{timer.not_on_wheel:,}"),
+        ("not on it yet", format_count(timer.not_on_wheel)),
     ]
     return subheading("Timer wheel") + facts(lines) + _due(timer.by_hour)
 

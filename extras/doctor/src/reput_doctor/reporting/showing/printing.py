@@ -152,9 +152,9 @@ def _print_groups(report: StoreReport) -> None:
     rows = []
     for each in report.groups[:_ROWS]:
         remarks = [
-            f"{count} {text}"
+            f"{format_count(count, 'queue')} {text}"
             for count, text in (
-                (each.ahead, "after the queue's end"),
+                (each.ahead, "read beyond the end"),
                 (each.unknown, "without messages"),
                 (each.uncommitted, "never read"),
             )
@@ -231,7 +231,7 @@ def _print_delays(report: StoreReport) -> None:
                 format_timestamp(timer.last_due_timestamp),
             )
             facts.append(("due", f"{due[0]} to {due[1]} (UTC)"))
-        facts.append(("not on it yet", _count(timer.not_on_wheel)))
+        facts.append(("not on it yet", format_count(timer.not_on_wheel)))
         print_facts(facts)
 
 
