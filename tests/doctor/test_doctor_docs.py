@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from reput.record import CorruptionKind
 from reput_doctor.commands.diff import diff
 from reput_doctor.commands.report import report
+from reput_doctor.commands.verify import verify
 from reput_doctor.comparing.records import FIELDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +36,7 @@ def test_snippets_print_what_they_say(
     assert capsys.readouterr().out.splitlines() == said
 
 
-@pytest.mark.parametrize("command", [report, diff], ids=["report", "diff"])
+@pytest.mark.parametrize("command", [report, diff, verify], ids=["report", "diff", "verify"])
 def test_the_command_line_names_every_option(command: object) -> None:
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     name = command.name  # type: ignore[attr-defined]
@@ -56,3 +58,19 @@ def test_fields_that_the_page_names_exist() -> None:
 
     for name in re.findall(r"--ignore (\w+)", text):
         assert name in FIELDS
+
+
+def test_the_page_lists_every_kind_of_finding_of_a_verification() -> None:
+    sources = ROOT / "extras" / "doctor" / "src" / "reput_doctor" / "verifying"
+    parts = "log|checkpoint|config|reput|store"
+    written = "\n".join(path.read_text(encoding="utf-8") for path in sources.glob("*.py"))
+    kinds = set(re.findall(rf'"((?:{parts})\.[a-z]+(?:-[a-z]+)*)"', written))
+    kinds |= {f"log.{each.name.lower().replace('_', '-')}" for each in CorruptionKind}
+    odd = (sources / "deep.py").read_text(encoding="utf-8")
+    kinds |= {f"log.{name}" for name in re.findall(r'row, "([a-z-]+)",', odd)}
+    counted_only = {"log.odd-records", "log.queue-order"}
+    section = PAGE.read_text(encoding="utf-8").split("### Kinds of findings", 1)[1]
+
+    listed = set(re.findall(rf"`((?:{parts})\.[a-z-]+)`", section.split("\n## ", 1)[0]))
+
+    assert listed == kinds - counted_only
