@@ -33,6 +33,7 @@ CALLS = {
     "compact": [(), ("orders",), ("--json",)],
     "schedule": [(), ("--json",)],
     "scrub": [("--rate", "0"), ("--rate", "0", "--json")],
+    "verify": [(), ("--deep", "--json")],
     "transactions": [(), ("--json",), ("--commit", ID, "--yes"), ("--roll-back", ID, "--yes")],
 }
 WITHOUT_STORE = {"demo", "spark"}
