@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 from hypothesis import given
@@ -81,3 +82,33 @@ def test_what_a_file_held_before_is_in_the_backup(tmp_path):
 
     assert json.loads(path.read_bytes()) == {"a": 2}
     assert json.loads((tmp_path / "f.json.bak").read_bytes()) == {"a": 1}
+
+
+@pytest.mark.parametrize("damaged", [b"{", b"[]", b"\xff"])
+def test_a_damaged_file_does_not_become_the_backup(tmp_path, damaged):
+    path, backup = tmp_path / "f.json", tmp_path / "f.json.bak"
+    path.write_bytes(damaged)
+    backup.write_bytes(b'{"a":1}')
+
+    brokerjson.replace(Disk(), str(path), {"a": 2})
+
+    assert brokerjson.read(Disk(), str(path)) == {"a": 2}
+    assert backup.read_bytes() == b'{"a":1}'
+
+
+def test_changes_on_two_threads_come_one_after_the_other(tmp_path):
+    path = str(tmp_path / "f.json")
+
+    def change():
+        for _ in range(20):
+            with brokerjson.changing():
+                found = brokerjson.read(Disk(), path) or {"a": 0}
+                brokerjson.replace(Disk(), path, {"a": found["a"] + 1})
+
+    threads = [threading.Thread(target=change) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+    assert brokerjson.read(Disk(), path) == {"a": 60}

@@ -172,3 +172,87 @@ def test_a_name_of_a_plugin_that_could_not_be_opened_says_so(tmp_path):
     with open_with(tmp_path, Broken()) as store:
         with pytest.raises(PluginMethodError, match="'greet' included, for it could not be opened"):
             store.greet("you")
+
+
+# --------------------------------------------------------------------------- Plugin.store_methods
+
+
+class Named(Greeting):
+    """Is installed for one method."""
+
+    name = "named"
+    store_methods = frozenset({"greet", "put"})
+
+    def put(self, message):
+        raise AssertionError("the store has that name itself")
+
+
+def test_a_method_that_a_plugin_is_installed_for_is_the_stores_without_a_warning(tmp_path):
+    with open_with(tmp_path, Named(), Greeting()) as store:  # warnings are errors here
+        assert store.greet("you") == "hi you"
+        assert store.put(reput.Message("T", b"1")).queue_offset == 0
+
+
+def test_the_method_of_a_plugin_that_could_not_be_opened_says_so(tmp_path):
+    class BrokenNamed(Broken):
+        store_methods = frozenset({"greet"})
+
+    with open_with(tmp_path, BrokenNamed()) as store:
+        with pytest.raises(PluginError, match="could not be opened"):
+            store.greet("you")
+
+
+# --------------------------------------------------------------------------- StoreAccess
+
+
+class Reader(reput.Plugin):
+    """Reads its store as a plugin does."""
+
+    name = "reader"
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        self.context = context
+
+
+class Answers(reput.Plugin):
+    """Has a queue of its own making, and filters that select nothing."""
+
+    name = "answers"
+
+    @reput.hookimpl
+    def reput_offset_by_time(self, timestamp, boundary):
+        return timestamp + (boundary == "upper")
+
+    @reput.hookimpl
+    def reput_filter(self, expression):
+        return Nothing() if expression == "nothing" else None
+
+    @reput.hookimpl
+    def reput_read(self, queue_offset, filter):  # noqa: A002
+        assert filter is None or isinstance(filter, Nothing)
+        return reput.ReadResult(reput.ReadStatus.OFFSET_OVERFLOW_ONE, queue_offset, 0, 0)
+
+
+class Nothing:
+    def matches(self, message):
+        return False
+
+    def matches_batch(self, batch):
+        return batch.size < 0
+
+    def may_match(self, tags_codes, bit_maps, store_timestamps):
+        return tags_codes < tags_codes
+
+
+def test_a_plugin_reads_its_store_by_time_and_with_filters(tmp_path):
+    with open_with(tmp_path, Reader(), Answers()) as store:
+        access = store.plugin("reader").context.store
+
+        assert access.offset_by_time("T", 0, 5, "lower") == 5
+        assert access.offset_by_time("T", 0, 5, "upper") == 6
+        chosen = access.filter("nothing", None, "T")
+        assert access.read("T", 0, 7, filter=chosen).next_queue_offset == 7
+
+    with pytest.raises(StoreClosedError):
+        access.filter("nothing", None, "T")

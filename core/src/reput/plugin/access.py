@@ -7,7 +7,7 @@ user of the store does. Its view of the store carries the plugin's name, so that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from reput.errors import ServiceNotAvailableError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from reput.log.writing.receipts import BatchReceipt
     from reput.plugin.answers import QueueInfo, ReadResult
+    from reput.plugin.filters import MessageFilter
     from reput.record.messages.message import Message
 
 __all__ = ["NoStore", "StoreAccess"]
@@ -35,6 +36,7 @@ class StoreAccess(Protocol):
         queue_offset: int,
         max_count: int = 32,
         max_bytes: int = 4 << 20,
+        filter: MessageFilter | None = None,  # noqa: A002 - the word for it
     ) -> ReadResult:
         """Read messages of one queue, as `reput.Store.read` does, by the other plugins' hooks.
 
@@ -50,6 +52,25 @@ class StoreAccess(Protocol):
 
         Raises:
             NoReaderError: no other plugin reads queues.
+        """
+        ...
+
+    def filter(self, expression: str, kind: str | None, topic: str | None) -> MessageFilter:
+        """Compile a filter for `read`, as `reput.Store.filter` does.
+
+        Raises:
+            NoReaderError: no plugin compiles filters of that kind.
+            ValueError: ``expression`` is no condition; the text says where it goes wrong.
+        """
+        ...
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp: int, boundary: Literal["lower", "upper"]
+    ) -> int:
+        """Return the queue offset of a time, as `reput.Store.offset_by_time` does.
+
+        Raises:
+            NoReaderError: no plugin reads queues.
         """
         ...
 

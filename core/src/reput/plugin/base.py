@@ -40,6 +40,10 @@ class Plugin:
     """Plugins that, where they are active, see each batch before this one."""
     requires: ClassVar[frozenset[str]] = frozenset()
     """Plugins without which this one cannot work; they run before it, too."""
+    store_methods: ClassVar[frozenset[str]] = frozenset()
+    """Methods of the plugin that users may call on the open store itself, ``store.consumer(…)``.
+    For the one or two that a plugin is installed for; `reput.Store.plugin` gives all others. A name
+    that `reput.Store` has itself is the store's own."""
     named_by_clock: ClassVar[frozenset[str]] = frozenset()
     """Directories whose files are named by the time at which they were made, which the log does not
     determine: a comparison matches such files by their first 40 bytes."""

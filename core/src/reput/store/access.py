@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.receipts import BatchReceipt
     from reput.plugin.answers import QueueInfo, ReadResult
+    from reput.plugin.filters import MessageFilter
     from reput.record.messages.message import Message
     from reput.store.calls.active import ActivePlugins
     from reput.store.calls.reads import Reads
@@ -89,13 +90,28 @@ class PluginStore:
         queue_offset: int,
         max_count: int = 32,
         max_bytes: int = 4 << 20,
+        filter: MessageFilter | None = None,  # noqa: A002 - the word for it
     ) -> ReadResult:
         """See `StoreAccess.read`."""
         parts = self._door.parts
         parts.closer.check_open()
         return parts.reads.read(
-            topic, queue_id, queue_offset, max_count, max_bytes, but=self.plugin
+            topic, queue_id, queue_offset, max_count, max_bytes, filter, but=self.plugin
         )
+
+    def filter(self, expression: str, kind: str | None, topic: str | None) -> MessageFilter:
+        """See `StoreAccess.filter`."""
+        parts = self._door.parts
+        parts.closer.check_open()
+        return parts.reads.filter(expression, kind, topic)
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp: int, boundary: Literal["lower", "upper"]
+    ) -> int:
+        """See `StoreAccess.offset_by_time`."""
+        parts = self._door.parts
+        parts.closer.check_open()
+        return parts.reads.offset_by_time(topic, queue_id, timestamp, boundary)
 
     def queues(self) -> list[QueueInfo]:
         """See `StoreAccess.queues`."""

@@ -26,10 +26,15 @@ __all__ = ["method_of_plugin", "query_as_rocketmq"]
 def method_of_plugin(active: ActivePlugins, name: str) -> Callable[..., Any]:
     """Return the method that the first plugin offers by ``name``, which the store does not have.
 
+    One that the plugin names in ``store_methods`` comes without a warning.
+
     Raises:
         AttributeError: no plugin offers it.
         PluginMethodError: no plugin offers it, but one of them could not be opened.
     """
+    for plugin, found in active.objects.items():
+        if name in found.store_methods:
+            return getattr(active.plugin(plugin), name)  # type: ignore[no-any-return]
     for plugin, hook in active.usable(lambda hooks: hooks.methods):
         method = _offered(plugin, hook).get(name)
         if callable(method):
