@@ -1,0 +1,55 @@
+"""Consumer groups for reput: who has read how far, who reads what, and what becomes of failures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput_consumer.allocation.consistenthash import ConsistentHash as ConsistentHash
+    from reput_consumer.allocation.rooms import MachineRoom as MachineRoom
+    from reput_consumer.allocation.rooms import NearbyRoom as NearbyRoom
+    from reput_consumer.allocation.simple import Average as Average
+    from reput_consumer.allocation.simple import Circle as Circle
+    from reput_consumer.allocation.simple import Configured as Configured
+    from reput_consumer.config import ConsumerConfig as ConsumerConfig
+    from reput_consumer.faces.consumer import Consumer as Consumer
+    from reput_consumer.faces.message import ReceivedMessage as ReceivedMessage
+    from reput_consumer.faces.pull import PullConsumer as PullConsumer
+    from reput_consumer.faces.running import Retry as Retry
+    from reput_consumer.group.settings import MemberSettings as MemberSettings
+    from reput_consumer.plugin import ConsumerPlugin as ConsumerPlugin
+    from reput_consumer.processing.processqueue import Limits as Limits
+    from reput_consumer.progress import GroupProgress as GroupProgress
+    from reput_consumer.progress import QueueProgress as QueueProgress
+    from reput_consumer.queues import MessageQueue as MessageQueue
+    from reput_consumer.selectors import Selector as Selector
+    from reput_consumer.selectors import sql as sql
+
+_HOMES = {
+    "Average": "allocation.simple",
+    "Circle": "allocation.simple",
+    "Configured": "allocation.simple",
+    "ConsistentHash": "allocation.consistenthash",
+    "Consumer": "faces.consumer",
+    "ConsumerConfig": "config",
+    "ConsumerPlugin": "plugin",
+    "GroupProgress": "progress",
+    "Limits": "processing.processqueue",
+    "MachineRoom": "allocation.rooms",
+    "MemberSettings": "group.settings",
+    "MessageQueue": "queues",
+    "NearbyRoom": "allocation.rooms",
+    "PullConsumer": "faces.pull",
+    "QueueProgress": "progress",
+    "ReceivedMessage": "faces.message",
+    "Retry": "faces.running",
+    "Selector": "selectors",
+    "sql": "selectors",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

@@ -1,0 +1,40 @@
+"""Who of a group gets which queue: RocketMQ's six strategies, as functions of what all members see.
+
+Each member computes its own share from the same two sorted lists, without asking the others. So a
+strategy must be a pure function: the shares of all members are then disjoint, and cover all queues.
+Nothing here knows a store, a thread or a network.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput_consumer.allocation.consistenthash import ConsistentHash as ConsistentHash
+    from reput_consumer.allocation.rooms import MachineRoom as MachineRoom
+    from reput_consumer.allocation.rooms import NearbyRoom as NearbyRoom
+    from reput_consumer.allocation.simple import Average as Average
+    from reput_consumer.allocation.simple import Circle as Circle
+    from reput_consumer.allocation.simple import Configured as Configured
+    from reput_consumer.allocation.strategy import AllocationError as AllocationError
+    from reput_consumer.allocation.strategy import Strategy as Strategy
+    from reput_consumer.allocation.strategy import share as share
+
+_HOMES = {
+    "AllocationError": "strategy",
+    "Average": "simple",
+    "Circle": "simple",
+    "Configured": "simple",
+    "ConsistentHash": "consistenthash",
+    "MachineRoom": "rooms",
+    "NearbyRoom": "rooms",
+    "Strategy": "strategy",
+    "share": "strategy",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

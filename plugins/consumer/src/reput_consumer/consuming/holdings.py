@@ -1,0 +1,230 @@
+"""`Holdings`: the queues that one member has, as others of its group come and go.
+
+Source: RocketMQ ``RebalanceImpl``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from reput.errors import ReputError
+from reput_consumer.consuming.timers import Timers
+from reput_consumer.group.assignment import Assignment, shown
+from reput_consumer.group.rebalance import subscription_of, wanted_queues
+from reput_consumer.group.start import start_offset
+from reput_consumer.selectors import Selector
+
+if TYPE_CHECKING:
+    from reput_consumer.consuming.line import Line
+    from reput_consumer.group.offsetstores import OffsetStore
+    from reput_consumer.group.settings import MemberSettings
+    from reput_consumer.port.port import ConsumerPort
+    from reput_consumer.queues import MessageQueue
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["REBALANCE", "SAVE", "Holdings"]
+
+_LOCK_AGAIN_MS: Final = 500
+_START_AGAIN_MS: Final = 3_000
+SAVE: Final = "save"
+REBALANCE: Final = "rebalance"
+
+
+class Holdings:
+    """The queues of one member, which an `Engine` fetches from. Thread-safe."""
+
+    line: Line
+
+    def __init__(
+        self,
+        port: ConsumerPort,
+        settings: MemberSettings,
+        offsets: OffsetStore,
+        wake_at: Callable[[int], None],
+    ) -> None:
+        """Make a member without queues; see `Engine`."""
+        self.port = port
+        self.settings = settings
+        self.assignments: dict[MessageQueue, Assignment] = {}
+        """The member's queues. Guarded by `lock`."""
+        self.lock = threading.Condition(threading.RLock())
+        self.timers = Timers(wake_at)
+        self.listener: Callable[[], None] | None = None
+        """Called, from any thread, when there may be messages to take; for those who cannot
+        wait."""
+        self.is_closed = False
+        self._offsets = offsets
+        self._selectors: Mapping[str, Selector] = subscription_of(settings)
+        self._ready: deque[Assignment] = deque()
+        """Queues to fetch from, the one that waits longest first."""
+        self._rebalancing = threading.RLock()
+        """Held while queues are taken and given up. Never while joining or leaving, when the port
+        may call other members."""
+        self._is_member = False
+        self._topics_seen: set[str] = set()
+
+    def join(self) -> None:
+        """Become a member of the group, and take the queues that fall to this member.
+
+        Raises:
+            ReputError: the group does not take it.
+        """
+        settings = self.settings
+        self.port.join(
+            settings.group,
+            settings.member,
+            self._selectors,
+            self.rebalance,
+            broadcast=settings.broadcast,
+        )
+        self._is_member = True
+        self.rebalance()
+
+    def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Have exactly these queues, whatever other members do; those it had are given up."""
+        wanted = list(dict.fromkeys(queues))
+        with self._rebalancing:
+            self._apply(wanted, [each for each in self.assignments if each not in wanted])
+
+    def rebalance(self) -> None:
+        """Take and give up queues, as the group's members and the topics' queues ask for."""
+        with self._rebalancing:
+            if self.is_closed or not self._is_member:
+                return
+            found = wanted_queues(self.port, self.settings)
+            wanted = [queue for queues in found.values() for queue in queues or ()]
+            kept = {topic for topic, queues in found.items() if queues is None}
+            chosen = set(wanted)
+            with self.lock:
+                lost = [
+                    queue
+                    for queue in self.assignments
+                    if queue not in chosen and queue.topic not in kept
+                ]
+            self._apply(wanted, lost)
+            self._topics_seen |= found.keys() - kept
+
+    def _apply(self, wanted: Iterable[MessageQueue], lost: Iterable[MessageQueue]) -> None:
+        self._give_up(lost)
+        with self.lock:
+            new = [queue for queue in wanted if queue not in self.assignments]
+            for queue in wanted:
+                if queue in self.assignments:
+                    self.assignments[queue].is_leaving = False
+        if new:
+            self._take_over(new)
+
+    def _give_up(self, queues: Iterable[MessageQueue]) -> None:
+        """Save the offsets of queues and give them to others, but for queues that are held."""
+        with self.lock:
+            found = [self.assignments[queue] for queue in queues]
+            lost = {each.queue: each for each in found if not self.line.is_held(each)}
+            for each in lost.values():
+                each.is_lost = each.processing.is_dropped = True
+                del self.assignments[each.queue]
+            changed = {
+                each.queue: each.offset
+                for each in lost.values()
+                if each.is_changed and self.settings.auto_commit
+            }
+            for each in found:
+                each.is_leaving = each.queue not in lost  # `finish` has it given up then
+            self.line.gone(lost.values())
+            self.lock.notify_all()
+        if not lost:
+            return
+        for queue in lost:
+            self.port.drop(self.settings.member, queue)
+        if changed:
+            self._offsets.save(changed, durable=False)
+        if self.settings.ordered and not self.settings.broadcast:
+            self.port.unlock(self.settings.group, self.settings.member, lost)
+        logger.info("gave up queues group=%s queues=%s", self.settings.group, shown(lost))
+
+    def _take_over(self, queues: list[MessageQueue]) -> None:
+        now = self.port.clock()
+        if self.settings.ordered and not self.settings.broadcast:
+            locked = self.port.lock(self.settings.group, self.settings.member, queues)
+            if len(locked) < len(queues):
+                with self.lock:
+                    self.timers.arm(REBALANCE, now + _LOCK_AGAIN_MS)
+            queues = [queue for queue in queues if queue in locked]
+        grown = self._grown_topics({queue.topic for queue in queues})
+        taken = {}
+        for queue in queues:
+            try:
+                stored = self._offsets.read(queue)
+                offset = start_offset(
+                    self.port, queue, stored, self.settings.start, has_grown=queue.topic in grown
+                )
+            except (ReputError, OSError) as error:
+                logger.warning("queue not read yet group=%s: %s", self.settings.group, error)
+                with self.lock:
+                    self.timers.arm(REBALANCE, now + _START_AGAIN_MS)
+                continue
+            selector = self._selectors.get(queue.topic, Selector())
+            # A start that is not stored is saved soon: messages that come while the group is away
+            # would be behind a new start at the end.
+            taken[queue] = Assignment(
+                queue, selector, offset, offset, is_changed=stored is None, locked_at=now
+            )
+        with self.lock:
+            self.assignments.update(taken)
+            for each in taken.values():
+                self._make_ready(each)
+            if any(each.is_changed for each in taken.values()):
+                self._save_later()
+            self.wake()
+        logger.info("took queues group=%s queues=%s", self.settings.group, shown(taken))
+
+    def _grown_topics(self, topics: Iterable[str]) -> set[str]:
+        """Return the topics that this member, or its group, has begun to read before."""
+        return {
+            topic
+            for topic in topics
+            if topic in self._topics_seen
+            or any(self._offsets.read(queue) is not None for queue in self.port.queues(topic))
+        }
+
+    def _leave(self) -> None:
+        with self.lock:
+            for each in self.assignments.values():
+                each.is_lost = each.processing.is_dropped = True
+            queues = list(self.assignments)
+            self.assignments.clear()
+        for queue in queues:
+            self.port.drop(self.settings.member, queue)
+        if self._is_member:
+            self.port.leave(self.settings.group, self.settings.member)
+
+    def give_up_soon(self) -> None:
+        """Give queues up that were held when other members wanted them."""
+        with self.lock:
+            self.timers.arm(REBALANCE, self.port.clock())
+
+    # ------------------------------------------------------------------ what is to be done
+
+    def _make_ready(self, assignment: Assignment) -> None:
+        if not (
+            assignment.is_ready
+            or assignment.is_fetching
+            or assignment.is_lost
+            or assignment.is_paused
+        ):
+            assignment.is_ready = True
+            self._ready.append(assignment)
+
+    def _save_later(self) -> None:
+        if self.settings.auto_commit:
+            self.timers.arm(SAVE, self.port.clock() + self.settings.save_interval_ms)
+
+    def wake(self) -> None:
+        """Wake those who wait for messages; under the lock."""
+        self.lock.notify_all()
+        if self.listener is not None:
+            self.listener()

@@ -1,0 +1,40 @@
+"""`Timers`: what an engine has to do at some time, and when the next of it is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+__all__ = ["Timers"]
+
+
+@attrs.define(eq=False)
+class Timers:
+    """Times by name of the work, ms. Guarded by the lock of whoever has it."""
+
+    wake_at: Callable[[int], None]
+    """Called with a time at which the owner wants its work done; must not wait."""
+    _due: dict[str, int] = attrs.field(init=False, factory=dict)
+
+    def arm(self, name: str, at: int) -> None:
+        """Have some work done at a time, or earlier if it was due earlier already."""
+        if at < self._due.get(name, at + 1):
+            self._due[name] = at
+            self.wake_at(at)
+
+    def take(self, name: str, now: int) -> bool:
+        """Return whether some work is due, and count it as done."""
+        if self._due.get(name, now + 1) > now:
+            return False
+        del self._due[name]
+        return True
+
+    def disarm(self) -> None:
+        """Forget all work."""
+        self._due.clear()
+
+    @property
+    def next_due(self) -> int | None:
+        """When work is due next; None if there is none."""
+        return min(self._due.values(), default=None)

@@ -1,0 +1,72 @@
+"""Errors of consumers; each is a `reput.ReputError`, and says what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.errors import ReputError
+
+if TYPE_CHECKING:
+    from reput_consumer.queues import MessageQueue
+
+__all__ = [
+    "ConsumerClosedError",
+    "GroupDisabledError",
+    "MemberExistsError",
+    "NotAssignedError",
+]
+
+
+@attrs.define(eq=False)
+class MemberExistsError(ReputError):
+    """Two members of one group have the same name; both would read the same queues."""
+
+    group: str
+    member: str
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group!r} has a member {self.member!r} already; "
+            "give each consumer a name of its own, or none"
+        )
+
+
+@attrs.define(eq=False)
+class GroupDisabledError(ReputError):
+    """The broker's operator has forbidden a group to read."""
+
+    group: str
+    setting: str
+    """The setting in ``subscriptionGroup.json`` that says so."""
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group!r} may not read: {self.setting} is false "
+            "in config/subscriptionGroup.json"
+        )
+
+
+@attrs.define(eq=False)
+class ConsumerClosedError(ReputError):
+    """A consumer is used after it was closed."""
+
+    group: str
+
+    def __str__(self) -> str:
+        return f"the consumer of group {self.group!r} is closed; open another one"
+
+
+@attrs.define(eq=False)
+class NotAssignedError(ReputError, LookupError):
+    """A consumer is asked for a queue that it does not read."""
+
+    group: str
+    queue: MessageQueue
+
+    def __str__(self) -> str:
+        return (
+            f"a consumer of group {self.group!r} does not read {self.queue.topic}/"
+            f"{self.queue.queue_id}: its property queues lists what it reads"
+        )

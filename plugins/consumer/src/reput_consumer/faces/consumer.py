@@ -1,0 +1,213 @@
+"""`Consumer`: a member of a group, as a program uses it.
+
+with store.consumer("billing", {"orders": "paid || refunded"}) as consumer:
+    for message in consumer:
+        ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from reput_consumer.faces.message import ReceivedMessage
+from reput_consumer.faces.running import Run
+
+if TYPE_CHECKING:
+    from reput_consumer.consuming.engine import Engine
+    from reput_consumer.queues import MessageQueue
+
+__all__ = ["Consumer"]
+
+
+class Consumer:
+    """A consumer of a group; a context manager that leaves the group at its end.
+
+    Iterate over it on one thread, or call `run`. A message counts as consumed when the next one is
+    asked for, unless the consumer was made with ``explicit=True``; when the ``with`` block is left,
+    unless by an exception, so does the one at hand.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        explicit: bool = False,
+        idle: float | None = None,
+    ) -> None:
+        """Make the face of an engine that is in its group.
+
+        Args:
+            engine: the member.
+            explicit: whether only `ReceivedMessage.ack` counts messages as consumed.
+            idle: seconds without a message after which iterating ends; None for never.
+        """
+        self._engine = engine
+        self._explicit = explicit
+        self._idle = idle
+        self._at_hand: ReceivedMessage | None = None
+
+    def __repr__(self) -> str:
+        settings = self._engine.settings
+        return f"<Consumer {settings.member!r} of group {settings.group!r}>"
+
+    # ------------------------------------------------------------------ who it is
+
+    @property
+    def group(self) -> str:
+        """The group's name."""
+        return self._engine.settings.group
+
+    @property
+    def member(self) -> str:
+        """This member's client id."""
+        return self._engine.settings.member
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that this member reads now, sorted."""
+        with self._engine.lock:
+            return sorted(self._engine.assignments)
+
+    # ------------------------------------------------------------------ iterating
+
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        """Return an iterator that waits for messages; see ``idle`` and ``until``."""
+        while (message := self.next(self._idle)) is not None:
+            yield message
+
+    def next(self, seconds: float | None = None) -> ReceivedMessage | None:
+        """Count the message at hand as consumed, and return the next one.
+
+        Args:
+            seconds: how long to wait for it; None for ever.
+
+        Returns:
+            The message; None if none came in that time, or at the end.
+
+        Raises:
+            ConsumerClosedError: the consumer is closed.
+            ReputError: messages cannot be read.
+        """
+        self._finish_at_hand()
+        self._engine.check_open()
+        delivery = self._engine.take(1, seconds)
+        if delivery is None:
+            return None
+        message = ReceivedMessage(self._engine, delivery)
+        self._at_hand = None if self._explicit else message
+        return message
+
+    def _finish_at_hand(self) -> None:
+        message, self._at_hand = self._at_hand, None
+        if message is not None:
+            message.ack()
+
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """Return an asynchronous iterator; while it waits, other tasks run."""
+        loop, arrived = asyncio.get_running_loop(), asyncio.Event()
+        engine = self._engine
+        engine.listener = lambda: _set_soon(loop, arrived)
+        try:
+            while True:
+                arrived.clear()
+                message = self.next(0)
+                if message is not None:
+                    yield message
+                elif engine.is_over:
+                    return
+                else:
+                    try:
+                        await asyncio.wait_for(arrived.wait(), self._idle)
+                    except TimeoutError:
+                        return
+        finally:
+            engine.listener = None
+
+    # ------------------------------------------------------------------ a function for each message
+
+    def run(self, handler: Callable[[Any], object], *, threads: int = 20, batch: int = 1) -> int:
+        """Call a function with each message, on several threads, until the consumer's end.
+
+        A message is consumed when the function returns, with anything but ``False`` or a
+        `reput_consumer.Retry`. Otherwise, or if it raises, the message comes again: 10 s later,
+        then 30 s, up to 2 h (delay levels 3 to 18), and is given up after 16 times. In an ordered
+        consumer its queue pauses instead.
+
+        Args:
+            handler: called with a `ReceivedMessage`, or, with ``batch`` above 1, with a list of
+                them from one queue.
+            threads: how many; of an ordered consumer, no two work on the same queue.
+            batch: most messages for one call.
+
+        Returns:
+            How many messages were consumed until ``idle`` or ``until`` ended the run, or `stop`.
+
+        Raises:
+            ConsumerClosedError: the consumer is closed.
+            ReputError: messages cannot be read any more.
+            ValueError: fewer than one thread, or than one message.
+        """
+        if threads < 1 or batch < 1:
+            raise ValueError(f"threads={threads}, batch={batch}: 1 or more of each expected")
+        self._finish_at_hand()
+        self._engine.check_open()
+        return Run(self._engine, handler, batch, self._idle).on_threads(threads)
+
+    def stop(self) -> None:
+        """End iterating and running, from any thread; what is being handled is finished first."""
+        self._engine.stop()
+
+    # ------------------------------------------------------------------ offsets, the end
+
+    def commit(self, *, durable: bool = False) -> None:
+        """Save how far the group is now, and not only at the next of the regular saves.
+
+        Args:
+            durable: return when it survives a power cut.
+
+        Raises:
+            ReputError: it cannot be saved.
+            OSError: likewise.
+        """
+        self._engine.save(durable=durable)
+
+    def close(self) -> None:
+        """Leave the group; messages that are not finished come again. A second call does nothing.
+
+        Raises:
+            ReputError: the offsets cannot be saved; the group is left all the same.
+        """
+        self._at_hand = None
+        self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._finish_at_hand()
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+
+def _set_soon(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(event.set)

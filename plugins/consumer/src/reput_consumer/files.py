@@ -1,0 +1,55 @@
+"""`Files`: the files of the broker's that the plugin reads and writes, for one store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import attrs
+
+from reput_consumer.metadata import groups, offsets, topics
+from reput_consumer.metadata.document import DIRECTORY, BrokerDocument
+from reput_consumer.metadata.groups import SubscriptionGroups
+from reput_consumer.metadata.offsets import ConsumerOffsets
+from reput_consumer.metadata.topics import Topics
+
+if TYPE_CHECKING:
+    from reput.plugin import StoreContext
+
+__all__ = ["Files"]
+
+
+@attrs.frozen(eq=False)
+class Files:
+    """One object for each file."""
+
+    offsets: ConsumerOffsets
+    groups: SubscriptionGroups
+    topics: Topics
+
+    @classmethod
+    def of(cls, context: StoreContext) -> Self:
+        """Return the files of a store; `load` reads them."""
+
+        def document(name: str) -> BrokerDocument:
+            directory = context.directory(DIRECTORY)
+            return BrokerDocument(
+                directory, name, context.disk, context.clock, context.note_problem
+            )
+
+        light = document(offsets.LIGHT_FILE_NAME)
+        return cls(
+            ConsumerOffsets(document(offsets.FILE_NAME), light),
+            SubscriptionGroups(document(groups.FILE_NAME)),
+            Topics(document(topics.FILE_NAME)),
+        )
+
+    def load(self) -> None:
+        """Read all of them."""
+        self.offsets.load()
+        self.groups.load()
+        self.topics.load()
+
+    def finish_replacing(self) -> None:
+        """Finish or undo changes that a crash has interrupted."""
+        for each in (self.offsets, self.groups, self.topics):
+            each.document.finish_replacing()

@@ -1,0 +1,63 @@
+"""Which queues a member should have, by what the port says of its group.
+
+Source: RocketMQ ``RebalanceImpl#rebalanceByTopic``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from reput.errors import ReputError
+from reput_consumer.allocation.strategy import AllocationError, share
+from reput_consumer.names import retry_topic
+from reput_consumer.selectors import Selector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reput_consumer.group.settings import MemberSettings
+    from reput_consumer.port.port import ConsumerPort
+    from reput_consumer.queues import MessageQueue
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["subscription_of", "wanted_queues"]
+
+
+def subscription_of(settings: MemberSettings) -> Mapping[str, Selector]:
+    """Return selectors by topic; a group that shares queues out also reads its retry topic."""
+    if not settings.retries:
+        return settings.selectors
+    return {**settings.selectors, retry_topic(settings.group): Selector()}
+
+
+def wanted_queues(
+    port: ConsumerPort, settings: MemberSettings
+) -> dict[str, list[MessageQueue] | None]:
+    """Return the member's queues by topic; None for a topic of which nothing can be said now."""
+    found: dict[str, list[MessageQueue] | None] = {}
+    for topic in subscription_of(settings):
+        try:
+            found[topic] = _of_topic(port, settings, topic)
+        except AllocationError as error:
+            logger.warning(
+                "queues not shared out group=%s topic=%s: %s", settings.group, topic, error
+            )
+            found[topic] = None
+        except ReputError as error:
+            logger.warning("queues not known group=%s topic=%s: %s", settings.group, topic, error)
+            found[topic] = None
+    return found
+
+
+def _of_topic(
+    port: ConsumerPort, settings: MemberSettings, topic: str
+) -> list[MessageQueue] | None:
+    queues = port.queues(topic)
+    if settings.broadcast:
+        return queues
+    members = port.members(settings.group)
+    if settings.member not in members:
+        return None  # not told yet, or left: keep what there is
+    return share(settings.strategy, settings.member, queues, members)

@@ -1,0 +1,74 @@
+"""Names of topics and groups, and which of them are special.
+
+Source: RocketMQ ``TopicValidator``, ``Validators`` and ``MixAll``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = [
+    "DLQ_PREFIX",
+    "LIGHT_PREFIX",
+    "RETRY_PREFIX",
+    "checked_group",
+    "checked_topic",
+    "dead_letter_topic",
+    "is_retry_topic",
+    "retry_topic",
+]
+
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
+LIGHT_PREFIX: Final = "%LMQ%"
+_NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+_TOPIC_MAX: Final = 127
+_GROUP_MAX: Final = 255 - len(RETRY_PREFIX)  # its retry topic must be storable
+
+
+def retry_topic(group: str) -> str:
+    """Return the topic to which failed messages of a group come back."""
+    return RETRY_PREFIX + group
+
+
+def dead_letter_topic(group: str) -> str:
+    """Return the topic of messages that a group has given up."""
+    return DLQ_PREFIX + group
+
+
+def is_retry_topic(topic: str) -> bool:
+    """Whether a topic is the retry topic of some group."""
+    return topic.startswith(RETRY_PREFIX)
+
+
+def checked_group(group: object) -> str:
+    """Return ``group`` if a broker takes it for a group's name.
+
+    Raises:
+        TypeError: it is no text.
+        ValueError: it is empty, too long, or has other characters.
+    """
+    return _checked("group", group, _GROUP_MAX)
+
+
+def checked_topic(topic: object) -> str:
+    """Return ``topic`` if a broker takes it for a topic's name.
+
+    Raises:
+        TypeError: it is no text.
+        ValueError: it is empty, too long, or has other characters.
+    """
+    is_long = isinstance(topic, str) and topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+    return _checked("topic", topic, 255 if is_long else _TOPIC_MAX)
+
+
+def _checked(what: str, name: object, longest: int) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{what}: a text expected, found {str(name)[:100]!r}")
+    if _NAME.fullmatch(name) is None:
+        found = name[:100]
+        raise ValueError(f"{what} {found!r}: letters, digits and % | _ - expected, at least one")
+    if len(name) > longest:
+        raise ValueError(f"{what} {name[:40]!r}…: {len(name)} characters; at most {longest}")
+    return name

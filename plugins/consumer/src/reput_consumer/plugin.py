@@ -1,0 +1,372 @@
+"""The plugin ``consumer``: its hooks, and its methods for callers."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
+
+import reput
+from reput.errors import ReputError, ServiceNotAvailableError
+from reput.plugin import PutInterest
+from reput_consumer.allocation.simple import Average
+from reput_consumer.config import ConsumerConfig
+from reput_consumer.consuming.engine import Engine
+from reput_consumer.faces.consumer import Consumer
+from reput_consumer.faces.goals import goals_of
+from reput_consumer.faces.pull import PullConsumer
+from reput_consumer.files import Files
+from reput_consumer.group.offsetstores import GroupStore, LocalStore, OffsetStore
+from reput_consumer.group.settings import LATEST, MemberSettings, start_of
+from reput_consumer.metadata.localoffsets import LocalOffsets
+from reput_consumer.names import checked_group, checked_topic
+from reput_consumer.port.embedded import EmbeddedPort
+from reput_consumer.progress import GroupProgress, progress_of
+from reput_consumer.resetting import Reset, reset_offsets
+from reput_consumer.selectors import selectors_of
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Mapping
+
+    from reput.plugin import StoreContext
+    from reput.record import DispatchBatch
+    from reput_consumer.allocation.strategy import Strategy
+    from reput_consumer.metadata.groups import SubscriptionGroups
+    from reput_consumer.metadata.topics import Topics
+    from reput_consumer.selectors import Selector
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["ConsumerPlugin"]
+
+_HOST: Final = "127.0.0.1"
+_BROADCASTER: Final = "DEFAULT"
+"""Instance name of broadcasting members: their offsets are found again after a restart."""
+_SAVE_AGAIN_MS: Final = 5_000
+
+
+@attrs.define(eq=False)
+class ConsumerPlugin(reput.Plugin):
+    """Consumer groups in the process of the store, in the files of RocketMQ's brokers.
+
+    It derives nothing from the log, so a store may go without it at any time.
+    """
+
+    name: ClassVar[str] = "consumer"
+    config_type: ClassVar[type] = ConsumerConfig
+    requires: ClassVar[frozenset[str]] = frozenset({"consumequeue"})
+    store_methods: ClassVar[frozenset[str]] = frozenset({"consumer"})
+
+    config: ConsumerConfig = attrs.field(factory=ConsumerConfig)
+    _context: StoreContext | None = attrs.field(init=False, default=None)
+    _files: Files | None = attrs.field(init=False, default=None)
+    _port: EmbeddedPort | None = attrs.field(init=False, default=None)
+    _engines: set[Engine] = attrs.field(init=False, factory=set)
+    _save_at: int | None = attrs.field(init=False, default=None)
+    """When committed offsets are saved, ms; None if there is nothing to save."""
+    _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
+    _numbers: itertools.count[int] = attrs.field(init=False, factory=lambda: itertools.count(1))
+
+    # ------------------------------------------------------------------ hooks
+
+    @reput.hookimpl
+    def reput_open(self, context: StoreContext) -> None:
+        """Read the files of groups, topics and offsets."""
+        self._context = context
+        self._files = Files.of(context)
+        self._files.load()
+        self._port = EmbeddedPort(
+            context,
+            self.config.broker_name,
+            self._files.offsets,
+            self._files.groups,
+            self._files.topics,
+            self._save_soon,
+            context.wake,
+        )
+
+    @reput.hookimpl
+    def reput_recover(self, progress: int) -> int:
+        """Finish what a crash has interrupted; nothing is derived from the log."""
+        files, context = self._files, self._context
+        if files is not None and context is not None and context.writable:
+            files.finish_replacing()
+        return progress
+
+    @property
+    def put_interest(self) -> PutInterest:
+        """Nothing: messages are stored as they are."""
+        return PutInterest()
+
+    @reput.hookimpl
+    def reput_arrive(self, batch: DispatchBatch) -> None:
+        """Wake consumers that wait for a message of ``batch``."""
+        if self._port is not None:
+            self._port.arrive(batch)
+
+    @reput.hookimpl
+    def reput_work(self, now: int) -> int | None:
+        """Save offsets, and do what the consumers of this process have to do by now."""
+        port = self._of_store
+        port.tell_growth()
+        with self._lock:
+            engines = list(self._engines)
+        due = [each.work(now) for each in engines]
+        with self._lock:
+            saves = self._save_at is not None and self._save_at <= now
+            if saves:
+                self._save_at = None
+        if saves:
+            self._save_now(port)
+        with self._lock:
+            return min((at for at in [*due, self._save_at] if at is not None), default=None)
+
+    def _save_now(self, port: EmbeddedPort) -> None:
+        try:
+            port.save()
+        except (ReputError, OSError) as error:
+            logger.warning("offsets not saved; the next round tries again: %s", error)
+            with self._lock:
+                self._save_at = port.clock() + _SAVE_AGAIN_MS
+
+    @reput.hookimpl
+    def reput_report(self) -> Mapping[str, object]:
+        """Return how many groups and members there are."""
+        port = self._of_store
+        groups = port.registry.groups()
+        return {
+            "group_count": len(port.offsets.groups()),
+            "member_count": sum(len(port.registry.members(group)) for group in groups),
+            "is_saved": port.offsets.is_saved,
+            "are_retries_late": port.sender.are_retries_late,
+        }
+
+    @reput.hookimpl
+    def reput_close(self) -> None:
+        """Close the consumers of this process, and save all offsets."""
+        port, self._port = self._port, None
+        with self._lock:
+            engines, self._engines = list(self._engines), set()
+        for each in engines:
+            try:
+                each.close()
+            except (ReputError, OSError) as error:
+                logger.warning("consumer closed without saving its offsets: %s", error)
+        if port is not None and port.context.writable:
+            try:
+                port.save()
+            except (ReputError, OSError) as error:
+                logger.warning("offsets not saved, so messages may come again: %s", error)
+
+    # ------------------------------------------------------------------ consumers
+
+    def consumer(
+        self,
+        group: str,
+        topics: Mapping[str, str | Selector | None] | str | list[str],
+        *,
+        start: str | int | dt.datetime = LATEST,
+        ordered: bool = False,
+        broadcast: bool = False,
+        explicit: bool = False,
+        idle: float | None = None,
+        until: str | dt.datetime | None = None,
+        strategy: Strategy | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> Consumer:
+        """Join a group, and return the consumer that reads its share of the queues.
+
+        Args:
+            group: the group; its members share the queues of the topics out among them.
+            topics: what to read: a topic, several, or what to select of each, as tags
+                (``{"orders": "paid || refunded"}``) or by ``reput_consumer.sql``.
+            start: where the group begins to read queues of which it has no offset yet:
+                ``"latest"``, ``"earliest"``, a time, or a queue offset.
+            ordered: read each queue one message after the other; a message that fails holds up
+                those after it.
+            broadcast: read everything, whoever else is in the group.
+            explicit: count messages as consumed only by `ReceivedMessage.ack`.
+            idle: seconds without a message after which iterating and running end.
+            until: ``"end"`` to end after the messages that are there now, or a time to end after
+                those stored before it.
+            strategy: how queues are shared out; all members of a group must have the same one.
+            name: the member's name, unlike those of all other members; one is made when left out.
+            options: others of `reput_consumer.MemberSettings`.
+
+        Raises:
+            ReputError: the store is read-only, or the group does not take the consumer.
+            ValueError: a name, a selector, or another argument that cannot be.
+            TypeError: an argument of a wrong type, or an option that there is not.
+        """
+        settings = self._settings(
+            group,
+            topics,
+            name,
+            start=start_of(start),
+            ordered=ordered,
+            broadcast=broadcast,
+            strategy=Average() if strategy is None else strategy,
+            **options,
+        )
+        engine = self._engine(settings)
+        engine.goals = goals_of(self._of_store, settings, until)
+        self._begin(engine)
+        return Consumer(engine, explicit=explicit, idle=idle)
+
+    def pull_consumer(
+        self,
+        group: str,
+        topics: Mapping[str, str | Selector | None] | str | list[str] | None = None,
+        *,
+        start: str | int | dt.datetime = LATEST,
+        name: str | None = None,
+        **options: Any,
+    ) -> PullConsumer:
+        """Return a consumer that is polled, and can seek.
+
+        Args:
+            group: the group whose offsets it uses.
+            topics: as for `consumer`, to get a share of the queues; None to `PullConsumer.assign`
+                queues instead.
+            start: as for `consumer`.
+            name: as for `consumer`.
+            options: others of `reput_consumer.MemberSettings`.
+
+        Raises:
+            ReputError: as for `consumer`.
+            ValueError: likewise.
+            TypeError: likewise.
+        """
+        settings = self._settings(group, topics, name, start=start_of(start), **options)
+        engine = self._engine(settings)
+        if topics is None:
+            self._of_store.check_group(group)
+            with self._lock:
+                self._engines.add(engine)
+        else:
+            self._begin(engine)
+        return PullConsumer(engine)
+
+    def _settings(
+        self, group: str, topics: object, name: str | None, **options: Any
+    ) -> MemberSettings:
+        number = next(self._numbers)
+        instance = _BROADCASTER if options.get("broadcast") else f"{os.getpid()}#{number}"
+        return MemberSettings(
+            group=group,
+            member=f"{_HOST}@{instance}" if name is None else name,
+            selectors={} if topics is None else selectors_of(topics),
+            **{"save_interval_ms": self.config.save_interval_ms, **options},
+        )
+
+    def _engine(self, settings: MemberSettings) -> Engine:
+        port = self._of_store
+        offsets: OffsetStore = GroupStore(port, settings.group)
+        if settings.broadcast:
+            offsets = LocalStore(self._local_offsets(settings))
+        return Engine(port, settings, offsets, self._wake_at, self._engine_closed)
+
+    def _local_offsets(self, settings: MemberSettings) -> LocalOffsets:
+        assert self._context is not None
+        if self.config.local_offsets is not None:
+            return LocalOffsets(self.config.local_offsets, settings.member, settings.group)
+        home = self._context.directory("reput", "consumer")
+        return LocalOffsets(home, settings.member, settings.group, self._context.disk)
+
+    def _begin(self, engine: Engine) -> None:
+        with self._lock:
+            self._engines.add(engine)
+        try:
+            engine.join()
+        except BaseException:
+            engine.close()
+            raise
+
+    def _engine_closed(self, engine: Engine) -> None:
+        with self._lock:
+            self._engines.discard(engine)
+
+    # ------------------------------------------------------------------ groups
+
+    @property
+    def subscription_groups(self) -> SubscriptionGroups:
+        """The settings of groups, ``config/subscriptionGroup.json``."""
+        return self._of_store.groups
+
+    @property
+    def topics(self) -> Topics:
+        """The settings of topics, ``config/topics.json``."""
+        return self._of_store.topics
+
+    def groups(self) -> list[str]:
+        """Return the names of all groups that have offsets, settings or members, sorted."""
+        port = self._of_store
+        if not port.context.writable and self._files is not None:
+            self._files.load()  # another process may be writing
+        return sorted({*port.offsets.groups(), *port.groups.names(), *port.registry.groups()})
+
+    def progress(self, group: str) -> GroupProgress:
+        """Return how far a group is in each queue, and who reads it; also in a read-only store."""
+        port = self._of_store
+        if not port.context.writable and self._files is not None:
+            self._files.load()  # another process may be writing
+        self._save_engines(group)
+        return progress_of(self._of_store, checked_group(group))
+
+    def reset_offsets(self, group: str, topic: str, to: str | int | dt.datetime) -> list[Reset]:
+        """Have a group read a topic again, or skip some of it; its members here go on there.
+
+        Args:
+            group: the group.
+            topic: the topic.
+            to: ``"earliest"``, ``"latest"``, a time, or a queue offset, which is moved into the
+                bounds of each queue.
+
+        Returns:
+            What has changed, by queue; durable when this returns.
+
+        Raises:
+            ReputError: the store is read-only, or its queues cannot be read.
+            ValueError: no such place.
+            OSError: the offsets cannot be written.
+        """
+        self._save_engines(group)
+        with self._lock:
+            engines = [each for each in self._engines if each.settings.group == group]
+        return reset_offsets(
+            self._of_store, checked_group(group), checked_topic(topic), start_of(to), engines
+        )
+
+    def _save_engines(self, group: str) -> None:
+        with self._lock:
+            engines = [each for each in self._engines if each.settings.group == group]
+        for each in engines:
+            if each.settings.auto_commit:
+                each.save()
+
+    # ------------------------------------------------------------------ timed work
+
+    @property
+    def _of_store(self) -> EmbeddedPort:
+        if self._port is None:
+            raise ServiceNotAvailableError("store", None, None, "it is not open")
+        return self._port
+
+    def _save_soon(self) -> None:
+        assert self._context is not None
+        with self._lock:
+            if self._save_at is not None:
+                return
+            self._save_at = self._context.clock() + self.config.save_interval_ms
+        self._context.wake()
+
+    def _wake_at(self, at: int) -> None:
+        """Have `reput_work` called, which finds out itself when it is needed next."""
+        if self._context is not None:
+            self._context.wake()

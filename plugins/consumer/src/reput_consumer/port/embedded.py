@@ -1,0 +1,303 @@
+"""`EmbeddedPort`: the store of this process as a `ConsumerPort`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from reput import ReadStatus
+from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
+from reput_consumer.errors import GroupDisabledError
+from reput_consumer.names import dead_letter_topic
+from reput_consumer.port.arrivals import Arrivals, QueueKey
+from reput_consumer.port.locks import QueueLocks
+from reput_consumer.port.port import Fetched, FetchRequest, FetchStatus
+from reput_consumer.port.registry import Membership, Registry
+from reput_consumer.port.sendback import SendBack
+from reput_consumer.queues import MessageQueue
+from reput_consumer.selectors import TAG, Selector, TagFilter
+
+if TYPE_CHECKING:
+    from reput import ReadResult
+    from reput.plugin import MessageFilter, StoreContext
+    from reput.record import DispatchBatch, MessageView
+    from reput_consumer.metadata.groups import GroupSettings, SubscriptionGroups
+    from reput_consumer.metadata.offsets import ConsumerOffsets
+    from reput_consumer.metadata.topics import Topics
+
+__all__ = ["EmbeddedPort", "fetched_of"]
+
+_FLUSH_SECONDS: Final = 60.0
+_PAST_ALL: Final = (1 << 62) - 1  # a queue offset that no queue has; its read tells the bounds
+_FILTERS_KEPT: Final = 1_000
+
+_AT_END: Final = frozenset({ReadStatus.OFFSET_OVERFLOW_ONE, ReadStatus.OFFSET_FOUND_NULL})
+_EMPTY: Final = frozenset({ReadStatus.NO_MATCHED_LOGIC_QUEUE, ReadStatus.NO_MESSAGE_IN_QUEUE})
+_NOT_MATCHED: Final = frozenset({ReadStatus.NO_MATCHED_MESSAGE, ReadStatus.MESSAGE_WAS_REMOVING})
+
+
+@attrs.define(eq=False)
+class EmbeddedPort:
+    """See `reput_consumer.port.port.ConsumerPort`. Thread-safe."""
+
+    context: StoreContext
+    broker: str
+    """Name of the broker that the store's queues belong to."""
+    offsets: ConsumerOffsets
+    groups: SubscriptionGroups
+    topics: Topics
+    committed_something: Callable[[], None]
+    """Called when there are offsets to save."""
+    topics_grew: Callable[[], None]
+    """Called when there is growth to tell; must not wait."""
+    registry: Registry = attrs.field(init=False, factory=Registry)
+    arrivals: Arrivals = attrs.field(init=False, factory=Arrivals)
+    locks: QueueLocks = attrs.field(init=False)
+    sender: SendBack = attrs.field(init=False)
+    _known: dict[str, set[int]] = attrs.field(init=False, factory=dict)
+    """Queue ids of topics that members read, to notice new ones."""
+    _grown: set[str] = attrs.field(init=False, factory=set)
+    """Topics with new queues that members were not told of."""
+    _filters: dict[tuple[str, Selector], MessageFilter | None] = attrs.field(
+        init=False, factory=dict
+    )
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+
+    def __attrs_post_init__(self) -> None:
+        self.locks = QueueLocks(self.context.clock)
+        self.sender = SendBack(self.context, self.groups, self.topics)
+
+    def clock(self) -> int:
+        """See `ConsumerPort.clock`."""
+        return self.context.clock()
+
+    # ------------------------------------------------------------------ messages
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """See `ConsumerPort.queues`."""
+        settings = self.topics.get(topic)
+        if settings is not None and not settings.is_readable:
+            return []
+        ids = {each.queue_id for each in self.context.store.queues() if each.topic == topic}
+        if settings is not None:
+            ids |= set(range(settings.read_queue_nums))
+        with self._lock:
+            self._known.setdefault(topic, set()).update(ids)
+        return [MessageQueue(topic, self.broker, queue_id) for queue_id in sorted(ids)]
+
+    def fetch(self, request: FetchRequest, answer: Callable[[Fetched], None]) -> None:
+        """See `ConsumerPort.fetch`."""
+        queue = request.queue
+        key: QueueKey = queue.topic, queue.queue_id
+        chosen = self._filter(queue.topic, request.selector)
+        while True:
+            count = self.arrivals.count(key) if request.may_wait else 0
+            result = self.context.store.read(
+                *key, request.queue_offset, request.max_count, request.max_bytes, chosen
+            )
+            found = fetched_of(result, request.queue_offset)
+            is_at_end = (
+                found.status is FetchStatus.NO_NEW_MESSAGE
+                and found.next_offset == request.queue_offset
+            )
+            if not (is_at_end and request.may_wait):
+                answer(found)
+                return
+            if self.arrivals.wait(key, count, request.member, queue, partial(answer, found)):
+                return
+
+    def drop(self, member: str, queue: MessageQueue) -> None:
+        """See `ConsumerPort.drop`."""
+        self.arrivals.forget(member, queue)
+
+    def bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        """See `ConsumerPort.bounds`."""
+        result = self.context.store.read(queue.topic, queue.queue_id, _PAST_ALL, 1)
+        return result.min_queue_offset, result.max_queue_offset
+
+    def offset_by_time(self, queue: MessageQueue, timestamp: int) -> int:
+        """See `ConsumerPort.offset_by_time`."""
+        return self.context.store.offset_by_time(queue.topic, queue.queue_id, timestamp, "lower")
+
+    def send_back(
+        self, group: str, message: MessageView, level: int, max_reconsume_times: int | None
+    ) -> None:
+        """See `ConsumerPort.send_back`."""
+        self._check_writable()
+        self.sender.store(group, message, level, max_reconsume_times)
+
+    def _filter(self, topic: str, selector: Selector) -> MessageFilter | None:
+        if selector.selects_all:
+            return None
+        if selector.kind == TAG:
+            key = "", selector  # the same for all topics
+        else:
+            key = topic, selector
+        found = self._filters.get(key)
+        if found is None:
+            if selector.kind == TAG:
+                found = TagFilter(selector.tags)
+            else:
+                store = self.context.store
+                found = store.filter(selector.expression, selector.kind, topic)
+            if len(self._filters) >= _FILTERS_KEPT:
+                self._filters.clear()
+            self._filters[key] = found
+        return found
+
+    # ------------------------------------------------------------------ offsets
+
+    def committed(self, group: str, queue: MessageQueue) -> int | None:
+        """See `ConsumerPort.committed`."""
+        return self.offsets.get(group, queue.topic, queue.queue_id)
+
+    def commit(
+        self, group: str, offsets: Mapping[MessageQueue, int], *, durable: bool = False
+    ) -> None:
+        """See `ConsumerPort.commit`."""
+        self._check_writable()
+        by_key = {(queue.topic, queue.queue_id): offset for queue, offset in offsets.items()}
+        self.offsets.commit(group, by_key)
+        if durable:
+            self.save()
+        elif not self.offsets.is_saved:
+            self.committed_something()
+
+    def save(self) -> bool:
+        """Save all offsets durably, after the messages that they count; return whether any were.
+
+        If offsets outlived messages, other messages would get these offsets and never be read.
+
+        Raises:
+            ServiceNotAvailableError: the log could not be flushed.
+            OSError: the file could not be written.
+        """
+        if self.offsets.is_saved:
+            return False
+        end = self.context.log.max_physical_offset
+        if not self.context.store.wait_flushed(end, _FLUSH_SECONDS):
+            text = f"the log was not on disk after {_FLUSH_SECONDS:.0f} s; offsets are not saved"
+            raise ServiceNotAvailableError("store", None, None, text)
+        return self.offsets.save()
+
+    def _check_writable(self) -> None:
+        if not self.context.writable:
+            raise ReadOnlyStoreError(
+                "store", None, None, 'it was opened with mode="r"; open it with mode="w"'
+            )
+
+    # ------------------------------------------------------------------ members
+
+    def join(
+        self,
+        group: str,
+        member: str,
+        selectors: Mapping[str, Selector],
+        changed: Callable[[], None],
+        *,
+        broadcast: bool = False,
+    ) -> None:
+        """See `ConsumerPort.join`."""
+        for topic, selector in selectors.items():
+            self._filter(topic, selector)
+        settings = self.check_group(group)
+        if broadcast and not settings.consume_broadcast_enable:
+            raise GroupDisabledError(group, "consumeBroadcastEnable")
+        self.registry.add(Membership(group, member, frozenset(selectors), changed, broadcast))
+
+    def check_group(self, group: str) -> GroupSettings:
+        """Return the settings of a group that may read; one that is new is added.
+
+        Raises:
+            GroupDisabledError: it may not read.
+            ReadOnlyStoreError: the store is read-only.
+        """
+        self._check_writable()
+        settings = self.groups.ensure(group)
+        if not settings.consume_enable:
+            raise GroupDisabledError(group, "consumeEnable")
+        return settings
+
+    def leave(self, group: str, member: str) -> None:
+        """See `ConsumerPort.leave`."""
+        self.arrivals.forget(member)
+        self.locks.release_all(group, member)
+        self.registry.remove(group, member)
+
+    def members(self, group: str) -> list[str]:
+        """See `ConsumerPort.members`."""
+        return [each.member for each in self.registry.members(group)]
+
+    def lock(self, group: str, member: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """See `ConsumerPort.lock`."""
+        return self.locks.take(group, member, queues)
+
+    def unlock(self, group: str, member: str, queues: Iterable[MessageQueue]) -> None:
+        """See `ConsumerPort.unlock`."""
+        self.locks.release(group, member, queues)
+
+    def dead_letter_count(self, group: str) -> int:
+        """Return how many messages the group has given up that the log still holds."""
+        low, high = self.bounds(MessageQueue(dead_letter_topic(group), self.broker, 0))
+        return high - low
+
+    # ------------------------------------------------------------------ arrivals
+
+    def arrive(self, batch: DispatchBatch) -> None:
+        """Wake members for whose queues ``batch`` has messages; on the thread of the dispatch."""
+        if not self.arrivals.are_awaited and not self.registry.groups():
+            return
+        keys = _queues_in(batch)
+        topics = self.registry.topics()
+        grown = set()
+        with self._lock:
+            for topic, queue_id in keys:
+                if topic in topics and queue_id not in self._known.setdefault(topic, set()):
+                    self._known[topic].add(queue_id)
+                    grown.add(topic)
+            self._grown |= grown
+        if grown:
+            self.topics_grew()
+        self.arrivals.arrive(keys)
+
+    def tell_growth(self) -> None:
+        """Tell members of new queues that `arrive` has seen; on a thread that may wait."""
+        with self._lock:
+            grown, self._grown = self._grown, set()
+        if grown:
+            self.registry.tell_readers(grown)
+
+
+def _queues_in(batch: DispatchBatch) -> list[QueueKey]:
+    packed = batch.topic_code.astype(np.int64) << 32 | batch.queue_id.astype(np.int64)
+    return [
+        (batch.topics[pair >> 32], pair & 0xFFFFFFFF)
+        for pair in np.unique(packed).tolist()
+        if pair & 0xFFFFFFFF < 1 << 31
+    ]
+
+
+def fetched_of(result: ReadResult, queue_offset: int) -> Fetched:
+    """Return the answer to a fetch at ``queue_offset``, as a broker maps the result of a read.
+
+    Source: RocketMQ ``PullMessageProcessor``.
+    """
+    status, following = result.status, result.next_queue_offset
+    if status is ReadStatus.FOUND:
+        return Fetched(
+            FetchStatus.FOUND, following, result.messages, result.queue_offsets, is_exact=True
+        )
+    if status in _NOT_MATCHED:
+        return Fetched(FetchStatus.NO_MATCHED_MESSAGE, following)
+    if status in _EMPTY:
+        return Fetched(
+            FetchStatus.OFFSET_ILLEGAL if queue_offset else FetchStatus.NO_NEW_MESSAGE, 0
+        )
+    if status in _AT_END:
+        return Fetched(FetchStatus.NO_NEW_MESSAGE, following)
+    return Fetched(FetchStatus.OFFSET_ILLEGAL, following)

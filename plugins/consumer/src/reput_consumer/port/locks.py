@@ -1,0 +1,54 @@
+"""`QueueLocks`: which member may read a queue in order.
+
+Source: RocketMQ ``RebalanceLockManager``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import attrs
+
+from reput_consumer.queues import MessageQueue
+
+__all__ = ["EXPIRY_MS", "QueueLocks"]
+
+EXPIRY_MS: Final = 60_000
+"""Age at which another member may take a lock that its owner has not extended."""
+
+
+@attrs.define(eq=False)
+class QueueLocks:
+    """Locks of (group, queue), in memory. Thread-safe."""
+
+    clock: Callable[[], int]
+    _owners: dict[tuple[str, MessageQueue], tuple[str, int]] = attrs.field(init=False, factory=dict)
+    """Member, and when it locked the queue last, ms."""
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+
+    def take(self, group: str, member: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Lock, or extend, what no other member has; return the queues that the member has."""
+        now = self.clock()
+        taken = set()
+        with self._lock:
+            for queue in queues:
+                owner, since = self._owners.get((group, queue), (member, now))
+                if owner == member or now - since > EXPIRY_MS:
+                    self._owners[group, queue] = member, now
+                    taken.add(queue)
+        return taken
+
+    def release(self, group: str, member: str, queues: Iterable[MessageQueue]) -> None:
+        """Release those of ``queues`` that the member has."""
+        with self._lock:
+            for queue in queues:
+                if self._owners.get((group, queue), ("", 0))[0] == member:
+                    del self._owners[group, queue]
+
+    def release_all(self, group: str, member: str) -> None:
+        """Release everything that the member has in the group."""
+        with self._lock:
+            queues = [queue for name, queue in self._owners if name == group]
+        self.release(group, member, queues)

@@ -1,0 +1,192 @@
+"""`ConsumerPort`: all that consumers ask of a store or a broker.
+
+It follows the requests of RocketMQ's protocol, one method for each, so that it can stand before a
+network as well: fetch (11), committed and commit (14, 15), bounds (30, 31), offset_by_time (29),
+send_back (36), members (34, 35, 38, 40), lock and unlock (41, 42).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+import attrs
+
+from reput_consumer.queues import MessageQueue
+from reput_consumer.selectors import Selector
+
+if TYPE_CHECKING:
+    from reput.record import MessageView
+
+__all__ = ["DEAD_LETTER", "ConsumerPort", "FetchRequest", "FetchStatus", "Fetched"]
+
+DEAD_LETTER: Final = -1
+"""The delay level of a message that is given up at once."""
+
+
+class FetchStatus(enum.Enum):
+    """What a fetch has found."""
+
+    FOUND = 0
+    """Messages."""
+    NO_NEW_MESSAGE = 19
+    """The end of the queue; ask again."""
+    NO_MATCHED_MESSAGE = 20
+    """Messages that the selector does not select; go on at the next offset."""
+    OFFSET_ILLEGAL = 21
+    """The queue does not have that offset; go on at the next offset."""
+
+
+@attrs.frozen
+class FetchRequest:
+    """A question for messages of one queue."""
+
+    group: str
+    member: str
+    """Client id of the member that asks."""
+    queue: MessageQueue
+    queue_offset: int
+    selector: Selector
+    max_count: int = 32
+    max_bytes: int = 256 << 10
+    may_wait: bool = True
+    """Whether the answer may come later if there is no new message."""
+
+
+@attrs.frozen
+class Fetched:
+    """The answer to a fetch."""
+
+    status: FetchStatus
+    next_offset: int
+    """Where the next fetch begins."""
+    messages: Sequence[MessageView] = ()
+    queue_offsets: Sequence[int] = ()
+    """Of each message."""
+    is_exact: bool = False
+    """Whether tags were compared as texts; otherwise by their hash, and the member compares."""
+
+
+class ConsumerPort(Protocol):
+    """A store, or brokers behind a network. Thread-safe."""
+
+    def clock(self) -> int:
+        """Return now, ms."""
+        ...
+
+    # ------------------------------------------------------------------ messages
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues of a topic that may be read; none if there is no such topic."""
+        ...
+
+    def fetch(self, request: FetchRequest, answer: Callable[[Fetched], None]) -> None:
+        """Ask for messages; ``answer`` is called once, at once or later, from any thread.
+
+        Later only if there is no new message and the request may wait: the answer then tells that
+        it is time to ask again. It must return quickly. A request that `leave` or `drop` gives up
+        may never be answered.
+
+        Raises:
+            ReputError: the queue cannot be read; ``answer`` is not called.
+        """
+        ...
+
+    def drop(self, member: str, queue: MessageQueue) -> None:
+        """Give up the fetches of a queue that a member waits for."""
+        ...
+
+    def bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        """Return the first queue offset of a queue, and the one of its next message."""
+        ...
+
+    def offset_by_time(self, queue: MessageQueue, timestamp: int) -> int:
+        """Return the queue offset of the first message stored at that time (ms) or later."""
+        ...
+
+    def send_back(
+        self, group: str, message: MessageView, level: int, max_reconsume_times: int | None
+    ) -> None:
+        """Have a message come again later, or store it as a dead letter.
+
+        Args:
+            group: the group that could not consume it.
+            message: the message.
+            level: delay level; 0 for 3 + how often it came back, `DEAD_LETTER` to give it up.
+            max_reconsume_times: how often it may come back; None for the group's setting.
+
+        Raises:
+            ReputError: nothing was stored.
+        """
+        ...
+
+    # ------------------------------------------------------------------ offsets
+
+    def committed(self, group: str, queue: MessageQueue) -> int | None:
+        """Return the queue offset that a group goes on at; None if it has none.
+
+        Raises:
+            ReputError: it cannot be told now.
+        """
+        ...
+
+    def commit(
+        self, group: str, offsets: Mapping[MessageQueue, int], *, durable: bool = False
+    ) -> None:
+        """Note how far a group is.
+
+        Args:
+            group: the group.
+            offsets: the next queue offset by queue.
+            durable: return when the offsets survive a power cut.
+
+        Raises:
+            ReputError: they cannot be noted.
+            OSError: they cannot be written.
+        """
+        ...
+
+    # ------------------------------------------------------------------ members
+
+    def join(
+        self,
+        group: str,
+        member: str,
+        selectors: Mapping[str, Selector],
+        changed: Callable[[], None],
+        *,
+        broadcast: bool = False,
+    ) -> None:
+        """Add a member to a group.
+
+        Args:
+            group: the group.
+            member: client id of the member.
+            selectors: what it wants, by topic.
+            changed: called, from any thread, whenever members of the group, or queues of the
+                topics, have come or gone; it may use the port.
+            broadcast: whether each member reads everything.
+
+        Raises:
+            ReputError: the group may not read, has a member of that name, or selectors of that kind
+                are not understood.
+            ValueError: a selector is no condition; the text says where it goes wrong.
+        """
+        ...
+
+    def leave(self, group: str, member: str) -> None:
+        """Remove a member, with its locks and the fetches that it waits for."""
+        ...
+
+    def members(self, group: str) -> list[str]:
+        """Return the client ids of a group's members."""
+        ...
+
+    def lock(self, group: str, member: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Lock queues for one member of a group, or keep them locked; return those it has."""
+        ...
+
+    def unlock(self, group: str, member: str, queues: Iterable[MessageQueue]) -> None:
+        """Release locks that the member has."""
+        ...

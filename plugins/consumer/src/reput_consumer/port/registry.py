@@ -1,0 +1,92 @@
+"""`Registry`: the members of each group in this process.
+
+Source: RocketMQ ``ConsumerManager`` and ``ConsumerGroupInfo``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+
+import attrs
+
+from reput_consumer.errors import MemberExistsError
+
+__all__ = ["Membership", "Registry"]
+
+
+@attrs.frozen(eq=False)
+class Membership:
+    """One member of a group."""
+
+    group: str
+    member: str
+    topics: frozenset[str]
+    changed: Callable[[], None]
+    broadcast: bool
+
+
+@attrs.define(eq=False)
+class Registry:
+    """Members by group. Thread-safe; listeners are called without a lock."""
+
+    _groups: dict[str, dict[str, Membership]] = attrs.field(init=False, factory=dict)
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+
+    def add(self, membership: Membership) -> None:
+        """Add a member, and tell the others of its group.
+
+        Raises:
+            MemberExistsError: the group has a member of that name.
+        """
+        with self._lock:
+            members = self._groups.setdefault(membership.group, {})
+            if membership.member in members:
+                raise MemberExistsError(membership.group, membership.member)
+            others = list(members.values())
+            members[membership.member] = membership
+        _tell(others)
+
+    def remove(self, group: str, member: str) -> None:
+        """Remove a member if it is there, and tell the others of its group."""
+        with self._lock:
+            members = self._groups.get(group, {})
+            if members.pop(member, None) is None:
+                return
+            others = list(members.values())
+            if not members:
+                del self._groups[group]
+        _tell(others)
+
+    def members(self, group: str) -> list[Membership]:
+        """Return the members of a group, sorted by name."""
+        with self._lock:
+            found = list(self._groups.get(group, {}).values())
+        return sorted(found, key=lambda each: each.member)
+
+    def groups(self) -> list[str]:
+        """Return the groups that have members, sorted."""
+        with self._lock:
+            return sorted(self._groups)
+
+    def topics(self) -> frozenset[str]:
+        """Return the topics that any member reads."""
+        with self._lock:
+            found = [each.topics for members in self._groups.values() for each in members.values()]
+        return frozenset().union(*found)
+
+    def tell_readers(self, topics: Collection[str]) -> None:
+        """Tell all members that read one of ``topics`` that its queues have changed."""
+        with self._lock:
+            found = [
+                each
+                for members in self._groups.values()
+                for each in members.values()
+                if not each.topics.isdisjoint(topics)
+            ]
+        _tell(found)
+
+
+def _tell(memberships: list[Membership]) -> None:
+    for each in memberships:
+        each.changed()

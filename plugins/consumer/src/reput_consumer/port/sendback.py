@@ -1,0 +1,97 @@
+"""`SendBack`: failed messages go to the retry topic, and from there to the dead letters.
+
+Source: RocketMQ ``AbstractSendMessageProcessor#consumerSendMsgBack``.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.record import Message
+from reput_consumer.metadata.topics import TopicSettings
+from reput_consumer.names import dead_letter_topic, retry_topic
+
+if TYPE_CHECKING:
+    from reput.plugin import StoreContext
+    from reput.record import MessageView
+    from reput_consumer.metadata.groups import SubscriptionGroups
+    from reput_consumer.metadata.topics import Topics
+
+logger = logging.getLogger(__name__)
+
+__all__ = [
+    "ORIGIN_MESSAGE_ID",
+    "RETRY_TOPIC",
+    "SendBack",
+]
+
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+DELAY: Final = "DELAY"
+_WAIT: Final = "WAIT"
+_HALF: Final = "TRAN_MSG"
+_FIRST_LEVEL: Final = 3
+"""The level of a first retry, 10 s by default."""
+
+
+@attrs.define(eq=False)
+class SendBack:
+    """Stores copies of failed messages. Thread-safe."""
+
+    context: StoreContext
+    groups: SubscriptionGroups
+    topics: Topics
+    are_retries_late: bool = True
+    """False when a copy was found not to be delayed, as the store has no plugin ``schedule``."""
+
+    def store(
+        self, group: str, message: MessageView, level: int, max_reconsume_times: int | None
+    ) -> None:
+        """See `ConsumerPort.send_back`.
+
+        Raises:
+            PutError: the copy cannot be stored.
+            OSError: the topic cannot be made.
+        """
+        settings = self.groups.ensure(group)
+        if settings.retry_queue_nums <= 0:
+            return
+        most = settings.retry_max_times if max_reconsume_times is None else max_reconsume_times
+        if level < 0 or message.reconsume_times >= most:
+            topic, queue_count, level = dead_letter_topic(group), 1, 0
+        else:
+            topic, queue_count = retry_topic(group), settings.retry_queue_nums
+            level = level or _FIRST_LEVEL + message.reconsume_times
+        self.topics.ensure(
+            TopicSettings(topic=topic, read_queue_nums=queue_count, write_queue_nums=queue_count)
+        )
+        copy = _copy(message, topic, random.randrange(queue_count), level)
+        receipt = self.context.store.put_many([copy])[0]
+        if level and receipt.topic == topic and self.are_retries_late:
+            self.are_retries_late = False
+            logger.warning(
+                "retries come at once and not after their delay group=%s: the store does not use "
+                'the plugin schedule; add it with store.add_plugin("schedule")',
+                group,
+            )
+
+
+def _copy(message: MessageView, topic: str, queue_id: int, level: int) -> Message:
+    copy = message.to_message()
+    properties = dict(message.properties)
+    properties.setdefault(RETRY_TOPIC, message.topic)
+    properties.setdefault(ORIGIN_MESSAGE_ID, message.msg_id)
+    properties[DELAY] = str(level)
+    properties[_WAIT] = "false"
+    properties.pop(_HALF, None)  # a copy is no half message, whatever its original was
+    return attrs.evolve(
+        copy,
+        topic=topic,
+        queue_id=queue_id,
+        properties=properties,
+        reconsume_times=message.reconsume_times + 1,
+    )

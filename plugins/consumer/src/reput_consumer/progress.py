@@ -1,0 +1,81 @@
+"""`GroupProgress`: how far a group is, for people and programs.
+
+Source: RocketMQ ``ConsumerProgressSubCommand`` and ``ConsumeStats``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput_consumer.names import retry_topic
+
+if TYPE_CHECKING:
+    from reput_consumer.port.embedded import EmbeddedPort
+
+__all__ = ["GroupProgress", "QueueProgress", "progress_of"]
+
+
+@attrs.frozen
+class QueueProgress:
+    """How far a group is in one queue."""
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    """First queue offset that has no message yet (``brokerOffset``)."""
+    offset: int
+    """Of the next message that the group needs (``consumerOffset``)."""
+    oldest_timestamp: int | None
+    """Store time of that message, ms; None if there is none."""
+
+    @property
+    def lag(self) -> int:
+        """Messages that the group has not consumed (``diff``)."""
+        return max(self.max_offset - max(self.offset, self.min_offset), 0)
+
+
+@attrs.frozen
+class GroupProgress:
+    """How far a group is in all of its queues."""
+
+    group: str
+    members: tuple[str, ...]
+    """Client ids of those in this process."""
+    queues: tuple[QueueProgress, ...]
+    """Of queues that have an offset of the group."""
+    dead_letter_count: int
+
+    @property
+    def lag(self) -> int:
+        """Messages that the group has not consumed, retries included."""
+        return sum(queue.lag for queue in self.queues)
+
+    @property
+    def retry_lag(self) -> int:
+        """Of these, messages that wait in the retry topic."""
+        topic = retry_topic(self.group)
+        return sum(queue.lag for queue in self.queues if queue.topic == topic)
+
+    @property
+    def oldest_timestamp(self) -> int | None:
+        """Store time of the oldest message that is not consumed, ms; None if there is none."""
+        found = [each.oldest_timestamp for each in self.queues]
+        return min((each for each in found if each is not None), default=None)
+
+
+def progress_of(port: EmbeddedPort, group: str) -> GroupProgress:
+    """Return how far a group is, by the offsets that are committed."""
+    found = []
+    for (topic, queue_id), offset in sorted(port.offsets.of_group(group).items()):
+        first = port.context.store.read(topic, queue_id, offset, 1)
+        low, high = first.min_queue_offset, first.max_queue_offset
+        if offset < low < high:
+            first = port.context.store.read(topic, queue_id, low, 1)
+        oldest = first.messages[0].store_timestamp if first.messages else None
+        found.append(QueueProgress(topic, queue_id, low, high, offset, oldest))
+    return GroupProgress(
+        group, tuple(port.members(group)), tuple(found), port.dead_letter_count(group)
+    )

@@ -1,0 +1,66 @@
+"""Sets the offsets of a group anew, in the file and in the members of this process.
+
+Source: RocketMQ ``ResetOffsetByTimeCommand`` and ``AdminBrokerProcessor#resetOffset``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput_consumer.group.settings import EARLIEST, LATEST, Start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reput_consumer.consuming.engine import Engine
+    from reput_consumer.port.port import ConsumerPort
+    from reput_consumer.queues import MessageQueue
+
+__all__ = ["Reset", "reset_offsets"]
+
+
+@attrs.frozen
+class Reset:
+    """What has changed for one queue."""
+
+    queue: MessageQueue
+    before: int | None
+    """None if the group had no offset."""
+    after: int
+
+
+def reset_offsets(
+    port: ConsumerPort, group: str, topic: str, to: Start, engines: Iterable[Engine]
+) -> list[Reset]:
+    """Move a group's offsets of a topic; return what has changed, durably.
+
+    Args:
+        port: has the queues.
+        group: the group.
+        topic: the topic.
+        to: where to; a queue offset is moved into the bounds of each queue.
+        engines: members of the group in this process.
+
+    Raises:
+        ReputError: the offsets cannot be committed.
+        OSError: they cannot be written.
+    """
+    changes = []
+    for queue in port.queues(topic):
+        low, high = port.bounds(queue)
+        if to.kind == EARLIEST:
+            offset = low
+        elif to.kind == LATEST:
+            offset = high
+        elif to.kind == "timestamp":
+            offset = port.offset_by_time(queue, to.number)
+        else:
+            offset = to.number
+        changes.append(Reset(queue, port.committed(group, queue), min(max(offset, low), high)))
+    offsets = {change.queue: change.after for change in changes}
+    for engine in engines:
+        engine.move(offsets)
+    port.commit(group, offsets, durable=True)
+    return changes

@@ -1,0 +1,105 @@
+"""`ProcessQueue` against a plain model: section 7 of the client's specification."""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from reput_consumer.processing.processqueue import Limits, ProcessQueue
+
+
+@attrs.frozen
+class Sized:
+    size: int
+
+
+class AgainstAModel(RuleBasedStateMachine):
+    """The model: two dictionaries, which are sorted whenever an order is asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.queue = ProcessQueue()
+        self.waiting = {}
+        self.taken = {}
+        self.newest = -1
+
+    @rule(offsets=st.lists(st.integers(0, 60), unique=True, max_size=6), size=st.integers(0, 99))
+    def put(self, offsets, size):
+        self.queue.put((offset, Sized(size)) for offset in offsets)
+        for offset in offsets:
+            if offset not in self.waiting and offset not in self.taken:
+                self.waiting[offset] = Sized(size)
+                self.newest = max(self.newest, offset)
+
+    @rule(offsets=st.lists(st.integers(0, 60), max_size=6))
+    def remove(self, offsets):
+        expected = None
+        if self.waiting:
+            for offset in offsets:
+                self.waiting.pop(offset, None)
+            expected = min(self.waiting, default=self.newest + 1)
+
+        assert self.queue.remove(offsets) == expected
+
+    @rule(count=st.integers(1, 5))
+    def take(self, count):
+        expected = sorted(self.waiting)[:count]
+
+        assert [offset for offset, _ in self.queue.take(count)] == expected
+
+        for offset in expected:
+            self.taken[offset] = self.waiting.pop(offset)
+
+    @rule()
+    def commit(self):
+        expected = max(self.taken) + 1 if self.taken else None
+        self.taken.clear()
+
+        assert self.queue.commit() == expected
+
+    @rule()
+    def give_back(self):
+        self.waiting |= self.taken
+        self.taken.clear()
+
+        self.queue.give_back()
+
+    @invariant()
+    def agree(self):
+        queue = self.queue
+        everything = self.waiting | self.taken
+        assert len(queue) == len(everything)
+        assert queue.size == sum(each.size for each in everything.values())
+        assert queue.oldest == min(self.waiting, default=None)
+        assert queue.span == (max(self.waiting) - min(self.waiting) if self.waiting else 0)
+        assert (queue.has_waiting, queue.has_taken) == (bool(self.waiting), bool(self.taken))
+        assert all(offset in queue for offset in everything)
+
+
+TestProcessQueue = AgainstAModel.TestCase
+
+
+def filled(count, size=1, step=1):
+    queue = ProcessQueue()
+    queue.put((number * step, Sized(size)) for number in range(count))
+    return queue
+
+
+def test_the_limits_of_section_8_are_passed_only_by_more_than_they_say():
+    assert not filled(1_000).is_over(Limits(), in_order=False)
+    assert filled(1_001).is_over(Limits(), in_order=False)
+    assert not filled(100, size=1 << 20).is_over(Limits(), in_order=False)
+    assert filled(101, size=1 << 20).is_over(Limits(), in_order=False)
+    assert not filled(3, step=1_000).is_over(Limits(), in_order=False)
+    assert filled(4, step=1_000).is_over(Limits(), in_order=False)
+    assert not filled(4, step=1_000).is_over(Limits(), in_order=True)
+
+
+def test_the_offset_to_commit_never_passes_the_oldest_unfinished_message_section_7():
+    queue = filled(5)
+
+    assert queue.remove([1, 2, 3]) == 0
+    assert queue.remove([0]) == 4
+    assert queue.remove([4]) == 5
+    assert queue.remove([4]) is None

@@ -1,0 +1,75 @@
+"""A store with consumer groups that runs step by step, and what is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+import reput
+from reput_consumer import ConsumerPlugin
+from reput_testing import ManualClock
+
+CONFIG = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+PLUGINS = ("consumequeue", "schedule", "consumer")
+
+
+@attrs.define(eq=False)
+class Steps:
+    """A store whose clock and work are moved by hand."""
+
+    root: Path
+    plugins: tuple[str, ...] = PLUGINS
+    options: dict[str, Any] = attrs.field(factory=dict)
+    clock: ManualClock = attrs.field(factory=ManualClock)
+    store: reput.Store = attrs.field(init=False)
+
+    def open(self, mode: str = "w") -> reput.Store:
+        config = {**CONFIG, "consumer": self.options}
+        named = {"plugins": self.plugins, "config": config} if mode == "w" else {}
+        self.store = reput.open(self.root, mode=mode, clock=self.clock, threads=False, **named)
+        return self.store
+
+    def reopen(self) -> reput.Store:
+        self.store.close()
+        return self.open()
+
+    @property
+    def plugin(self) -> ConsumerPlugin:
+        return self.store.plugin(ConsumerPlugin)
+
+    def put(self, *bodies: str, topic: str = "orders", queue: int = 0, **fields: Any) -> None:
+        for body in bodies:
+            self.store.put(reput.Message(topic, body.encode(), queue, **fields))
+        self.store.wait_dispatched()
+
+    def work_until(self, end: int) -> None:
+        """Do all that is due until then, each at its time."""
+        for _ in range(10_000):
+            due = self.store.work()
+            if due is None or due > end:
+                break
+            self.clock.now = max(self.clock.now, due)
+        self.clock.now = max(self.clock.now, end)
+        self.store.work()
+
+    def work_for(self, duration_ms: int) -> None:
+        self.work_until(self.clock.now + duration_ms)
+
+    def consumer(self, group: str = "g", topics: Any = "orders", **options: Any) -> Any:
+        options = {"start": "earliest", "idle": 0, **options}
+        return self.store.consumer(group, topics, **options)
+
+    def read(self, topic: str, queue: int = 0) -> list[reput.MessageView]:
+        self.store.wait_dispatched()
+        return list(self.store.read(topic, queue, 0, 1_000))
+
+    def offset(self, group: str = "g", topic: str = "orders", queue: int = 0) -> int | None:
+        found = {(each.topic, each.queue_id): each for each in self.plugin.progress(group).queues}
+        return found[topic, queue].offset if (topic, queue) in found else None
+
+
+def bodies(messages: Any) -> list[str]:
+    """Bodies as texts."""
+    return [message.body.decode() for message in messages]
