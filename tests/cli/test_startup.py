@@ -6,21 +6,11 @@ import sys
 
 import pytest
 
+from reput_cli.root import _COMMANDS
+
 HEAVY = ("numpy", "rich", "pluggy", "attr", "hypothesis")
 
-COMMANDS = (
-    "demo",
-    "info",
-    "cat",
-    "get",
-    "put",
-    "plugins",
-    "backfill",
-    "suspend",
-    "resume",
-    "dead-letters",
-    "losses",
-)
+COMMANDS = tuple(_COMMANDS)
 
 RUN = """
 import sys, json
