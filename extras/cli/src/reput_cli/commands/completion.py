@@ -18,6 +18,7 @@ Examples:
   reput completion bash >> ~/.bashrc
   reput completion zsh >> ~/.zshrc
   reput completion fish > ~/.config/fish/completions/reput.fish
+  eval "$(reput completion bash)"
 """
 
 
@@ -30,8 +31,7 @@ def completion(shell: str | None) -> None:
     """Print the lines that let SHELL complete what is typed after `reput`.
 
     Commands and options are completed, and the topics, queues and plugins of the store that is on
-    the command line. SHELL is that of $SHELL when left out. Try it in an open bash with:
-    eval "$(reput completion bash)"
+    the command line. SHELL is that of $SHELL when left out. The last example is for one open bash.
     """
     from click.shell_completion import get_completion_class
 
