@@ -248,7 +248,7 @@ def _print_next(root: str, msg_id: str) -> None:
             f"cat {place} payments --from latest --follow",
             "waits for messages; meanwhile, elsewhere:",
         ),
-        (f"put {place} payments --tags hello", "each line that you type becomes one"),
+        (f"put {place} payments --tag hello", "each line that you type becomes one"),
         ("plugins", "what is installed, with its options"),
     ):
         click.echo(f"  {styled('# ' + why, dim=True)}\n  {reput} {command}")
