@@ -111,7 +111,10 @@ class Halves:
 def dangling(
     seen: Halves, finished_below: dict[int, int]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return half messages without an op message, and prepared records without an end.
+    """Return half messages that nothing ended, and prepared records without an end.
+
+    A committed message says which half message it was; the op message may follow later, or may have
+    been lost, after which RocketMQ asks the producer again.
 
     Args:
         seen: what all readings have seen.
@@ -124,14 +127,14 @@ def dangling(
     """
     halves = _rows(seen.halves, 4)
     ended = _rows(seen.ended, 2)
-    is_open = np.ones(len(halves), np.bool_)
+    answered = np.concatenate([*seen.answered, np.zeros(0, np.int64)])
+    is_open = ~np.isin(halves[:, 2], answered)
     for queue in np.unique(halves[:, 0]).tolist():
         own = halves[:, 0] == queue
         offsets = halves[own, 1]
         done = np.isin(offsets, ended[ended[:, 0] == queue, 1])
-        is_open[own] = ~done & (offsets >= finished_below.get(queue, 0))
+        is_open[own] &= ~done & (offsets >= finished_below.get(queue, 0))
     prepared = _rows(seen.prepared, 2)
-    answered = np.concatenate([*seen.answered, np.zeros(0, np.int64)])
     waiting = prepared[~np.isin(prepared[:, 0], answered)]
     return _ordered(halves[is_open], 2), _ordered(waiting, 0)
 

@@ -85,9 +85,13 @@ def make_report(
             follow_links=follow_links,
         )
         in_rocksdb = disk.exists(os.path.join(store.root, "config", "consumerOffsets"))
+        plugins = plugin_places(traces, end, tell)
+        delivered = read_delay_offsets(store.root, disk, tell)
+        if delivered is None and any(each.plugin == "schedule" for each in plugins):
+            delivered = {}  # the plugin writes the file with its first delivery
         waiting = Waiting(
             read_consumer_offsets(store.root, disk, tell),
-            read_delay_offsets(store.root, disk, tell),
+            delivered,
             read_wheel(store.root, disk, tell),
         )
         marks: list[Mark] = waiting.marks()
@@ -126,7 +130,7 @@ def make_report(
             timer=waiting.timer(extents, now),
             transactions=transactions_of(counted.counts.halves, waiting.finished_below(), log),
             retries=waiting.retries(found["topics"], extents),
-            plugins=plugin_places(traces, end, tell),
+            plugins=plugins,
             damages=tuple(tables.damage_document(each, store.root) for each in counted.damages),
             damage_count=counted.damage_count,
             damaged_size=counted.damaged_size,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["SCHEDULE_TOPIC", "Extents", "Waiting"]
 
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+_LEVELS: Final = 18  # as many as RocketMQ has, unless it is configured otherwise
 Extents = Mapping[tuple[str, int], tuple[int, int]]
 """By topic and queue id: messages that the log holds, and the queue offset after the last one."""
 
@@ -44,7 +45,7 @@ class Waiting:
         found = [
             Mark(each.topic, each.queue_id, each.queue_offset) for each in self.committed or ()
         ]
-        for level, offset in (self.delivered or {}).items():
+        for level, offset in self._places().items():
             found.append(Mark(SCHEDULE_TOPIC, level - 1, offset))
         return found
 
@@ -88,39 +89,35 @@ class Waiting:
         self, extents: Extents, found: Mapping[int, tuple[int, int]]
     ) -> tuple[DelayLevel, ...]:
         """Return what waits in each delay level that has messages or an offset."""
-        delivered = self.delivered or {}
-        first = len(self.committed or ())
-        numbers = {level: first + place for place, level in enumerate(delivered)}
         parked = {
-            queue + 1: at for (topic, queue), at in extents.items() if topic == SCHEDULE_TOPIC
+            queue + 1: extent
+            for (topic, queue), extent in extents.items()
+            if topic == SCHEDULE_TOPIC
         }
+        first = len(self.committed or ())
+        numbers = {level: first + place for place, level in enumerate(self._places())}
+        places = self._places()
         levels = []
-        for level in sorted({*delivered, *parked}):
-            count, end = parked.get(level, (0, None))
-            place = delivered.get(level)
-            if place is None or end is None:
-                waiting = None if place is None else 0
-                levels.append(
-                    DelayLevel(
-                        level=level,
-                        delivered_to=place,
-                        waiting=waiting,
-                        waiting_since_timestamp=None,
-                        parked=count,
-                    )
-                )
-                continue
-            since = found.get(numbers[level])
+        for level in sorted({*(self.delivered or {}), *parked}):
+            count, end = parked.get(level, (0, 0))
+            place = places.get(level)
+            since = found.get(numbers.get(level, -1))
             levels.append(
                 DelayLevel(
                     level=level,
                     delivered_to=place,
-                    waiting=max(end - place, 0),
+                    waiting=None if place is None else min(max(end - place, 0), count),
                     waiting_since_timestamp=None if since is None else since[1],
                     parked=count,
                 )
             )
         return tuple(levels)
+
+    def _places(self) -> dict[int, int]:
+        """Return where delivery goes on; a level that the file does not name begins at 0."""
+        if self.delivered is None:
+            return {}
+        return dict.fromkeys(range(1, _LEVELS + 1), 0) | self.delivered
 
     def timer(self, extents: Extents, now: int) -> TimerWheel | None:
         """Return what waits on the timer wheel; None without a wheel that can be read."""

@@ -109,12 +109,12 @@ def read_wheel(root: str, disk: Disk, tell: Callable[[str], None]) -> Wheel | No
     slots = np.frombuffer(data, _SLOT_DTYPE)
     tick, count = slots["tick"].astype(np.int64), slots["count"].astype(np.int64)
     first = int(head["read_timestamp"]) // precision
-    last = np.iinfo(np.int64).max // precision
+    last = np.iinfo(np.int64).max // precision - 1
     rows = np.flatnonzero((count > 0) & (tick >= max(first, 1)) & (tick <= last))
     rows = rows[np.argsort(tick[rows], kind="stable")]
     return Wheel(
         int(head["read_timestamp"]),
         int(head["queue_offset"]),
-        tick[rows] * precision,
+        (tick[rows] + 1) * precision,  # a slot is delivered once its unit of time is over
         count[rows],
     )
