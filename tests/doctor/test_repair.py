@@ -293,7 +293,7 @@ def changes_of(monkeypatch, work):
     return mortal.count
 
 
-def places(count, many=14):
+def places(count, many=8):
     """Places at which a repair is interrupted, spread over all of its changes."""
     return sorted(
         {*range(0, count, max(count // many, 1)), 1, 2, 3, count - 3, count - 2, count - 1}
