@@ -27,6 +27,7 @@ __all__ = [
     "OPEN_AFTER_KILL",
     "READ",
     "REBUILD",
+    "REPAIR",
     "REPORT",
     "SCAN",
     "SCHEDULE",
@@ -62,6 +63,13 @@ REBUILD = Table(
     "Build queues and index aside, and exchange them",
     bytes_of="records",
     note="all is on disk when it ends; Spark's session is there before it begins",
+)
+REPAIR = Table(
+    "Repair a store into a new directory",
+    bytes_of="records",
+    note="bytes are those of the log, in which ten bodies are damaged: it is verified and copied, "
+    "queues and index are made again; processes are started inside of the measurement",
+    compares=False,
 )
 VERIFY = Table(
     "Verify a store: every record, and every derived file",
@@ -156,6 +164,7 @@ TABLES = (
     COUNTS,
     REBUILD,
     VERIFY,
+    REPAIR,
     REPORT,
     DIFF,
     QUERY,
