@@ -244,6 +244,7 @@ def test_the_command_adds_increments(tmp_path):
     second = CliRunner().invoke(command, arguments)
     told = CliRunner().invoke(command, [*arguments, "--json"])
     other = CliRunner().invoke(command, [*arguments, "--topic", "T"])
+    none = CliRunner().invoke(command, ["export", root, f"{out}-T", "--topic", "T", "--jobs", "1"])
     nowhere = CliRunner().invoke(command, ["export", f"{root}-not", out, "--incremental"])
 
     assert "export 1: 20 messages" in first.stdout
@@ -251,5 +252,7 @@ def test_the_command_adds_increments(tmp_path):
     assert json.loads(told.stdout)["increment"] is None
     assert (other.exit_code, other.exception.__class__) == (ExitCode.UNAVAILABLE, SystemExit)
     assert "REPUT_" not in other.stderr
+    assert none.exit_code == ExitCode.OK
+    assert "no message is of what was asked for" in none.stderr
     assert nowhere.exit_code == ExitCode.NOT_FOUND
     assert os.listdir(tmp_path / "out").count("export=0000000001") == 1

@@ -88,7 +88,7 @@ def compiled(where: str | MessageFilter | None) -> MessageFilter | None:
         import reput_filter
     except ImportError:
         raise ConfigError(
-            "scan", "where", "it needs reput-filter: pip install 'reput[filter]'"
+            "scan", "where", "it needs the plugin filter: pip install reput-filter"
         ) from None
     try:
         found: MessageFilter = reput_filter.compile(where, "SQL92", strict=True)

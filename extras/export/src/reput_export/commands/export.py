@@ -182,12 +182,14 @@ def export(
 
 
 def _tell(target: str, done: Exported, seconds: float, *, incremental: bool) -> None:
-    from reput_cli.kit import escape_text, format_count, format_rate, format_size
+    from reput_cli.kit import escape_text, format_count, format_rate, format_size, warn
 
     shown = escape_text(target)
     if incremental and done.increment is None:
         click.echo(f"{shown}: nothing is new")
         return
+    if not done.message_count:
+        warn("no message is of what was asked for; `reput info PATH` lists topics and times")
     where = shown if done.increment is None else f"{shown}, export {done.increment}"
     click.echo(
         f"{where}: {format_count(done.message_count, 'message')} in "

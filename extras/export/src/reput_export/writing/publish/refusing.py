@@ -23,7 +23,7 @@ def refuse_overwriting(root: str, name: str | None, disk: Disk) -> None:
         raise CodedError(
             "OPTION",
             f"{root}: something is there, and a store is never overwritten; remove it first, name "
-            'another place, or add to the store with mode("append")',
+            'another place, or, with Spark, add to the store with mode("append")',
         )
 
 
