@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import json
 import os
 import random
@@ -15,11 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import Outcome, commands
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from reportedstore import HALVES, HOUR_MS, NOW, STRANGE, make_store, write_wheel
 
 import reput
 from reput import Message
 from reput_doctor.counting import counts, reading
+from reput_doctor.counting.halves import Halves, dangling
 from reput_doctor.grouping import Groups
 from reput_doctor.reporting.making import make_report
 from reput_doctor.reporting.showing.page import report_page
@@ -229,6 +233,38 @@ def test_open_transactions_are_those_without_an_op_message(rich: Path) -> None:
     assert found.unread_ops == 1
 
 
+@given(st.data())
+@settings(max_examples=60)
+def test_transactions_that_match_are_dropped_early_or_late(data: st.DataObject) -> None:
+    places = st.tuples(st.integers(0, 1), st.integers(0, 8))
+    few, many = Halves(rows_max=1), Halves()
+    halves, ended, answered = set[tuple[int, int]](), set[tuple[int, int]](), set[int]()
+
+    for _ in range(data.draw(st.integers(1, 4))):
+        part = Halves()
+        for queue_id, offset in data.draw(st.sets(places)) - halves:
+            halves.add((queue_id, offset))
+            row = (queue_id, offset, 100 * queue_id + offset, 7)
+            part.halves.append(np.array([row], np.int64))
+        for place in data.draw(st.lists(places, max_size=4)):
+            ended.add(place)
+            part.ended.append(np.array([place], np.int64))
+        for place in data.draw(st.lists(st.integers(0, 120), max_size=4)):
+            answered.add(place)
+            part.answered.append(np.array([place], np.int64))
+        few.take(copy.deepcopy(part))
+        many.take(part)
+
+    expected = sorted(
+        100 * queue_id + offset
+        for queue_id, offset in halves - ended
+        if 100 * queue_id + offset not in answered and (queue_id or offset >= 2)
+    )
+    for seen in (few, many):
+        rows, _ = dangling(seen, {0: 2})
+        assert rows[:, 2].tolist() == expected
+
+
 def test_messages_are_counted_by_hour_and_age(rich: Path) -> None:
     found = report_of(rich)
 
@@ -375,6 +411,18 @@ def test_offsets_in_rocksdb_are_said_not_to_be_read(rich: Path) -> None:
 
     assert any("RocksDB" in each for each in found.notes)
     assert found.groups
+
+
+def test_problems_are_lines_on_stderr_as_of_every_command(
+    rich: Path, run: Callable[..., Outcome]
+) -> None:
+    (rich / "config" / "consumerOffset.json").write_bytes(b"{")
+
+    outcome = run("report", rich, "--json")
+
+    assert outcome.code == 0
+    assert [line for line in outcome.err.splitlines() if "consumerOffset.json" in line]
+    assert any("consumerOffset.json" in each for each in outcome.json["problems"])
 
 
 def test_short_files_and_damaged_notes_do_not_hide_the_rest(rich: Path) -> None:

@@ -16,6 +16,7 @@ from reput_cli.kit import (
     parse_start,
     path_argument,
     print_json,
+    warn,
     with_debug,
 )
 
@@ -99,6 +100,8 @@ def report(
             follow_links=follows_links(),
             progress=progress.update,
         )
+    for problem in made.problems:
+        warn(problem)
     if page_path is not None:
         _write_page(made, page_path)
     if as_json:

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch
 
-__all__ = ["CHECKING_GROUP", "HALF_TOPIC", "OP_TOPIC", "Halves", "dangling"]
+__all__ = ["CHECKING_GROUP", "HALF_TOPIC", "OP_TOPIC", "ROWS_MAX", "Halves", "dangling"]
 
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECKING_GROUP: Final = "CID_RMQ_SYS_TRANS"
 """Consumer group whose offset in the half topic tells below which all transactions are finished."""
 
+ROWS_MAX: Final = 1 << 20
+"""Rows that are kept before those that match are dropped."""
 _TAG_D: Final = ord("d")  # the Java hash of "d"
 _DIGITS_MAX: Final = 18  # more do not fit into 63 bits for certain
 
@@ -46,10 +48,15 @@ class Halves:
     """``(n, 2)``: physical offset, store time of records with the bit "prepared"."""
     answered: list[npt.NDArray[np.int64]] = attrs.field(factory=list)
     """``(n,)``: physical offsets that records with the bits of commit or rollback refer to."""
+    half_count: int = 0
+    """Half messages, with those that were ended."""
     kinds: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(4, np.int64))
     """Records without transaction bits, prepared, committed, rolled back."""
     unread_ops: int = 0
-    """Op messages whose body is no list of queue offsets."""
+    """Words in bodies of op messages that are no queue offsets."""
+    rows_max: int = ROWS_MAX
+    _settled: int = 0
+    """Rows that were left when what matches was dropped last."""
 
     def add(
         self,
@@ -66,12 +73,14 @@ class Halves:
         if is_half is not None:
             rows = np.flatnonzero(is_half)
             names = ("queue_id", "queue_offset", "physical_offset", "store_timestamp")
+            self.half_count += len(rows)
             self.halves.append(
                 np.stack([batch.column(name)[rows].astype(np.int64) for name in names], axis=1)
             )
         if is_op is not None:
             rows = np.flatnonzero(is_op & (batch.tags_code == _TAG_D))
             self._add_ops(batch, rows)
+        self._settle()
 
     def take(self, other: Halves) -> None:
         """Take what another reading has seen."""
@@ -79,8 +88,10 @@ class Halves:
         self.ended += other.ended
         self.prepared += other.prepared
         self.answered += other.answered
+        self.half_count += other.half_count
         self.kinds += other.kinds
         self.unread_ops += other.unread_ops
+        self._settle()
 
     def _add_bits(self, batch: DispatchBatch, transaction: npt.NDArray[np.int32]) -> None:
         self.kinds += np.bincount(transaction >> 2, minlength=4)
@@ -91,21 +102,37 @@ class Halves:
         self.answered.append(batch.column("prepared_transaction_offset")[is_end])
 
     def _add_ops(self, batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> None:
-        body, queue_id = batch.body, batch.queue_id[rows]
-        window = body.window
-        for queue in np.unique(queue_id).tolist():
-            own = rows[queue_id == queue]
-            texts = [
-                window[start : start + size].tobytes()
-                for start, size in zip(
-                    body.starts[own].tolist(), body.sizes[own].tolist(), strict=True
-                )
-            ]
-            words = [word for text in texts for word in text.split(b",")]
+        body, window = batch.body, batch.window
+        found: list[bytes] = []
+        counts: list[int] = []
+        for start, size in zip(body.starts[rows].tolist(), body.sizes[rows].tolist(), strict=True):
+            words = window[start : start + size].tobytes().split(b",")
             sound = [word for word in words if word.isdigit() and len(word) <= _DIGITS_MAX]
             self.unread_ops += sum(1 for word in words if word) - len(sound)
-            offsets = np.array(sound, np.bytes_).astype(np.int64) if sound else np.zeros(0, int)
-            self.ended.append(np.stack([np.full(len(offsets), queue), offsets], axis=1))
+            found += sound
+            counts.append(len(sound))
+        if found:
+            queue_id = np.repeat(batch.queue_id[rows].astype(np.int64), counts)
+            offsets = np.array(found, np.bytes_).astype(np.int64)
+            self.ended.append(np.stack([queue_id, offsets], axis=1))
+
+    def _settle(self) -> None:
+        """Drop what matches, once there is much of it, so that what is left is what is open."""
+        columns = (self.halves, self.ended, self.prepared, self.answered)
+        count = sum(len(piece) for pieces in columns for piece in pieces)
+        if count < max(self.rows_max, 2 * self._settled):
+            return
+        halves, ended = _rows(self.halves, 4), _rows(self.ended, 2)
+        prepared, answered = _rows(self.prepared, 2), _column(self.answered)
+        is_open = ~(_among(halves[:, :2], ended) | np.isin(halves[:, 2], answered))
+        self.ended = [ended[~_among(ended, halves[:, :2])]]
+        known = np.concatenate([halves[:, 2], prepared[:, 0]])
+        self.answered = [answered[~np.isin(answered, known)]]
+        self.halves = [halves[is_open]]
+        self.prepared = [prepared[~np.isin(prepared[:, 0], answered)]]
+        self._settled = sum(
+            len(each[0]) for each in (self.halves, self.ended, self.prepared, self.answered)
+        )
 
 
 def dangling(
@@ -125,22 +152,34 @@ def dangling(
         ``(n, 4)`` rows of `Halves.halves`, and ``(m, 2)`` rows of `Halves.prepared`, both in the
         order of the log.
     """
-    halves = _rows(seen.halves, 4)
-    ended = _rows(seen.ended, 2)
-    answered = np.concatenate([*seen.answered, np.zeros(0, np.int64)])
-    is_open = ~np.isin(halves[:, 2], answered)
-    for queue in np.unique(halves[:, 0]).tolist():
-        own = halves[:, 0] == queue
-        offsets = halves[own, 1]
-        done = np.isin(offsets, ended[ended[:, 0] == queue, 1])
-        is_open[own] &= ~done & (offsets >= finished_below.get(queue, 0))
-    prepared = _rows(seen.prepared, 2)
+    halves, ended = _rows(seen.halves, 4), _rows(seen.ended, 2)
+    prepared, answered = _rows(seen.prepared, 2), _column(seen.answered)
+    is_open = ~(_among(halves[:, :2], ended) | np.isin(halves[:, 2], answered))
+    for queue_id, offset in finished_below.items():
+        is_open &= (halves[:, 0] != queue_id) | (halves[:, 1] >= offset)
     waiting = prepared[~np.isin(prepared[:, 0], answered)]
     return _ordered(halves[is_open], 2), _ordered(waiting, 0)
 
 
+def _among(rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return which ``(n, 2)`` rows are among others, ``(m, 2)``."""
+    if not (len(rows) and len(others)):
+        return np.zeros(len(rows), np.bool_)
+    both = np.concatenate([rows, others])
+    order = np.lexsort((both[:, 1], both[:, 0]))
+    is_new = np.concatenate([[True], (both[order][1:] != both[order][:-1]).any(axis=1)])
+    numbers = np.empty(len(both), np.int64)
+    numbers[order] = np.cumsum(is_new)
+    found: npt.NDArray[np.bool_] = np.isin(numbers[: len(rows)], numbers[len(rows) :])
+    return found
+
+
 def _rows(pieces: list[npt.NDArray[np.int64]], width: int) -> npt.NDArray[np.int64]:
     return np.concatenate([*pieces, np.zeros((0, width), np.int64)])
+
+
+def _column(pieces: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    return np.concatenate([*pieces, np.zeros(0, np.int64)])
 
 
 def _ordered(rows: npt.NDArray[np.int64], column: int) -> npt.NDArray[np.int64]:

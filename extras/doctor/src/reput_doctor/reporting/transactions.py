@@ -33,7 +33,7 @@ def transactions_of(seen: Halves, finished_below: dict[int, int], log: LogView) 
     times = [*halves[:, 3].tolist(), *prepared[:, 1].tolist()]
     oldest = sorted(places, key=lambda each: each[0])[:OLDEST_MAX]
     return Transactions(
-        half_count=sum(len(each) for each in seen.halves),
+        half_count=seen.half_count,
         open_count=len(halves) + len(prepared),
         oldest=tuple(_named(log, *place) for place in oldest),
         oldest_timestamp=min(times, default=None),
