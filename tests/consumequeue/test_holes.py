@@ -247,3 +247,22 @@ def test_what_a_reader_scans_and_what_it_reads_from_queues_is_the_same(tmp_path)
         ]
     assert set(holes) == {7}
     assert log_bytes(tmp_path) == before
+
+
+@pytest.mark.parametrize("queues", [1, 3])
+def test_a_queue_whose_first_messages_were_lost_begins_with_them(tmp_path, queues):
+    places = _written(tmp_path, queues=queues)
+    lost = [each for each in places if each.queue_id == 0][:1]
+    killed(tmp_path)
+    flip(tmp_path, lost[0].physical_offset + 90)
+    shutil.rmtree(tmp_path / "consumequeue")
+
+    with _open(tmp_path) as store:
+        messages, holes = _read_all(store, 0)
+        (info, *_) = store.queues()
+
+    assert info.min_queue_offset == 0
+    assert set(holes) == {0}
+    assert sorted(messages) == list(range(1, len(places) // queues))
+    units = (tmp_path / "consumequeue" / "T" / "0" / f"{0:020d}").read_bytes()
+    assert units[:20] == units[20:40], "RocketMQ skips a file of the log after any other unit"

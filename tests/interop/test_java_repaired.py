@@ -40,6 +40,8 @@ def sizes(store: str) -> tuple[str, ...]:
 def test_java_serves_everything_that_was_not_damaged(
     java: JavaStore, tmp_path: Path, case: Case, ending: str
 ):
+    if case.store.startswith("rocketmq-5") and not java.writes_record_version_2:
+        pytest.skip("RocketMQ 4 does not read what RocketMQ 5 writes for long topics")
     sick, origin = case.make(), healthy(case.store)
     put_down(sick.files, tmp_path / "store")
     done = repair(tmp_path / "store", tmp_path / "mended")

@@ -99,7 +99,9 @@ class ConsumeQueue:
         if self.max_physical_offset < 0 and (
             not self.files.bases or queue_offset != self.max_offset
         ):
-            self._begin(max(queue_offset, 0))  # no honest writer states a negative offset
+            begins = max(queue_offset, 0)  # no honest writer states a negative offset
+            physical_offset = UNIT.unpack(_units(data, first, first + 1))[0]
+            self._begin(begins - self._lost_before(begins, physical_offset))
         if consecutive and queue_offset == self.max_offset:
             self._write(data[first * UNIT_SIZE :], int(ends[-1]))
         else:
@@ -176,15 +178,37 @@ class ConsumeQueue:
             self._write(whole, int(ends[last]))
 
     def _were_lost(self, count: int, start: int, end: int) -> bool:
-        """Return whether ``count`` records may have been lost between two physical offsets."""
+        """Return whether ``count`` records may have been lost between two physical offsets.
+
+        Before a queue's first record anything may have been lost, of any queue: there the losses
+        must name the messages.
+        """
         if start < 0:
-            return False
+            return self._lost_before(self.max_offset + count, end) >= count
         lost = sum(
             min(loss.end_offset, end) - max(loss.start_offset, start)
             for loss in self.files.shared.losses(start, end)
             if loss.action != CUT
         )
         return count <= lost // RECORD_MIN_SIZE
+
+    def _lost_before(self, queue_offset: int, physical_offset: int) -> int:
+        """Return how many messages right below a queue offset are recorded as lost, by name.
+
+        The queue begins with them: with pre-blank units in their place, which state no record,
+        RocketMQ skips the rest of the log's file after the first of them.
+        """
+        if queue_offset == 0 or self.extend is not None:
+            return 0
+        named = {
+            loss.queue_offset
+            for loss in self.files.shared.losses(0, physical_offset)
+            if (loss.topic, loss.queue_id) == (self.topic, self.queue_id) and loss.action != CUT
+        }
+        count = 0
+        while queue_offset - count - 1 in named:
+            count += 1
+        return count
 
     def _were_given(self, first: int, stop: int, end: int) -> bool:
         """Return whether all queue offsets in ``[first, stop)`` are known to have been given.
