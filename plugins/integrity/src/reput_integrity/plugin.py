@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -62,6 +63,8 @@ class IntegrityPlugin(reput.Plugin):
     _origins: Origins = attrs.field(init=False, factory=Origins)
     _are_written: bool = attrs.field(init=False, default=True)
     """Whether `_origins` are on disk."""
+    _noting: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    """Held for moments, to change `_origins`: records may be trimmed during a dispatch."""
 
     _older: OlderSums | None = attrs.field(init=False, default=None)
     """In a rebuild in one piece, the sums of the store."""
@@ -154,11 +157,11 @@ class IntegrityPlugin(reput.Plugin):
 
     def _note_older(self, judged: Judged) -> None:
         """Note, in a rebuild, which sums are new, and which of them older ones deny."""
-        now, files = self.context.clock(), self._opened()
-        for start, end in judged.new:
-            self._origins.add(start, end, now)
-        self._are_written = False
-        files.disputes = Disputes((*files.disputes.rows, *judged.disputes))
+        files = self._opened()
+        self._note(judged.new, self.context.clock())
+        if judged.disputes:
+            files.disputes = Disputes((*files.disputes.rows, *judged.disputes))
+            self._are_written = False
 
     def _note_late(self, batch: DispatchBatch) -> None:
         """Note records that were stored long ago: their bytes may have changed before this."""
@@ -166,20 +169,27 @@ class IntegrityPlugin(reput.Plugin):
         late = np.flatnonzero(now - batch.store_timestamp > self.config.fresh_ms)
         if len(late):
             end = int(batch.physical_offset[late[-1]] + batch.size[late[-1]])
-            if self._origins.add(batch.start_offset, end, now):
-                self._are_written = False
+            self._note(((batch.start_offset, end),), now)
+
+    def _note(self, parts: Sequence[tuple[int, int]], now: int) -> None:
+        """Note that the sums of parts of the log are made now."""
+        with self._noting:
+            for start, end in parts:
+                if self._origins.add(start, end, now):
+                    self._are_written = False
 
     @reput.hookimpl
     def reput_flush(self) -> None:
         """Bring sums to disk; before them, which of them were made later."""
         files = self._opened()
         if not self._are_written or (files.bases and not self._has_origins()):
-            self._are_written = True
+            with self._noting:
+                self._are_written, data = True, self._origins.encode()
             try:
                 directory = self.context.directory(DIRECTORY)
                 self.context.disk.make_directory(directory, durable=True)
                 path = self.context.directory(DIRECTORY, ORIGINS_NAME)
-                self.context.disk.replace(path, self._origins.encode())
+                self.context.disk.replace(path, data)
                 if self._older is not None and files.disputes.rows:
                     data = files.disputes.encode(self.context.clock())
                     self.context.disk.replace(files.disputes_path, data)
@@ -274,8 +284,9 @@ class IntegrityPlugin(reput.Plugin):
         if self.context.writable:
             self._opened().trim(min_physical_offset)
             self._opened().keep_disputes(min_physical_offset, 1 << 62, self.context.clock())
-            if self._origins.keep(min_physical_offset, 1 << 62):
-                self._are_written = False
+            with self._noting:
+                if self._origins.keep(min_physical_offset, 1 << 62):
+                    self._are_written = False
 
     @reput.hookimpl
     def reput_shards(self, context: StoreContext) -> SumsBuilder:
