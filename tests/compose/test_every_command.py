@@ -36,8 +36,8 @@ CALLS = {
     "verify": [(), ("--deep", "--json")],
     "transactions": [(), ("--json",), ("--commit", ID, "--yes"), ("--roll-back", ID, "--yes")],
 }
-WITHOUT_STORE = {"demo", "spark"}
-"""They make their own, or are another distribution's."""
+WITHOUT_STORE = {"demo", "export", "import", "spark"}
+"""They make their own, or have tests of their own, as they take two places."""
 LOOKS = {"metrics", "info", "cat", "get", "grep", "plugins", "losses", "schedule"}
 """Commands that show what can be shown where the store's notes cannot be read."""
 

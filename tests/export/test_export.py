@@ -7,7 +7,7 @@ import json
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from commands import cli_runner
 from sparkstores import fill, messages_of
 
 import reput
@@ -153,7 +153,7 @@ def test_the_command_says_that_something_was_left_out(tmp_path, form):
         file.write(b"\xff")
     target = str(tmp_path / "out")
 
-    done = CliRunner().invoke(
+    done = cli_runner().invoke(
         command,
         ["export", str(tmp_path / "store"), target, "--jobs", "1", "--corrupt", "skip", *form],
     )

@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from commands import cli_runner
 from hypothesis import given
 from hypothesis import strategies as st
 from sparkstores import fill, messages_of
@@ -157,7 +157,7 @@ def test_what_cat_prints_can_be_imported(tmp_path):
     with reput.open(tmp_path / "old", config=config) as store:
         for number in range(5):
             store.put(reput.Message("T", b"%d" % number, keys=["k"], properties={"a": "b"}))
-    printed = CliRunner().invoke(command, ["cat", str(tmp_path / "old"), "T", "--json"])
+    printed = cli_runner().invoke(command, ["cat", str(tmp_path / "old"), "T", "--json"])
     (tmp_path / "cat.jsonl").write_bytes(printed.stdout_bytes)
 
     import_(tmp_path / "cat.jsonl", tmp_path / "store", dispatch=False, file_size=FILE_SIZE)
@@ -209,9 +209,9 @@ def test_the_command_says_what_it_did_and_what_is_missing(tmp_path):
     out, store = str(tmp_path / "out"), str(tmp_path / "store")
     export(str(tmp_path / "old"), out, LocalEngine(1))
 
-    done = CliRunner().invoke(command, ["import", out, store, "--json"])
-    again = CliRunner().invoke(command, ["import", out, store])
-    nothing = CliRunner().invoke(command, ["import", f"{out}-not", f"{store}-other"])
+    done = cli_runner().invoke(command, ["import", out, store, "--json"])
+    again = cli_runner().invoke(command, ["import", out, store])
+    nothing = cli_runner().invoke(command, ["import", f"{out}-not", f"{store}-other"])
 
     assert json.loads(done.stdout)["record_count"] == 20
     assert again.exit_code == ExitCode.UNAVAILABLE

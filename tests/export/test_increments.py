@@ -8,7 +8,7 @@ import shutil
 
 import pyarrow.dataset as ds
 import pytest
-from click.testing import CliRunner
+from commands import cli_runner
 from sparkstores import FILE_SIZE, fill, messages_of
 
 import reput
@@ -240,12 +240,12 @@ def test_the_command_adds_increments(tmp_path):
     fill(root, 20)
     arguments = ["export", root, out, "--incremental", "--jobs", "1"]
 
-    first = CliRunner().invoke(command, arguments)
-    second = CliRunner().invoke(command, arguments)
-    told = CliRunner().invoke(command, [*arguments, "--json"])
-    other = CliRunner().invoke(command, [*arguments, "--topic", "T"])
-    none = CliRunner().invoke(command, ["export", root, f"{out}-T", "--topic", "T", "--jobs", "1"])
-    nowhere = CliRunner().invoke(command, ["export", f"{root}-not", out, "--incremental"])
+    first = cli_runner().invoke(command, arguments)
+    second = cli_runner().invoke(command, arguments)
+    told = cli_runner().invoke(command, [*arguments, "--json"])
+    other = cli_runner().invoke(command, [*arguments, "--topic", "T"])
+    none = cli_runner().invoke(command, ["export", root, f"{out}-T", "--topic", "T", "--jobs", "1"])
+    nowhere = cli_runner().invoke(command, ["export", f"{root}-not", out, "--incremental"])
 
     assert "export 1: 20 messages" in first.stdout
     assert "nothing is new" in second.stdout
