@@ -17,23 +17,18 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "doctor.md"
 
 
-def snippets() -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.S | re.M)
-
-
-@pytest.mark.parametrize("source", snippets())
-def test_snippets_print_what_they_say(
-    source: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_snippets_run_from_top_to_bottom_and_print_what_they_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    sources = re.findall(r"^```python\n(.*?)^```", text, re.S | re.M)
     monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
 
-    exec(compile(source, str(PAGE), "exec"), {})
+    for source in sources:
+        exec(compile(source, str(PAGE), "exec"), names)
 
-    said = re.findall(r"# prints (.*)", source)
-    assert capsys.readouterr().out.splitlines() == said
+    assert capsys.readouterr().out.splitlines() == re.findall(r"# prints (.*)", "".join(sources))
 
 
 @pytest.mark.parametrize("command", [report, diff, verify], ids=["report", "diff", "verify"])

@@ -17,6 +17,8 @@ _LEFT: Final = 78
 _TOP: Final = 16
 _BOTTOM: Final = 30
 _LABEL: Final = 40
+_TWO_LABELS: Final = 300  # below this width the last label would run into the first
+_COLUMN_MAX: Final = 80  # a few columns do not fill the plot
 
 
 def columns(
@@ -38,7 +40,7 @@ def columns(
     if most <= 0:
         return ""
     inner_width = _WIDTH - _LEFT
-    width = inner_width / len(totals)
+    width = min(inner_width / len(totals), _COLUMN_MAX)
     gap = min(width * 0.15, 3)
     parts = [_axis(most)]
     for place, total in enumerate(totals):
@@ -59,8 +61,9 @@ def columns(
             label = f"{labels[place]}: {total:,}"
             parts.append(f"<g><title>{html_text(label)}</title>{''.join(shapes)}</g>")
     parts.append(_text(_LEFT, _TOP + _HEIGHT + 22, labels[0], "start"))
-    if len(labels) > 1:
-        parts.append(_text(_WIDTH, _TOP + _HEIGHT + 22, labels[-1], "end"))
+    end = _LEFT + width * len(totals)
+    if len(labels) > 1 and end - _LEFT > _TWO_LABELS:
+        parts.append(_text(end, _TOP + _HEIGHT + 22, labels[-1], "end"))
     height = _TOP + _HEIGHT + _BOTTOM
     has_rest = any(
         total > sum(values[place] for _, values in series) for place, total in enumerate(totals)

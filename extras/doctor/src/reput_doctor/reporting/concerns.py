@@ -41,7 +41,8 @@ def _damage(report: StoreReport) -> Iterator[Concern]:
         yield Concern(
             Severity.LOSS,
             f"the log is damaged: {size} in {places}",
-            f"reput verify {root} names each and what it touches; reput repair {root} mends a copy",
+            f"reput verify {root} names what each touches; "
+            f"reput repair {root} NEW_DIRECTORY makes a mended copy",
         )
     if report.loss_count:
         yield Concern(

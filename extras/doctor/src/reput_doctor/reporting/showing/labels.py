@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from reput_cli.kit import format_size
+from reput_doctor.reporting.concerns import format_age
 
 if TYPE_CHECKING:
     from reput_doctor.reporting.values import Bucket
@@ -33,7 +34,9 @@ def delay_label(bucket: Bucket) -> str:
     """Return what a bucket of times from born to stored is called."""
     if bucket.least is None or bucket.below is None:
         return "before it was born"
-    return "0 ms" if bucket.below == 1 else f"{bucket.least:,} to {bucket.below:,} ms"
+    if bucket.below == 1:
+        return "0 ms"
+    return f"{format_age(bucket.least / 1000)} to {format_age(bucket.below / 1000)}"
 
 
 def first_message(damage: Mapping[str, Any]) -> str | None:

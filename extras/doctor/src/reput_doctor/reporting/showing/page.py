@@ -57,6 +57,7 @@ def _sections(report: StoreReport) -> Iterator[str]:
     found = [(each.severity.word, each.text, each.advice) for each in report.concerns]
     yield section("What needs a look", verdicts(found or [("good", "Nothing needs a look.", "")]))
     yield _totals(report)
+    yield section("Damage of the log", damages_table(report))
     yield _over_time(report)
     rows = [(each.topic, each.size) for each in report.topics[:_BARS]]
     shown = [format_size(size) for _, size in rows]
@@ -70,7 +71,6 @@ def _sections(report: StoreReport) -> Iterator[str]:
     yield _sizes_and_ages(report)
     yield section("Queues", queues_table(report))
     yield section("Plugins", plugins_table(report))
-    yield section("Damage of the log", damages_table(report))
     parts = sorted(report.disk.items(), key=lambda part: -part[1])[:_BARS]
     yield section("Disk", bars(parts, [format_size(size) for _, size in parts]))
     yield section("What this report does not know", *(note(each) for each in report.notes))

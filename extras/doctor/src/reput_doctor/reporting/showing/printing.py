@@ -46,6 +46,7 @@ def print_report(report: StoreReport) -> None:
     _print_concerns(report.concerns)
     print_heading("Totals")
     print_facts(_facts(report))
+    _print_damages(report)
     _print_topics(report)
     _print_groups(report)
     _print_retries(report)
@@ -53,7 +54,6 @@ def print_report(report: StoreReport) -> None:
     _print_transactions(report)
     _print_plugins(report)
     _print_buckets(report)
-    _print_damages(report)
     for note in report.notes:
         click.echo(f"\n{escape_text(note)}.")
 
