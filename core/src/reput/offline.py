@@ -17,6 +17,7 @@ from reput.dispatch.running.phase import Phase as Phase
 from reput.store.marks.traces import Traces as Traces
 from reput.store.marks.traces import look as look
 from reput.store.marks.unfinished import UNFINISHED as UNFINISHED
+from reput.store.marks.unfinished import refuse_unfinished as refuse_unfinished
 from reput.store.offline import ClosedStore as ClosedStore
 from reput.store.offline import hold as hold
 
@@ -34,4 +35,5 @@ __all__ = [
     "Traces",
     "hold",
     "look",
+    "refuse_unfinished",
 ]

@@ -7,12 +7,10 @@ is removed nothing opens the directory as a store: not as an empty one, and not 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from reput.errors import StoreNotFoundError
-
-if TYPE_CHECKING:
-    from reput.files.system.disk import Disk
+from reput.files.system.disk import Disk
 
 __all__ = ["UNFINISHED", "refuse_unfinished"]
 
@@ -22,13 +20,18 @@ UNFINISHED: Final = "unfinished"
 _SIZE_MAX: Final = 4096
 
 
-def refuse_unfinished(root: str, disk: Disk) -> None:
+def refuse_unfinished(root: str, disk: Disk | None = None) -> None:
     """Raise if a tool has not finished the store at ``root``.
+
+    Args:
+        root: the directory, absolute.
+        disk: bound to it; the system's when left out.
 
     Raises:
         StoreNotFoundError: with the file's first line.
     """
     path = os.path.join(root, UNFINISHED)
+    disk = disk or Disk().at(root)
     if not disk.exists(path):
         return
     text = disk.read_file(path, _SIZE_MAX).decode("utf-8", "replace")

@@ -20,6 +20,9 @@ def check_store(path: str) -> str:
         StoreNotFoundError: there is no store.
     """
     if not holds_a_store(path):
+        from reput.offline import refuse_unfinished
+
+        refuse_unfinished(os.path.abspath(path))
         raise StoreNotFoundError(path, EXPECTED)
     return os.path.abspath(path)
 

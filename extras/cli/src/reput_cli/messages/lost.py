@@ -63,6 +63,7 @@ def loss_document(root: str, loss: Loss) -> dict[str, Any]:
         "queue_id": loss.queue_id,
         "queue_offset": loss.queue_offset,
         "queue_end_offset": loss.queue_end_offset,
+        "keys": loss.keys.split(),
         "action": loss.action,
         "kept": os.path.join(kept_in(root), loss.kept) if loss.kept else None,
         "timestamp": loss.timestamp,

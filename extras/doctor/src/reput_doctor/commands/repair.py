@@ -10,7 +10,7 @@ import click
 from reput_cli.kit import follows_links, json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
-    from reput_doctor.repairing.planning import Plan
+    from reput_doctor.repairing.plan import Plan
     from reput_doctor.repairing.repair import Repaired
 
 __all__ = ["repair"]

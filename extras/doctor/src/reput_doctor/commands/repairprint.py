@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from reput_doctor.repairing.logfiles import Notice
     from reput_doctor.repairing.lost import LostPart
-    from reput_doctor.repairing.planning import Plan
+    from reput_doctor.repairing.plan import Plan
     from reput_doctor.repairing.repair import Repaired
 
 __all__ = ["print_plan", "print_repaired"]
@@ -182,10 +182,11 @@ def _lost_rows(parts: Sequence[LostPart], action: str) -> Iterator[tuple[str, ..
             offset = "?" if part.queue_offset is None else part.queue_offset
             name = f"{part.topic}/{part.queue_id}@{offset}"
         elif part.message_count != 1:
-            count = part.message_count
-            name = "?" if count is None else format_count(count, "message")
-        hashes = ", ".join(f"hash {each}" for each in part.key_hashes)
-        keys = part.keys or hashes or "-"
+            name = "?"
+            if part.message_count is not None:
+                name = format_count(part.message_count, "message")
+        count = len(part.key_hashes)
+        keys = part.keys or (format_count(count, "hash", "hashes") if count else "-")
         yield str(part.start_offset), format_size(part.size), part.reason, name, keys, action
 
 

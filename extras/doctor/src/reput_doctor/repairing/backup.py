@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.errors import CorruptFileError, ReputError
+from reput.errors import ReputError
 from reput.files import Disk, file_name, is_safe_name
 from reput.offline import UNFINISHED, look
 from reput_doctor.repairing.building import bases_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from reput_doctor.repairing.building import Bring
-    from reput_doctor.repairing.planning import Plan
+    from reput_doctor.repairing.plan import Plan
 
 __all__ = [
     "Backup",
@@ -40,18 +40,18 @@ __all__ = [
     "back_up",
     "bring_in_place",
     "log_changes",
+    "move",
     "move_aside",
-    "put_back",
 ]
 
 _NAME: Final = "backup.json"
-_BYTES: Final = "bytes"
-_FILES: Final = "files"
-_LEFT_OUT: Final = "log-files"
+BYTES: Final = "bytes"
+FILES: Final = "files"
+LEFT_OUT: Final = "log-files"
 _COPY_SIZE: Final = 1 << 20
 _SIZE_MAX: Final = 256 << 20
 _LOG: Final = "commitlog"
-_WAS: Final = ".was-"
+WAS: Final = ".was-"
 """Begins the name that a file of the log has while names are exchanged; its old name follows."""
 _MOVING: Final = ".moving-"
 RENAMED: Final = 1
@@ -178,7 +178,7 @@ def back_up(plan: Plan, path: str, ranges: Sequence[tuple[int, int]], disk: Disk
     own = Disk()
     own.make_directory(path, durable=True)
     changes, at = [], 0
-    kept = own.create_fresh(os.path.join(path, _BYTES))
+    kept = own.create_fresh(os.path.join(path, BYTES))
     try:
         for source, position, size in log_changes(plan, ranges):
             changes.append(
@@ -232,18 +232,18 @@ def _keep(disk: Disk, source: str, position: int, size: int, own: Disk, kept: in
 def move_aside(root: str, disk: Disk, path: str, names: Sequence[str]) -> None:
     """Move parts of the store to the backup; copy them where it is on another file system."""
     own = Disk()
-    files = os.path.join(path, _FILES)
+    files = os.path.join(path, FILES)
     own.make_directory(files, durable=True)
     for name in names:
         source, target = os.path.join(root, name), os.path.join(files, name)
         if not disk.exists(source):
             continue
-        _move(disk, source, own, target)
+        move(disk, source, own, target)
     own.flush_directory(files)
     disk.flush_directory(root)
 
 
-def _move(disk: Disk, source: str, own: Disk, target: str) -> None:
+def move(disk: Disk, source: str, own: Disk, target: str) -> None:
     """Rename a file or directory; on another file system, make a copy, then remove it."""
     try:
         own.rename(source, target)
@@ -297,113 +297,16 @@ def bring_in_place(plan: Plan, path: str, backup: Backup) -> Bring:
 
 def _rename(backup: Backup, path: str, directory: str, disk: Disk) -> None:
     for old in backup.names:
-        disk.rename(os.path.join(directory, old), os.path.join(directory, _WAS + old))
+        disk.rename(os.path.join(directory, old), os.path.join(directory, WAS + old))
     disk.flush_directory(directory)
     attrs.evolve(backup, step=RENAMED).save(path)
-    left_out, own = os.path.join(path, _LEFT_OUT), Disk()
+    left_out, own = os.path.join(path, LEFT_OUT), Disk()
     own.make_directory(left_out, durable=True)
     for old, new in backup.names.items():
-        source = os.path.join(directory, _WAS + old)
+        source = os.path.join(directory, WAS + old)
         if new:
             disk.rename(source, os.path.join(directory, new))
         else:
-            _move(disk, source, own, os.path.join(left_out, old))
+            move(disk, source, own, os.path.join(left_out, old))
     own.flush_directory(left_out)
     disk.flush_directory(directory)
-
-
-# --------------------------------------------------------------------------- putting back
-
-
-def put_back(path: str, store: str, disk: Disk) -> Backup:
-    """Bring a store back to what it was before it was mended in place.
-
-    May be called again after it was interrupted, and after a repair that was.
-
-    Args:
-        path: the backup's directory.
-        store: the store's directory.
-        disk: bound to the store.
-
-    Raises:
-        NoBackupError: there is no backup of this store.
-        CorruptFileError: a file of the log is missing that the repair has not touched.
-    """
-    backup = Backup.load(path)
-    if os.path.realpath(backup.store) != os.path.realpath(store):
-        raise NoBackupError(path, f"it is the backup of {backup.store}")
-    if backup.is_put_back:
-        raise NoBackupError(path, "the store was brought back from it before")
-    own = Disk()
-    log, moved = os.path.join(store, _LOG), os.path.join(store, STAGING, _LOG)
-    if disk.exists(moved) and not disk.exists(log):
-        disk.rename(moved, log)
-        disk.flush_directory(store)
-    _put_back_log(backup, path, log, disk, own)
-    files = os.path.join(path, _FILES)
-    aside = {entry.name for entry in own.list(files)}
-    for entry in disk.list(store):
-        is_new = entry.name not in backup.parts or entry.name in aside
-        if is_new and entry.name not in (_LOG, UNFINISHED, "lock"):
-            remove(disk, entry)
-    for name in sorted(aside & set(backup.parts)):
-        _move(own, os.path.join(files, name), own, os.path.join(store, name))
-    disk.flush_directory(store)
-    if disk.exists(os.path.join(store, UNFINISHED)):
-        disk.remove(os.path.join(store, UNFINISHED))
-        disk.flush_directory(store)
-    attrs.evolve(backup, is_put_back=True).save(path)
-    return backup
-
-
-def _put_back_log(backup: Backup, path: str, log: str, disk: Disk, own: Disk) -> None:
-    """Bring the log's files back to their old names, sizes and bytes."""
-    there = {entry.name for entry in disk.list(log)}
-    plain = {name for name in there if not name.startswith(_WAS)}
-    if backup.step == RENAMED:
-        after = {new: old for old, new in backup.names.items() if new}
-        for name in sorted(plain):
-            if name in after:
-                disk.rename(os.path.join(log, name), os.path.join(log, _WAS + after[name]))
-            else:
-                disk.remove(os.path.join(log, name))  # made for a file that was missing
-        disk.flush_directory(log)
-        backup = attrs.evolve(backup, step=RENAMED_BACK)
-        backup.save(path)
-    elif backup.step != RENAMED_BACK:
-        for name in sorted(plain - set(backup.names)):
-            disk.remove(os.path.join(log, name))
-    kept = own.open(os.path.join(path, _BYTES))
-    try:
-        for old in backup.names:
-            aside, was = os.path.join(path, _LEFT_OUT, old), os.path.join(log, _WAS + old)
-            final = os.path.join(log, old)
-            if disk.exists(was):
-                _write_back(backup, old, was, kept, disk, own)
-                disk.rename(was, final)
-            elif own.exists(aside):
-                _move(own, aside, own, final)
-            elif disk.exists(final):
-                _write_back(backup, old, final, kept, disk, own)
-            else:
-                raise CorruptFileError(final, 0, "it is gone since the repair")
-        disk.flush_directory(log)
-    finally:
-        own.close(kept)
-
-
-def _write_back(backup: Backup, name: str, path: str, kept: int, disk: Disk, own: Disk) -> None:
-    descriptor = disk.open(path, write=True)
-    try:
-        if name in backup.sizes:
-            disk.truncate(descriptor, backup.sizes[name])
-        for change in backup.changes:
-            if change.name != name:
-                continue
-            for at in range(0, change.size, _COPY_SIZE):
-                size = min(_COPY_SIZE, change.size - at)
-                data = own.read(kept, size, change.kept_at + at)
-                disk.write(descriptor, data, change.position + at)
-        disk.flush(descriptor)
-    finally:
-        disk.close(descriptor)

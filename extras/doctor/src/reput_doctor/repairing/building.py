@@ -27,7 +27,8 @@ from reput_doctor.repairing.publishing import STAGING
 from reput_rebuild.local import Rebuilt, rebuild
 
 if TYPE_CHECKING:
-    from reput_doctor.repairing.planning import Plan, Step
+    from reput_doctor.repairing.plan import Plan
+    from reput_doctor.repairing.planning import Step
 
 __all__ = ["Built", "Source", "build", "copied_log"]
 

@@ -9,7 +9,7 @@ import attrs
 if TYPE_CHECKING:
     from reput_doctor.repairing.lost import LostPart
     from reput_doctor.repairing.mending import Mend
-    from reput_doctor.repairing.planning import Plan
+    from reput_doctor.repairing.plan import Plan
     from reput_doctor.repairing.repair import Repaired
 
 __all__ = ["plan_document", "repaired_document"]

@@ -6,6 +6,7 @@ ones, as their bodies hold the entry.
 
 from __future__ import annotations
 
+import bisect
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,9 @@ __all__ = ["FilledLosses"]
 
 _LOSSES_MAX: Final = 100_000
 _TEXT_MAX: Final = 4_096
+_OFFSET_MAX: Final = 1 << 63
+_NEAR: Final = 64
+"""Entries that are looked at for one loss; queues may name the same part of the log many times."""
 
 
 @attrs.define(eq=False)
@@ -71,12 +75,15 @@ class FilledLosses:
 
     def not_in(self, ledger: Iterable[Loss]) -> list[Loss]:
         """Return the losses that ``ledger`` does not have."""
-        known = sorted((each.start_offset, each.end_offset) for each in ledger)
-        return [
-            loss
-            for loss in self.found
-            if not any(start <= loss.start_offset < end for start, end in known)
-        ]
+        # Those that a later entry covers in part are among them: the first one that ends after
+        # the loss begins says whether it is known.
+        known = sorted((each.end_offset, each.start_offset) for each in ledger)
+        found = []
+        for loss in self.found:
+            row = bisect.bisect_right(known, (loss.start_offset, _OFFSET_MAX))
+            if not any(start <= loss.start_offset for _, start in known[row : row + _NEAR]):
+                found.append(loss)
+        return found
 
 
 def _facts(body: bytes) -> dict[str, Any]:

@@ -86,11 +86,12 @@ def ask(leads: Iterator[Leads], wanted: Wanted) -> Known:
     ends = np.array([end for _, end in wanted.ranges], np.int64)
     hashes: dict[int, set[int]] = {}
     for part in leads:
-        inside = _inside(part.physical_offset, starts, ends)
+        here = inside(part.physical_offset, starts, ends)
         if part.topic is not None and part.queue_id is not None and part.queue_offset is not None:
-            _take_queue(known, part, inside, wanted)
+            _take_queue(known, part, here, wanted)
         elif part.key_hash is not None:
-            for row in np.flatnonzero(inside)[:PLACES_MAX].tolist():
+            room = max(PLACES_MAX - len(hashes), 0)
+            for row in np.flatnonzero(here)[:room].tolist():
                 offset = int(part.physical_offset[row])
                 hashes.setdefault(offset, set()).add(int(part.key_hash[row]))
                 if part.store_timestamp is not None:
@@ -101,7 +102,7 @@ def ask(leads: Iterator[Leads], wanted: Wanted) -> Known:
     return known
 
 
-def _inside(
+def inside(
     offsets: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
     if len(starts) == 0:
@@ -110,7 +111,7 @@ def _inside(
     return (at >= 0) & (offsets < ends[np.maximum(at, 0)])
 
 
-def _take_queue(known: Known, part: Leads, inside: npt.NDArray[np.bool_], wanted: Wanted) -> None:
+def _take_queue(known: Known, part: Leads, here: npt.NDArray[np.bool_], wanted: Wanted) -> None:
     assert part.topic is not None
     assert part.queue_id is not None
     assert part.queue_offset is not None
@@ -120,12 +121,12 @@ def _take_queue(known: Known, part: Leads, inside: npt.NDArray[np.bool_], wanted
         return
     end = int(part.queue_offset[plausible].max()) + 1
     known.queue_ends[queue] = max(known.queue_ends.get(queue, 0), end)
-    known.in_ranges += _places(known, part, inside & plausible, known.in_ranges)
+    known.in_ranges += _places(known, part, here & plausible, known.in_ranges)
     in_log = plausible & (part.physical_offset >= wanted.start_offset)
     gaps = wanted.gaps.get(queue)
     if gaps is None:
         gaps = np.array([[0, _NO_END]] if wanted.asks_for_others else [], np.int64).reshape(-1, 2)
-    in_gap = in_log & _inside(part.queue_offset, gaps[:, 0], gaps[:, 1])
+    in_gap = in_log & inside(part.queue_offset, gaps[:, 0], gaps[:, 1])
     known.in_gaps += _places(known, part, in_gap, known.in_gaps)
     _take_samples(known, part, np.flatnonzero(in_log), wanted.file_size)
 

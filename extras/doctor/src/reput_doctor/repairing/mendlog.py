@@ -25,13 +25,13 @@ from reput.log import (
 from reput.plugin import build_config
 from reput.record import Corruption, CorruptionKind, pack_host
 from reput.record.layout import RECORD_MIN_SIZE
-from reput_doctor.repairing.planning import loss_of
+from reput_doctor.repairing.plan import loss_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reput_doctor.repairing.lost import LostPart
-    from reput_doctor.repairing.planning import Plan
+    from reput_doctor.repairing.plan import Plan
 
 __all__ = ["LogMending", "Overwritten", "overwritten"]
 

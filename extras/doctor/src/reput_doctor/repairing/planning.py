@@ -16,7 +16,6 @@ import numpy as np
 from reput.files import FilePool, MappedFileQueue, file_name, system_clock
 from reput.log import (
     CUT,
-    FILLED,
     GONE,
     LOG_SECTION,
     DamagedRange,
@@ -27,10 +26,11 @@ from reput.log import (
 )
 from reput.offline import look
 from reput.record import Corruption, CorruptionKind
-from reput_doctor.repairing.brokerconfig import ConfigFile, plan_config
+from reput_doctor.repairing.brokerconfig import plan_config
 from reput_doctor.repairing.fillers import FilledLosses
+from reput_doctor.repairing.foreign import foreign_files, without
 from reput_doctor.repairing.headers import check_headers
-from reput_doctor.repairing.known import Known, Place, Wanted, ask, leads_into
+from reput_doctor.repairing.known import Known, Place, Wanted, ask, inside, leads_into
 from reput_doctor.repairing.logfiles import (
     Layout,
     Notice,
@@ -40,6 +40,7 @@ from reput_doctor.repairing.logfiles import (
 )
 from reput_doctor.repairing.lost import LostPart, parts_of
 from reput_doctor.repairing.notes import damaged_notes
+from reput_doctor.repairing.plan import Plan
 from reput_doctor.repairing.search import Searched, search
 from reput_doctor.repairing.sequences import QueueSequences
 from reput_doctor.repairing.storeplugins import StorePlugins, plugins_of
@@ -49,69 +50,15 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_doctor.repairing.mending import Mend
 
-__all__ = ["Plan", "Step", "make_plan"]
+__all__ = ["Step", "make_plan"]
 
 WINDOW_SIZE: Final = 4 << 20
 _FILES_OPEN: Final = 64
 _FOREVER: Final = 1 << 62
-_FOREIGN_SAMPLES_MIN: Final = 8
-
-_NO_DAMAGE: Final = frozenset({"plugin.missing"})
 
 Progress = Callable[[int, int], None]
 Step = Callable[[str], Progress]
 """Called with the name of a step; returns what is called with bytes done, and bytes in all."""
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class Plan:
-    """What a repair of a store does."""
-
-    root: str
-    layout: Layout
-    plugins: StorePlugins
-    searched: Searched
-    lost: tuple[LostPart, ...]
-    """Damaged parts of the log before its end, which are filled."""
-    cut: tuple[LostPart, ...]
-    """What stood after the log's end, or queues led to there; ``kept`` copies have its bytes."""
-    gone: tuple[Loss, ...]
-    """Messages that only queues know, whose bytes the log does not have."""
-    mends: tuple[Mend, ...]
-    notices: tuple[Notice, ...]
-    """Files that are not taken over as they are, but for the log's content."""
-    config: tuple[ConfigFile, ...]
-    queue_floors: Mapping[tuple[str, int], int]
-    """Queue offsets below which none is given again, of queues whose last messages are lost."""
-    known_losses: tuple[Loss, ...]
-    """The ledger of the store, as far as it can be read."""
-    was_closed: bool
-
-    @property
-    def is_log_sound(self) -> bool:
-        """Whether nothing of the log and its files changes."""
-        return not (self.lost or self.cut or self.gone or self.mends) and self.layout.is_tidy
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether anything is wrong beside derived files, which are compared by rebuilding them."""
-        found = any(each.kind not in _NO_DAMAGE for each in self.notices)
-        return found or not self.is_log_sound or not self.was_closed
-
-    @property
-    def size(self) -> int:
-        """Bytes of the log that are kept."""
-        return self.searched.end_offset - self.searched.start_offset
-
-    @property
-    def lost_message_count(self) -> int:
-        """Messages that are lost, as far as known."""
-        parts = sum(each.message_count or 0 for each in (*self.lost, *self.cut))
-        return parts + sum(
-            each.queue_end_offset - each.queue_offset
-            for each in self.gone
-            if each.queue_end_offset is not None and each.queue_offset is not None
-        )
 
 
 def make_plan(
@@ -168,9 +115,9 @@ class _Planning:
     def plan(self) -> Plan:
         log, found, sequences = self._search(self.layout)
         known = self._ask(log, found, sequences)
-        foreign = _foreign(log, known, self.layout)
+        foreign = foreign_files(log, known, self.layout)
         if foreign:
-            self.layout = _without(self.layout, foreign)
+            self.layout = without(self.layout, foreign)
             log, found, sequences = self._search(self.layout)
             known = self._ask(log, found, sequences)
         lost, mends = self._headers(log, found, sequences, known)
@@ -261,18 +208,15 @@ class _Planning:
         self, log: LogReader, found: Searched, sequences: QueueSequences, known: Known
     ) -> tuple[tuple[DamagedRange, ...], tuple[Mend, ...]]:
         """Return all lost ranges and all mends, those of headers included."""
-        in_lost = [(each.start_offset, each.end_offset) for each in found.lost]
-        mended = {each.physical_offset for each in found.mends}
-        in_gaps = [
-            each
-            for each in known.in_gaps
-            if each.physical_offset < found.end_offset
-            and each.physical_offset not in mended
-            and not any(start <= each.physical_offset < end for start, end in in_lost)
-        ]
+        offsets = np.array([each.physical_offset for each in known.in_gaps], np.int64)
+        starts = np.array([each.start_offset for each in found.lost], np.int64)
+        ends = np.array([each.end_offset for each in found.lost], np.int64)
+        left = (offsets < found.end_offset) & ~inside(offsets, starts, ends)
+        left &= ~np.isin(offsets, [each.physical_offset for each in found.mends])
+        in_gaps = [known.in_gaps[row] for row in np.flatnonzero(left).tolist()]
         if not in_gaps and not sequences.misfits:
             return found.lost, found.mends
-        offsets = sorted({each.physical_offset for each in in_gaps} | set(sequences.misfits))
+        asked = sorted({each.physical_offset for each in in_gaps} | set(sequences.misfits))
         beside: dict[tuple[str, int], set[tuple[int, int]]] = {}
         for place in in_gaps:
             at = place.queue_offset
@@ -280,7 +224,7 @@ class _Planning:
                 [(at - 1, at), (at + 1, at + 2)]
             )
         wanted = Wanted(
-            _merged((offset, offset + 1) for offset in offsets),
+            _merged((offset, offset + 1) for offset in asked),
             found.start_offset,
             log.file_size,
             {queue: np.array(_merged(each), np.int64) for queue, each in beside.items()},
@@ -391,60 +335,3 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _is_blank(log: LogReader, start: int, file_end: int) -> bool:
     return is_closed_by_blank(log.files.read(start, 8), file_end - start)
-
-
-def _foreign(log: LogReader, known: Known, layout: Layout) -> frozenset[int]:
-    """Return bases of files that hold sound records of another log.
-
-    The queues know what stands in each file. If none of what they know is in one file, and most of
-    it is in the others, the file belongs to another store.
-    """
-    right: dict[int, int] = {}
-    wrong: dict[int, int] = {}
-    for base, places in known.samples.items():
-        for place in places:
-            message = log.read_message(place.physical_offset, place.size)
-            counts = right if message is not None else wrong
-            counts[base] = counts.get(base, 0) + 1
-    bases = {part.base for part in layout.parts}
-    suspects = {
-        base
-        for base, count in wrong.items()
-        if base in bases and count >= _FOREIGN_SAMPLES_MIN and not right.get(base)
-    }
-    if not suspects or len(suspects) * 2 > len(bases):
-        return frozenset()
-    # Damaged all over is not foreign: a foreign file has records, which queues do not know.
-    return frozenset(base for base in suspects if _has_record(log, base))
-
-
-def _has_record(log: LogReader, base: int) -> bool:
-    end = base + log.file_size
-    return log.next_record(base, end) < end
-
-
-def _without(layout: Layout, bases: frozenset[int]) -> Layout:
-    notices = [*layout.notices]
-    for part in layout.parts:
-        if part.base in bases:
-            text = "it holds no message that the queues know; it belongs to another store, and is"
-            name = os.path.basename(part.path)
-            notices.append(Notice(f"commitlog/{name}", "log-file.foreign", f"{text} left out"))
-    parts = tuple(part for part in layout.parts if part.base not in bases)
-    return attrs.evolve(layout, parts=parts, notices=tuple(notices))
-
-
-def loss_of(part: LostPart, *, is_filled: bool, kept: str = "") -> Loss:
-    """Return the ledger's entry for a lost part."""
-    return Loss(
-        part.start_offset,
-        part.end_offset,
-        part.reason,
-        part.detail,
-        part.topic,
-        part.queue_id,
-        part.queue_offset,
-        FILLED if is_filled else CUT,
-        kept,
-        keys=part.keys,
-    )

@@ -13,11 +13,13 @@ import attrs
 from reput.errors import ReputError
 from reput.files import Disk, system_clock
 from reput.offline import UNFINISHED, hold
-from reput_doctor.repairing.backup import Backup, back_up, bring_in_place, move_aside, put_back
+from reput_doctor.repairing.backup import Backup, back_up, bring_in_place, move_aside
 from reput_doctor.repairing.building import Built, Source, build, copied_log
 from reput_doctor.repairing.mendlog import overwritten
-from reput_doctor.repairing.planning import Plan, make_plan
+from reput_doctor.repairing.plan import Plan
+from reput_doctor.repairing.planning import make_plan
 from reput_doctor.repairing.publishing import STAGING, Mark, publish, read_mark, remove, start
+from reput_doctor.repairing.putback import put_back
 from reput_doctor.repairing.space import check_space
 from reput_rebuild.local import rebuild
 

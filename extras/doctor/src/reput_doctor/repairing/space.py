@@ -13,7 +13,7 @@ from reput.offline import look
 from reput_doctor.repairing.copying import tree_size
 
 if TYPE_CHECKING:
-    from reput_doctor.repairing.planning import Plan
+    from reput_doctor.repairing.plan import Plan
 
 __all__ = ["NoSpaceError", "check_space", "needed_space"]
 

@@ -1,0 +1,89 @@
+"""`Plan`: what a repair of one store does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.log import CUT, FILLED, Loss
+
+if TYPE_CHECKING:
+    from reput_doctor.repairing.brokerconfig import ConfigFile
+    from reput_doctor.repairing.logfiles import Layout, Notice
+    from reput_doctor.repairing.lost import LostPart
+    from reput_doctor.repairing.mending import Mend
+    from reput_doctor.repairing.search import Searched
+    from reput_doctor.repairing.storeplugins import StorePlugins
+
+__all__ = ["Plan", "loss_of"]
+
+_NO_DAMAGE: Final = frozenset({"plugin.missing"})
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Plan:
+    """What a repair of a store does."""
+
+    root: str
+    layout: Layout
+    plugins: StorePlugins
+    searched: Searched
+    lost: tuple[LostPart, ...]
+    """Damaged parts of the log before its end, which are filled."""
+    cut: tuple[LostPart, ...]
+    """What stood after the log's end, or queues led to there; ``kept`` copies have its bytes."""
+    gone: tuple[Loss, ...]
+    """Messages that only queues know, whose bytes the log does not have."""
+    mends: tuple[Mend, ...]
+    notices: tuple[Notice, ...]
+    """Files that are not taken over as they are, but for the log's content."""
+    config: tuple[ConfigFile, ...]
+    queue_floors: Mapping[tuple[str, int], int]
+    """Queue offsets below which none is given again, of queues whose last messages are lost."""
+    known_losses: tuple[Loss, ...]
+    """The ledger of the store, as far as it can be read."""
+    was_closed: bool
+
+    @property
+    def is_log_sound(self) -> bool:
+        """Whether nothing of the log and its files changes."""
+        return not (self.lost or self.cut or self.gone or self.mends) and self.layout.is_tidy
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything is wrong beside derived files, which are compared by rebuilding them."""
+        found = any(each.kind not in _NO_DAMAGE for each in self.notices)
+        return found or not self.is_log_sound or not self.was_closed
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log that are kept."""
+        return self.searched.end_offset - self.searched.start_offset
+
+    @property
+    def lost_message_count(self) -> int:
+        """Messages that are lost, as far as known."""
+        parts = sum(each.message_count or 0 for each in (*self.lost, *self.cut))
+        return parts + sum(
+            each.queue_end_offset - each.queue_offset
+            for each in self.gone
+            if each.queue_end_offset is not None and each.queue_offset is not None
+        )
+
+
+def loss_of(part: LostPart, *, is_filled: bool, kept: str = "") -> Loss:
+    """Return the ledger's entry for a lost part."""
+    return Loss(
+        part.start_offset,
+        part.end_offset,
+        part.reason,
+        part.detail,
+        part.topic,
+        part.queue_id,
+        part.queue_offset,
+        FILLED if is_filled else CUT,
+        kept,
+        keys=part.keys,
+    )
