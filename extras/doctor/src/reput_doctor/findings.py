@@ -126,8 +126,8 @@ class Findings:
 
     def add_count(self, kind: str, severity: Severity, count: int) -> None:
         """Count findings that were not kept where they were made."""
-        self.counts[kind] = self.counts.get(kind, 0) + count
         if count:
+            self.counts[kind] = self.counts.get(kind, 0) + count
             self._worst = max(severity, self._worst or severity)
 
     def extend(self, findings: Iterable[Finding]) -> None:

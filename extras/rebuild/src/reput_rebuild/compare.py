@@ -18,6 +18,7 @@ __all__ = ["compare", "extent"]
 _CHUNK: Final = 1 << 22
 _HEAD: Final = 40  # bytes at the start by which files are recognised
 _ALIKE_MIN: Final = 24  # of these bytes, for a file whose head is damaged
+_FILES_IN_FULL: Final = 100  # files all of whose differences are listed, as far as wanted
 _GAP: Final = 64  # equal bytes that part two differences; fewer belong to one
 _BYTES: Final = "bytes are not those that follow from the log"
 
@@ -43,8 +44,35 @@ def compare(
         named_by_clock: those of ``names`` whose files are matched by their first bytes, as the
             names say when the files were made.
         limit: how many differences of each file; the last of so many reaches to the last byte of
-            the file that differs.
+            the file that differs. After a hundred times as many, one of each file.
     """
+    yield from _all_differences(root, built, names, disk, named_by_clock, _Limit(limit))
+
+
+class _Limit:
+    """How many differences of a file are still wanted: memory is bounded over all files."""
+
+    def __init__(self, of_file: int) -> None:
+        self._of_file = of_file
+        self._left = _FILES_IN_FULL * of_file
+
+    def of_file(self) -> int:
+        """Return how many of the next file."""
+        return min(self._of_file, max(self._left, 1))
+
+    def take(self, count: int) -> None:
+        """Note that so many were found in a file."""
+        self._left -= count
+
+
+def _all_differences(
+    root: str,
+    built: str,
+    names: Sequence[str],
+    disk: Disk,
+    named_by_clock: Collection[str],
+    limit: _Limit,
+) -> Iterator[Difference]:
     for name in names:
         expected = set(_files(built, name, disk))
         found = set(_files(root, name, disk))
@@ -70,9 +98,11 @@ def compare(
 
 
 def _differences(
-    root: str, path: str, built: str, other: str, disk: Disk, limit: int
+    root: str, path: str, built: str, other: str, disk: Disk, limit: _Limit
 ) -> Iterator[Difference]:
-    for run in _runs(os.path.join(root, path), os.path.join(built, other), disk, limit):
+    runs = _runs(os.path.join(root, path), os.path.join(built, other), disk, limit.of_file())
+    limit.take(len(runs))
+    for run in runs:
         yield Difference(
             path,
             run.start,

@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 _SPLITS_PER_JOB = 3  # so that a slow last split keeps one core waiting, not all
 _SPLIT_MIN = 1 << 20
+_FILES_EXPLAINED = 10  # as many differences, times the limit of one file, are explained
 
 
 @attrs.frozen
@@ -66,6 +67,8 @@ class Rebuilt:
     """Where the store's files differ from those built; None unless only a comparison was asked."""
     not_compared: tuple[str, ...] = ()
     """What in the store's files does not follow from the log, each with the reason."""
+    more_count: int = 0
+    """Differences that are not listed, as there are very many."""
     compared_count: int = 0
     """Files that were compared, and their bytes."""
     compared_size: int = 0
@@ -304,14 +307,16 @@ class _Rebuild:
         lost: tuple[TouchedMessage, ...] = ()
         if weighed is not None:
             found, told, lost = weighed.differences, weighed.not_compared, weighed.lost
+        more = max(len(found) - _FILES_EXPLAINED * limit, 0)
         if self.look.explains and found:
-            found = explained(plugin, comparison, found)
+            found = explained(plugin, comparison, found[: len(found) - more])
         count, size = extent(built.directory, names, self.disk)
         return attrs.evolve(
             built.facts,
             differences=found,
             not_compared=told,
             lost=lost,
+            more_count=more if self.look.explains else 0,
             compared_count=count,
             compared_size=size,
         )

@@ -266,6 +266,7 @@ def _add(
     not_checked += [NotChecked(name, what) for what in built.not_compared]
     reached = traces.dispatched_to(name)
     rebuild = f"reput rebuild {judged.root} {name}"
+    findings.add_count(f"{name}.more", Severity.DAMAGE, built.more_count)
     for each in built.differences or ():
         severity, kind, advice = Severity.DAMAGE, each.kind, rebuild
         if _is_unfinished(each, reached, was_closed=judged.was_closed):
