@@ -139,3 +139,12 @@ def test_no_store_is_an_error(tmp_path):
     done = run(tmp_path)
 
     assert done.exit_code == ExitCode.NOT_FOUND
+
+
+def test_commands_of_advice_can_be_copied_whatever_the_directory_is_called(tmp_path):
+    root = own_store(tmp_path / "my store; rm")
+    flip(root / "consumequeue" / "t0" / "0" / f"{0:020d}", 7)
+
+    done = run(root)
+
+    assert f"reput rebuild '{root}' consumequeue" in done.output

@@ -7,30 +7,22 @@ from typing import TYPE_CHECKING, Final
 
 from reput_cli.kit import format_count, format_duration, format_size
 from reput_doctor.commands.printing import summary_of
-from reput_doctor.pages import Head, facts, page, section, table, tiles, verdicts
+from reput_doctor.pages import facts, page, section, tiles, verdicts
 
 if TYPE_CHECKING:
     from reput_doctor.findings import Finding, Report
 
 __all__ = ["findings_page"]
 
-_HEADS: Final = (
-    Head("severity", keep=True),
-    Head("kind", keep=True),
-    Head("file"),
-    Head("position", right=True),
-    Head("bytes", right=True),
-    Head("found"),
-    Head("expected"),
-    Head("touches"),
-    Head("do"),
-)
+_NAMED: Final = 5  # messages of a finding that are named
 
 
 def findings_page(report: Report) -> str:
     """Return the page; it loads nothing from elsewhere, and every name in it is escaped."""
     foot = f"reput verify, {format_duration(report.seconds)}."
-    return page(f"Store {report.path}", summary_of(report), filter(None, _sections(report)), foot)
+    plugins = ", ".join(report.checked.plugins) or "no plugin"
+    subtitle = f"every record, and the files of {plugins}"
+    return page(f"Store {report.path}", subtitle, filter(None, _sections(report)), foot)
 
 
 def _sections(report: Report) -> Iterator[str]:
@@ -48,26 +40,22 @@ def _sections(report: Report) -> Iterator[str]:
     )
     counts = [(kind, format_count(count)) for kind, count in sorted(report.counts.items())]
     yield section("Findings by kind", facts(counts))
-    rows = [_row(each) for each in report.findings]
-    yield section("Findings", table(_HEADS, rows, most=len(rows)))
-    plugins = ", ".join(checked.plugins) or "none"
+    yield section("Findings", *map(_finding, report.findings))
     parts = [(each.part, each.reason) for each in report.not_checked]
-    yield section("Compared with the log", facts([("plugins", plugins)]))
     yield section("Not checked", facts(parts))
 
 
-def _row(finding: Finding) -> list[str | int | None]:
-    names = ", ".join(map(str, finding.messages))
-    count = finding.message_count
-    more = 0 if count is None else count - len(finding.messages)
-    return [
-        finding.severity.word,
-        finding.kind,
-        finding.file,
-        finding.position,
-        finding.size,
-        finding.found,
-        finding.expected,
-        names + (f", and {more:,} more" if names and more > 0 else ""),
-        finding.advice,
-    ]
+def _finding(finding: Finding) -> str:
+    place = finding.file
+    if finding.position is not None:
+        place += f", byte {finding.position}"
+    if finding.size:
+        place += f", {format_count(finding.size, 'byte')}"
+    pairs = [("found", finding.found), ("expected", finding.expected)]
+    if finding.messages:
+        names = ", ".join(map(str, finding.messages[:_NAMED]))
+        count = finding.message_count or len(finding.messages)
+        more = count - len(finding.messages[:_NAMED])
+        pairs.append(("touches", names + (f", and {more:,} more" if more > 0 else "")))
+    head = verdicts([(finding.severity.word, f"{finding.kind}: {place}", finding.advice)])
+    return head + facts(pairs)

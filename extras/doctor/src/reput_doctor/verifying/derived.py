@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -237,7 +238,7 @@ def _add_failure(
                 position=error.position,
                 found=error.reason.replace(mirror, surveyed.root),
                 expected="a file that the plugin can read",
-                advice=f"reput rebuild {surveyed.root} {name}",
+                advice=f"reput rebuild {shlex.quote(surveyed.root)} {name}",
             )
         )
 
@@ -265,7 +266,7 @@ def _add(
     name = built.plugin
     not_checked += [NotChecked(name, what) for what in built.not_compared]
     reached = traces.dispatched_to(name)
-    rebuild = f"reput rebuild {judged.root} {name}"
+    rebuild = f"reput rebuild {shlex.quote(judged.root)} {name}"
     findings.add_count(f"{name}.more", Severity.DAMAGE, built.more_count)
     for each in built.differences or ():
         severity, kind, advice = Severity.DAMAGE, each.kind, rebuild
@@ -284,8 +285,8 @@ def _add(
             advice = f"look for a copy of the log's end; else {rebuild} forgets these messages"
         elif judged.is_log_damaged:
             advice = (
-                f"mend the log first, as {rebuild} follows it: reput repair {judged.root} "
-                "NEW_DIRECTORY does both"
+                f"mend the log first, as {rebuild} follows it: reput repair "
+                f"{shlex.quote(judged.root)} NEW_DIRECTORY does both"
             )
         findings.add(
             Finding(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -133,7 +134,7 @@ def _of_damage(
     is_harmless = is_known or is_begun or (is_tail and is_written)
     severity = Severity.NOTICE if is_harmless else Severity.LOSS
     if is_known:
-        advice = f"nothing: it is recorded, see: reput losses {root}"
+        advice = f"nothing: it is recorded, see: reput losses {shlex.quote(root)}"
     elif is_tail and is_written:
         advice = "nothing: a process is writing there"
     elif is_begun:
@@ -141,10 +142,12 @@ def _of_damage(
     elif is_tail:
         advice = (
             "copy the store before it is opened for writing, which cuts the log here; "
-            f"reput repair {root} NEW_DIRECTORY keeps what can be read"
+            f"reput repair {shlex.quote(root)} NEW_DIRECTORY keeps what can be read"
         )
     else:
-        advice = f"put the file back from a copy; else reput repair {root} NEW_DIRECTORY"
+        advice = (
+            f"put the file back from a copy; else reput repair {shlex.quote(root)} NEW_DIRECTORY"
+        )
     message = TouchedMessage(
         damage.topic,
         damage.queue_id,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -128,7 +129,7 @@ def _mirror_sized(surveyed: Survey, name: str, root: str, findings: Findings) ->
                 size=abs(common - size),
                 found=f"{size} bytes",
                 expected=f"{common} bytes, as the other files have",
-                advice=f"reput rebuild {surveyed.root} {name.partition('_')[0]}",
+                advice=f"reput rebuild {shlex.quote(surveyed.root)} {name.partition('_')[0]}",
             )
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from reput.errors import CorruptFileError
@@ -47,7 +48,7 @@ def check_state(traces: Traces, findings: Findings, *, is_written: bool) -> None
                 "lock",
                 "a process that has the store open for writing",
                 "a closed store, whose derived files can be compared",
-                f"close it, or verify a copy: reput verify {traces.root}",
+                f"close it, or verify a copy: reput verify {shlex.quote(traces.root)}",
             )
         )
     elif traces.has_abort and not traces.was_closed:
@@ -291,7 +292,7 @@ def _check_ledger(traces: Traces, findings: Findings) -> int:
             _finding(
                 Severity.NOTICE, "reput.losses", "reput", file,
                 f"{len(ledger.entries)} recorded losses", "none",
-                f"see them: reput losses {traces.root}",
+                f"see them: reput losses {shlex.quote(traces.root)}",
             )
         )  # fmt: skip
     return 1
@@ -316,7 +317,7 @@ def _check_records(traces: Traces, findings: Findings) -> int:
                     Severity.WARNING, "reput.suspended", "reput",
                     f"{OWN_DIRECTORY}/plugins/{name}.json",
                     f"the plugin {name} is {traces.records.load(name).state}", "running",
-                    f"reput resume {traces.root} {name}",
+                    f"reput resume {shlex.quote(traces.root)} {name}",
                 )
             )  # fmt: skip
         letters = traces.dead_letters(name).read()
@@ -326,7 +327,7 @@ def _check_records(traces: Traces, findings: Findings) -> int:
                     Severity.NOTICE, "reput.dead-letters", "reput",
                     f"{OWN_DIRECTORY}/dead-letters/{name}.jsonl",
                     f"{len(letters)} messages that {name} has skipped", "none",
-                    f"see them: reput dead-letters {traces.root} {name}",
+                    f"see them: reput dead-letters {shlex.quote(traces.root)} {name}",
                 )
             )  # fmt: skip
     return len(names)

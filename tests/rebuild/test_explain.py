@@ -1,0 +1,93 @@
+"""What stands where files differ: a plugin's words, or bytes where it has none."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+
+import reput
+from reput.files import Disk
+from reput.plugin import Comparison, Difference, Plugin
+from reput_rebuild.explain import explained
+
+
+@pytest.fixture
+def comparison(tmp_path):
+    with reput.open(
+        tmp_path / "store",
+        plugins=(),
+        threads=False,
+        config={"commitlog": {"file_size": 16_384}},
+    ) as store:
+        store.put(reput.Message("t", b"x", queue_id=3, keys="k1 k2"))
+    with reput.open(tmp_path / "store", mode="r", plugins=()) as store:
+        for name, data in (("mine", b"\x01\x02\x03"), ("built", bytes(range(40)))):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "file").write_bytes(data)
+        yield Comparison(
+            str(tmp_path / "mine"),
+            str(tmp_path / "built"),
+            store.log,
+            Disk(),
+            frozenset(),
+            damaged=((100, 200), (300, 400)),
+        )
+
+
+class Silent(Plugin):
+    pass
+
+
+class Failing(Plugin):
+    def explain(self, comparison, differences):
+        raise ValueError("a stranger's mistake")
+
+
+class Forgetful(Plugin):
+    def explain(self, comparison, differences):
+        return differences[1:]
+
+
+class Telling(Plugin):
+    def explain(self, comparison, differences):
+        return [attrs.evolve(each, found="a word", kind="word") for each in differences]
+
+
+@pytest.mark.parametrize("plugin", [Silent, Failing, Forgetful])
+def test_without_a_plugins_words_bytes_are_shown(plugin, comparison):
+    differences = [
+        Difference("file", 1, "differs", size=2),
+        Difference("file", 2, "differs", size=38),
+        Difference("gone", 0, "the file is missing", kind="missing", built_path="file"),
+    ]
+
+    told = explained(plugin(), comparison, differences)
+
+    assert [each.found for each in told] == ["02 03", "03 …", "no file"]
+    assert told[0].expected == "01 02"
+    assert told[1].expected == " ".join(f"{byte:02x}" for byte in range(2, 18)) + " …"
+    assert [each.position for each in told] == [1, 2, 0]
+
+
+def test_what_a_plugin_says_counts(comparison):
+    (told,) = explained(Telling(), comparison, [Difference("file", 1, "differs", size=2)])
+
+    assert (told.found, told.kind) == ("a word", "word")
+
+
+def test_a_comparison_knows_which_records_the_log_has_lost(comparison):
+    lost = comparison.is_lost(np.array([-1, 0, 99, 100, 199, 200, 350, 400]))
+
+    assert comparison.is_partial
+    assert lost.tolist() == [True, False, False, True, True, False, True, False]
+    assert not attrs.evolve(comparison, damaged=()).is_partial
+
+
+def test_a_message_is_named_by_what_the_log_says_of_it(comparison):
+    known, unknown = comparison.touched(0), comparison.touched(7)
+
+    assert str(known) == "t/3@0 key k1"
+    assert comparison.touched(0, "k2").key == "k2"
+    assert str(unknown) == "?/?@?"
+    assert unknown.physical_offset == 7
