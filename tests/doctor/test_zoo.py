@@ -68,4 +68,6 @@ def test_a_sick_store_is_named_and_mended(tmp_path, case):
         assert done.built.notices == ()
         again = repair(done.target, tmp_path / "again")
         assert again.built is None, "a second repair found something to do"
-        assert not verify(done.target, jobs=1).exit_code, "the check found something afterwards"
+        left = verify(done.target, jobs=1).worst or Severity.NOTICE
+        # A store time that no checksum covers stays as it is, out of the order of the others.
+        assert left <= (Severity.WARNING if sick.altered else Severity.NOTICE)
