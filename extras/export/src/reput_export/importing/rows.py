@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from reput_arrow import INPUT_COLUMNS
@@ -192,7 +193,9 @@ def _of_text(source: Source, batch: pa.RecordBatch, name: str) -> pa.Array:
     if name == "properties":
         pairs = [None if text is None else _pairs(source, text) for text in column.to_pylist()]
         return pa.array(pairs, _TYPES[name])
-    if name == "keys" or name not in _TYPES:
+    if name == "keys":  # as words, as other forms have them
+        return pc.split_pattern(pc.fill_null(column, ""), " ")
+    if name not in _TYPES:
         return column
     return column.cast(_TYPES[name])
 
