@@ -91,6 +91,7 @@ def said_to_print(source):
 _PRINTS = re.compile(r"# prints:? (.+)$")
 
 
+@pytest.mark.timeout(120)  # a snippet that waits for ever shows a reader how to hang
 @pytest.mark.parametrize("page", WITH_PYTHON)
 def test_python_on_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch, golden_store):
     for module in () if "REPUT_SITE" in os.environ else NEEDS.get(page, ()):
