@@ -89,6 +89,7 @@ def test_losses_are_found_by_the_bytes_they_have_in_a_range(tmp_path):
 @pytest.mark.parametrize(
     "junk",
     [
+        b'{"start_offset": 0, "end_offset": 1, "reason": "BODY_CRC", "keys": ["k"]}',
         b"",
         b"\0" * 4096,
         b"{",

@@ -22,7 +22,7 @@ from reput.errors import (
     StoreLockedError,
     StoreNotFoundError,
 )
-from reput.offline import Phase, hold, look
+from reput.offline import UNFINISHED, Phase, hold, look, refuse_unfinished
 from reput_testing import FaultyDisk, QuickDisk, snapshot
 
 FILE_SIZE = 4_096
@@ -370,3 +370,32 @@ def test_nothing_is_appended_to_a_store_whose_end_no_writer_noted(tmp_path):
         closed.append_files([str(tmp_path / "none")])
 
     assert snapshot(tmp_path / "commitlog") == before
+
+
+@pytest.mark.parametrize("text", ["do it again with: make-it\n{}\n", "", "no line end", "\udcff"])
+def test_an_unfinished_store_is_opened_by_nothing(tmp_path, text):
+    with reput.open(tmp_path / "store", plugins=[], threads=False) as store:
+        store.put(reput.Message("T", b"body"))
+    (tmp_path / "store" / UNFINISHED).write_bytes(text.encode("utf-8", "surrogateescape"))
+    before = snapshot(tmp_path)
+
+    for attempt in (
+        lambda: reput.open(tmp_path / "store"),
+        lambda: reput.open(tmp_path / "store", "r"),
+        lambda: hold(tmp_path / "store").__enter__(),
+        lambda: refuse_unfinished(str(tmp_path / "store")),
+    ):
+        with pytest.raises(StoreNotFoundError, match="the store is not finished") as caught:
+            attempt()
+        assert text.partition("\n")[0] in str(caught.value) or "\udcff" in text
+
+    assert snapshot(tmp_path) == before
+
+
+def test_an_unfinished_directory_without_a_log_is_not_taken_for_an_empty_store(tmp_path):
+    (tmp_path / UNFINISHED).write_text("later")
+
+    with pytest.raises(StoreNotFoundError, match="later"):
+        reput.open(tmp_path)
+
+    assert snapshot(tmp_path) == {UNFINISHED: b"later"}
