@@ -26,7 +26,8 @@ class AgainstAModel(RuleBasedStateMachine):
 
     @rule(offsets=st.lists(st.integers(0, 60), unique=True, max_size=6), size=st.integers(0, 99))
     def put(self, offsets, size):
-        self.queue.put((offset, Sized(size)) for offset in offsets)
+        offsets = sorted(offsets)
+        self.queue.put(offsets, [Sized(size) for _ in offsets])
         for offset in offsets:
             if offset not in self.waiting and offset not in self.taken:
                 self.waiting[offset] = Sized(size)
@@ -82,7 +83,7 @@ TestProcessQueue = AgainstAModel.TestCase
 
 def filled(count, size=1, step=1):
     queue = ProcessQueue()
-    queue.put((number * step, Sized(size)) for number in range(count))
+    queue.put([number * step for number in range(count)], [Sized(size)] * count)
     return queue
 
 

@@ -62,8 +62,7 @@ class Concurrently:
             if start or end < len(delivery.queue_offsets):
                 delivery = delivery.part(start, end)
             taken_at = delivery.assignment.taken_at
-            for queue_offset in delivery.queue_offsets:
-                taken_at[queue_offset] = now
+            taken_at.update(dict.fromkeys(delivery.queue_offsets, now))
             self._engine.timers.arm(_EXPIRE, now + self._engine.settings.consume_timeout_ms)
             return delivery
         return None
@@ -73,7 +72,9 @@ class Concurrently:
         assignment = delivery.assignment
         for queue_offset in delivery.queue_offsets:
             assignment.taken_at.pop(queue_offset, None)
-            assignment.times.pop(queue_offset, None)
+        if assignment.times:
+            for queue_offset in delivery.queue_offsets:
+                assignment.times.pop(queue_offset, None)
         return delivery.processing.remove(delivery.queue_offsets)
 
     def settle_failed(self, delivery: Delivery, level: int) -> None:

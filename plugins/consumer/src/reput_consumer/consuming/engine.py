@@ -190,7 +190,7 @@ class Engine(Holdings):
             offsets = [offsets[row] for row in rows]
             messages = [messages[row] for row in rows]
         if messages:
-            assignment.processing.put(zip(offsets, messages, strict=True))
+            assignment.processing.put(offsets, messages)
             self.line.add(assignment, offsets, messages)
         elif not len(assignment.processing):
             self._moved(assignment, fetched.next_offset, only_forward=True)

@@ -96,7 +96,7 @@ class Consumer:
         delivery = self._engine.take(1, seconds)
         if delivery is None:
             return None
-        message = ReceivedMessage(self._engine, delivery)
+        message = ReceivedMessage(self._engine, delivery, 0)
         self._at_hand = None if self._explicit else message
         return message
 

@@ -24,17 +24,16 @@ class ReceivedMessage:
     All fields of `reput.MessageView` are there, too: ``keys``, ``tags``, ``properties``, ….
     """
 
-    __slots__ = ("_delivery", "_engine", "_is_done", "queue_offset", "view")
+    __slots__ = ("_delivery", "_engine", "_is_done", "_row", "view")
 
-    def __init__(self, engine: Engine, delivery: Delivery) -> None:
-        """Make the message of a delivery that has one."""
+    def __init__(self, engine: Engine, delivery: Delivery, row: int) -> None:
+        """Make one of the messages of a delivery."""
         self._engine = engine
         self._delivery = delivery
+        self._row = row
         self._is_done = False
-        self.view: MessageView = delivery.messages[0]
+        self.view: MessageView = delivery.messages[row]
         """The record."""
-        self.queue_offset: int = delivery.queue_offsets[0]
-        """Its place in the queue that it was read from."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.view, name)
@@ -49,6 +48,11 @@ class ReceivedMessage:
         return self.view.properties.get(_RETRY_TOPIC, topic) if is_retry_topic(topic) else topic
 
     @property
+    def queue_offset(self) -> int:
+        """Its place in the queue that it was read from."""
+        return self._delivery.queue_offsets[self._row]
+
+    @property
     def queue(self) -> MessageQueue:
         """The queue that the message was read from."""
         return self._delivery.assignment.queue
@@ -61,7 +65,11 @@ class ReceivedMessage:
     @property
     def reconsume_times(self) -> int:
         """How often the message has failed before."""
-        return self._delivery.times_of(0)
+        return self._delivery.times_of(self._row)
+
+    def _alone(self) -> Delivery:
+        delivery = self._delivery
+        return delivery if len(delivery) == 1 else delivery.part(self._row, self._row + 1)
 
     @property
     def is_done(self) -> bool:
@@ -72,7 +80,7 @@ class ReceivedMessage:
         """Count the message as consumed; a second call does nothing."""
         if not self._is_done:
             self._is_done = True
-            self._engine.finish(self._delivery)
+            self._engine.finish(self._alone())
 
     def retry(self, level: int = 0) -> None:
         """Have the message come again; a message that is done already stays so.
@@ -84,4 +92,4 @@ class ReceivedMessage:
         """
         if not self._is_done:
             self._is_done = True
-            self._engine.retry(self._delivery, level)
+            self._engine.retry(self._alone(), level)

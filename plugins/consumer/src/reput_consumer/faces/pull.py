@@ -59,9 +59,7 @@ class PullConsumer:
         delivery = engine.take(max_count, seconds)
         if delivery is None:
             return []
-        found = [
-            ReceivedMessage(engine, delivery.part(row, row + 1)) for row in range(len(delivery))
-        ]
+        found = [ReceivedMessage(engine, delivery, row) for row in range(len(delivery))]
         engine.finish(delivery)
         return found
 

@@ -101,10 +101,7 @@ class Run:
 
     def _outcome(self, delivery: Delivery) -> Retry | None:
         """Return how messages are to come again; None if they were consumed."""
-        messages = [
-            ReceivedMessage(self.engine, delivery.part(row, row + 1))
-            for row in range(len(delivery))
-        ]
+        messages = [ReceivedMessage(self.engine, delivery, row) for row in range(len(delivery))]
         try:
             returned = self.handler(messages[0] if self.batch == 1 else messages)
         except Exception:  # a handler may raise anything: its messages come again

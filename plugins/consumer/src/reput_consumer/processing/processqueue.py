@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import attrs
@@ -109,9 +109,20 @@ class ProcessQueue(Generic[M]):
 
     # ------------------------------------------------------------------ concurrently
 
-    def put(self, messages: Iterable[tuple[int, M]]) -> None:
-        """Add messages by queue offset; those that are there already are left alone."""
-        for queue_offset, message in messages:
+    def put(self, queue_offsets: Sequence[int], messages: Sequence[M]) -> None:
+        """Add messages by queue offset; those that are there already are left alone.
+
+        Args:
+            queue_offsets: ``n`` queue offsets, in ascending order.
+            messages: ``n`` messages.
+        """
+        if queue_offsets and queue_offsets[0] > self.newest:  # the usual case, all at once
+            self._messages.update(zip(queue_offsets, messages, strict=True))
+            self._order.extend(queue_offsets)
+            self.size += sum([message.size for message in messages])
+            self.newest = queue_offsets[-1]
+            return
+        for queue_offset, message in zip(queue_offsets, messages, strict=True):
             if queue_offset in self:
                 continue
             self._messages[queue_offset] = message
@@ -127,10 +138,9 @@ class ProcessQueue(Generic[M]):
         """Finish messages; return the queue offset to commit, None if nothing had been waiting."""
         if not self._messages:
             return None
-        for queue_offset in queue_offsets:
-            message = self._messages.pop(queue_offset, None)
-            if message is not None:
-                self.size -= message.size
+        pop = self._messages.pop
+        removed = [pop(queue_offset, None) for queue_offset in queue_offsets]
+        self.size -= sum([message.size for message in removed if message is not None])
         oldest = self.oldest
         return self.newest + 1 if oldest is None else oldest
 
