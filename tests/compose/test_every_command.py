@@ -31,6 +31,9 @@ CALLS = {
     "losses": [()],
     "clean": [("--max-bytes", "1GB"), ("--max-bytes", "1GB", "--dry-run")],
     "compact": [(), ("orders",), ("--json",)],
+    "consume": [("g", "orders"), ("g", "orders", "--json")],
+    "groups": [(), ("--json",)],
+    "reset-offset": [("g", "orders", "--to", "earliest", "--yes")],
     "repair": [("--dry-run",), ("--dry-run", "--json")],
     "report": [(), ("--json",)],
     "schedule": [(), ("--json",)],
@@ -40,7 +43,18 @@ CALLS = {
 }
 WITHOUT_STORE = {"completion", "demo", "diff", "export", "import", "spark"}
 """They need none, make their own, or have tests of their own, as they take two places."""
-LOOKS = {"metrics", "info", "cat", "get", "grep", "plugins", "losses", "report", "schedule"}
+LOOKS = {
+    "groups",
+    "metrics",
+    "info",
+    "cat",
+    "get",
+    "grep",
+    "plugins",
+    "losses",
+    "report",
+    "schedule",
+}
 """Commands that show what can be shown where the store's notes cannot be read."""
 
 

@@ -1,0 +1,1 @@
+"""The plugin's commands of ``reput``; importing one imports neither the plugin nor numpy."""

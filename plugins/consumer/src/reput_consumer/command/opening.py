@@ -1,0 +1,65 @@
+"""Opens a store with the plugin ``consumer``, also one that does not use it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput_consumer.plugin import ConsumerPlugin
+
+__all__ = ["changing_groups", "reading_groups", "require_topic"]
+
+_NAME = "consumer"
+_READER = "consumequeue"
+
+
+@contextlib.contextmanager
+def reading_groups(path: str) -> Iterator[tuple[Store, ConsumerPlugin]]:
+    """Open the store at ``path`` for reading, beside a writer if there is one."""
+    from reput_cli.kit import open_to_read
+    from reput_consumer.plugin import ConsumerPlugin
+
+    with open_to_read(path, plugins=[_READER, _NAME]) as store:
+        yield store, store.plugin(ConsumerPlugin)
+
+
+@contextlib.contextmanager
+def changing_groups(path: str) -> Iterator[tuple[Store, ConsumerPlugin]]:
+    """Open the store at ``path`` as its writer; one that does not use the plugin does not later.
+
+    Raises:
+        Failure: the store does not use the plugin ``consumequeue``, without which groups read
+            nothing.
+    """
+    from reput.plugin import default_plugins
+    from reput_cli.kit import check_store, check_used, open_to_write, used_plugins
+    from reput_consumer.plugin import ConsumerPlugin
+
+    root = check_store(path)
+    used = used_plugins(root)
+    if used is not None:
+        check_used(root, _READER)
+    names = list(default_plugins() if used is None else used)
+    is_guest = _NAME not in names
+    with open_to_write(root, plugins=[*names, _NAME] if is_guest else names) as store:
+        store.wait_dispatched()
+        yield store, store.plugin(ConsumerPlugin)
+        if is_guest:
+            store.wait_dispatched()
+            store.remove_plugin(_NAME)
+
+
+def require_topic(store: Store, topic: str, path: str) -> None:
+    """Check that the store has queues of a topic.
+
+    Raises:
+        Failure: it has none; a mistyped name would otherwise be a topic without messages.
+    """
+    from reput_cli.kit import ExitCode, Failure, escape_text
+
+    if not any(queue.topic == topic for queue in store.queues()):
+        text = f"no topic {escape_text(topic)!r} in this store; `reput info {path}` lists them"
+        raise Failure(text, ExitCode.NOT_FOUND)

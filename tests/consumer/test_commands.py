@@ -1,0 +1,189 @@
+"""``reput groups``, ``consume`` and ``reset-offset``."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+import reput
+from reput.dispatch.records.manifest import Manifest
+from reput.files import Disk
+
+pytest.importorskip("click.testing")
+pytest.importorskip("rich")
+
+from commands import commands
+
+
+@pytest.fixture
+def run():
+    with commands() as run:
+        yield run
+
+
+@pytest.fixture
+def path(at):
+    """A closed store: of six messages the group billing has consumed four, and given up one."""
+    for number in range(6):
+        at.put(f"order {number}", queue=number % 2, tags="paid" if number < 3 else "open", keys="k")
+    with at.consumer("billing", explicit=True) as consumer:
+        for message in consumer:
+            if message.body == b"order 0":
+                message.retry(-1)
+            elif message.body < b"order 4":
+                message.ack()
+    with at.consumer("audit", start="latest"):
+        pass
+    at.store.close()
+    return at.root
+
+
+def test_a_table_shows_the_groups(run, path):
+    lines = run("groups", path).out.splitlines()
+
+    assert lines[0].split() == ["GROUP", "TOPICS", "LAG", "OLDEST", "RETRIES", "DEAD"]
+    assert lines[1].split() == ["audit", "orders", "0", "-", "0", "0"]
+    assert lines[2].split()[:3] == ["billing", "orders", "2"]
+    assert lines[2].split()[-2:] == ["0", "1"]
+    assert lines[-1].startswith("2 groups; reput groups ")
+
+
+def test_a_group_is_shown_queue_by_queue(run, path):
+    lines = run("groups", path, "billing").out.splitlines()
+
+    assert lines[0].split() == ["lag", "2", "messages"]
+    assert "dead letters  1" in lines[2]
+    assert lines[-2].split()[:5] == ["orders", "0", "2", "3", "1"]
+    assert lines[-1].split()[:5] == ["orders", "1", "2", "3", "1"]
+
+
+def test_json_has_everything_and_a_rate_if_asked_for(run, path):
+    document = run("groups", path, "billing", "--json", "--rate", "0.1").json
+
+    (group,) = document["groups"]
+    oldest = group.pop("oldest_timestamp")
+    assert [queue.pop("oldest_timestamp") for queue in group["queues"]] == [oldest, oldest]
+    assert group == {
+        "group": "billing",
+        "lag": 2,
+        "retry_lag": 0,
+        "dead_letter_count": 1,
+        "messages_per_second": 0.0,
+        "queues": [
+            {"topic": "orders", "queue_id": number, "offset": 2, "min_offset": 0}
+            | {"max_offset": 3, "lag": 1}
+            for number in (0, 1)
+        ],
+    }
+
+
+def test_an_unknown_group_and_a_store_without_groups_are_told(run, path, tmp_path):
+    outcome = run("groups", path, "nobody")
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "lists them" in outcome.err
+
+    with reput.open(tmp_path / "other", plugins=["consumequeue"]) as store:
+        store.put(reput.Message("T", b"1"))
+    assert "No consumer groups" in run("groups", tmp_path / "other").out
+    assert run("groups", tmp_path / "other", "--json").json["groups"] == []
+
+
+def test_groups_are_shown_beside_a_writer(run, at):
+    at.put("1")
+    with at.consumer("g") as consumer:
+        consumer.next(0)
+        consumer.commit(durable=True)
+        assert run("groups", at.root, "--json").json["groups"][0]["lag"] == 1
+
+
+def test_what_was_not_consumed_is_printed_and_consumed(run, path):
+    outcome = run("consume", path, "billing", "orders")
+
+    assert outcome.out.splitlines() == [
+        "orders/0@2 tags=open keys=k  order 4",
+        "orders/1@2 tags=open keys=k  order 5",
+    ]
+    assert outcome.err == "2 messages consumed by billing\n"
+    assert run("consume", path, "billing", "orders").out == ""
+
+
+def test_consuming_may_stop_early_and_select(run, path):
+    lines = run("consume", path, "new", "orders", "--tags", "paid", "--max", "1", "--json").lines
+    rest = run("consume", path, "new", "orders", "--tags", "paid", "--json").lines
+
+    assert [base64.b64decode(each["body_base64"]) for each in lines] == [b"order 0"]
+    assert sorted(base64.b64decode(each["body_base64"]) for each in rest) == [
+        b"order 1",
+        b"order 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("a/b", "orders"), 2),
+        (("g", "a/b"), 2),
+        (("g", "orders", "--tags", "a", "--where", "b > 1"), 2),
+        (("g", "orders", "--tags", "||"), 2),
+        (("g", "orders", "--where", "b >"), 5),
+        (("g", "nothing"), 3),
+    ],
+)
+def test_what_cannot_be_consumed_is_refused_and_nothing_is_written(run, path, arguments, code):
+    before = (path / "config" / "consumerOffset.json").read_bytes()
+
+    outcome = run("consume", path, *arguments)
+
+    assert outcome.code == code, outcome
+    assert "internal error" not in outcome.err
+    assert (path / "config" / "consumerOffset.json").read_bytes() == before
+
+
+def test_a_group_is_moved(run, path):
+    outcome = run("reset-offset", path, "billing", "orders", "--to", "1", "--yes", "--json")
+
+    assert outcome.json["queues"] == [
+        {"queue_id": 0, "before": 2, "after": 1},
+        {"queue_id": 1, "before": 2, "after": 1},
+    ]
+    assert len(run("consume", path, "billing", "orders").out.splitlines()) == 4
+
+
+def test_moving_asks_first(run, path):
+    refused = run("reset-offset", path, "billing", "orders", "--to", "earliest", stdin="n\n")
+    done = run("reset-offset", path, "billing", "orders", "--to", "@0", stdin="y\n")
+
+    assert refused.code == 6
+    assert "nothing was changed" in refused.err
+    assert [line.split() for line in done.out.splitlines()[1:]] == [
+        ["0", "2", "0"],
+        ["1", "2", "0"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("billing", "orders", "--to", "sometime"), 2),
+        (("a/b", "orders", "--to", "latest"), 2),
+        (("billing", "nothing", "--to", "latest"), 3),
+    ],
+)
+def test_a_place_that_there_is_not_is_refused(run, path, arguments, code):
+    outcome = run("reset-offset", path, *arguments, "--yes")
+
+    assert outcome.code == code, outcome
+    assert outcome.out == ""
+
+
+def test_a_store_that_does_not_use_the_plugin_does_not_use_it_later(run, tmp_path):
+    root = tmp_path / "other"
+    with reput.open(root, plugins=["consumequeue"]) as store:
+        store.put(reput.Message("T", b"1"))
+
+    assert run("consume", root, "g", "T").out == "T/0@0  1\n"
+    assert run("reset-offset", root, "g", "T", "--to", "earliest", "--yes").code == 0
+    assert run("consume", root, "g", "T").out == "T/0@0  1\n"
+
+    assert Manifest.load(str(root), Disk()).plugins == ("consumequeue",)
