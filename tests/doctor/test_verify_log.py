@@ -343,3 +343,29 @@ def test_a_put_that_a_kill_interrupted_is_no_loss(tmp_path):
     report = checked(root)
 
     assert only(report, "log.bad-size").severity is Severity.NOTICE
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 16_384, bytes(16_384)])
+def test_a_log_of_one_file_that_is_none_is_looked_at(content, tmp_path):
+    root = tmp_path / "store"
+    (root / "commitlog").mkdir(parents=True)
+    (root / "commitlog" / f"{0:020d}").write_bytes(content)
+
+    report = checked(root, deep=True)
+
+    is_empty = not content.strip(b"\0")
+    assert (report.exit_code == 0) == is_empty
+    assert report.checked.messages == 0
+
+
+def test_what_could_not_be_compared_by_mishap_is_not_called_healthy(root, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("reput_doctor.verifying.derived.run_rebuild", fail)
+
+    report = checked(root)
+
+    assert kinds(report) == ["consumequeue.not-compared", "index.not-compared"]
+    assert report.exit_code == 7
+    assert "--scratch" in report.findings[0].advice

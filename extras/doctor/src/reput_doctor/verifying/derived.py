@@ -225,10 +225,10 @@ def _add_failure(
 ) -> None:
     text = str(error).replace(mirror, surveyed.root)
     not_checked.append(NotChecked(name, f"its files could not be compared: {text}"))
-    if isinstance(error, CorruptFileError) and not isinstance(error, UnsafePathError):
-        file = os.path.relpath(str(error.path), mirror)
-        if file.startswith(".."):
-            return
+    is_damage = isinstance(error, CorruptFileError) and not isinstance(error, UnsafePathError)
+    file = os.path.relpath(str(error.path), mirror) if isinstance(error, CorruptFileError) else ""
+    if is_damage and file and not file.startswith(".."):
+        assert isinstance(error, CorruptFileError)
         findings.add(
             Finding(
                 severity=Severity.DAMAGE,
@@ -241,6 +241,19 @@ def _add_failure(
                 advice=f"reput rebuild {shlex.quote(surveyed.root)} {name}",
             )
         )
+        return
+    # Not checked by mishap, and so not known to be healthy.
+    findings.add(
+        Finding(
+            severity=Severity.WARNING,
+            kind=f"{name}.not-compared",
+            part=name,
+            file=name,
+            found=text,
+            expected="files that can be compared",
+            advice="see to the reason, and verify again; --scratch names a directory with space",
+        )
+    )
 
 
 @attrs.frozen

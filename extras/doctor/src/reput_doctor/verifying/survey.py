@@ -214,7 +214,8 @@ def _is_in_place(found: Survey, findings: Findings, sizes: dict[int, int], base:
             )
         )
         return False
-    if base % found.file_size and base - min(sizes) and (base - min(sizes)) % found.file_size:
+    size = max(found.file_size, 1)  # 0 where all files are empty
+    if base % size and (base - min(sizes)) % size:
         findings.add(
             attrs.evolve(
                 _strange(name, f"a file that begins at {base}"),

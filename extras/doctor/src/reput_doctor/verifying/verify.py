@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from reput.files import Disk, system_clock
 from reput.log import LossLedger
 from reput.offline import hold, look
 from reput.plugin import installed
-from reput_doctor.findings import Checked, Findings, NotChecked, Report
+from reput_doctor.findings import Checked, Finding, Findings, NotChecked, Report, Severity
 from reput_doctor.verifying.derived import DerivedChecked, check_derived, usable_plugins
 from reput_doctor.verifying.logcheck import check_log
 from reput_doctor.verifying.logfindings import add_log_findings, damaged_ranges
@@ -137,6 +138,7 @@ class _Check:
         except (ReputError, OSError) as error:
             text = str(error).replace(mirror, self.root)
             self.not_checked.append(NotChecked("log", f"it cannot be opened: {text}"))
+            self.findings.add(_unreadable(text, self.root))
             return
         size = sum(each.size for each in surveyed.log_files)
         engine = opened.enter_context(LocalEngine(jobs or (1 if size < _SMALL else None)))
@@ -251,6 +253,19 @@ def _file_size(traces: Traces) -> int:
     found = {} if manifest is None else manifest.config.get("commitlog", {})
     size = found.get("file_size", 0)
     return size if type(size) is int and size > 0 else 0
+
+
+def _unreadable(text: str, root: str) -> Finding:
+    return Finding(
+        severity=Severity.LOSS,
+        kind="log.unreadable",
+        part="log",
+        file=COMMIT_LOG,
+        found=text,
+        expected="a log that can be opened to be read",
+        advice=f"put back its files from a copy; else reput repair {shlex.quote(root)} "
+        "NEW_DIRECTORY",
+    )
 
 
 def _recorded(root: str, disk: Disk) -> tuple[Loss, ...]:
