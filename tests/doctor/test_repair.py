@@ -420,3 +420,43 @@ def test_a_wrong_command_line_does_nothing(run, sick, arguments, says):
 
     assert found.code == 2
     assert says in found.err
+
+
+# --------------------------------------------------------------------------- little that is left
+
+ORIGIN = healthy("reput")
+LOG = {name: data for name, data in ORIGIN.files.items() if name.startswith("commitlog/")}
+LITTLE = {
+    "no log file": {"commitlog/notes": b"mine"},
+    "empty log files": dict.fromkeys(LOG, b""),
+    "log files of zeros": dict.fromkeys(LOG, bytes(4096)),
+    "log files of noise": {name: bytes(range(1, 256)) * 17 for name in LOG},
+    "one cut log file": {"commitlog/00000000000000000000": next(iter(LOG.values()))[:3000]},
+}
+
+
+@pytest.mark.parametrize("left", LITTLE)
+def test_whatever_is_left_of_a_log_is_mended_and_gives_no_queue_offset_twice(tmp_path, left):
+    others = {name: data for name, data in ORIGIN.files.items() if name not in LOG}
+    put_down({**others, **LITTLE[left]}, tmp_path / "store")
+    ends = {queue: max(offsets) + 1 for queue, offsets in ORIGIN.queues().items()}
+
+    done = repair(tmp_path / "store", tmp_path / "mended")
+
+    assert done.built is not None
+    assert repair(done.target, tmp_path / "again").built is None
+    with reput.open(done.target, threads=False) as store:
+        for (topic, queue_id), end in ends.items():
+            assert store.put(reput.Message(topic, b"more", queue_id)).queue_offset == end
+
+
+def test_a_log_without_anything_beside_it_is_a_store_again(tmp_path):
+    origin = healthy("rocketmq-4.8.0-slow")
+    log = {name: data for name, data in origin.files.items() if name.startswith("commitlog/")}
+    put_down(log, tmp_path / "store")
+
+    done = repair(tmp_path / "store", tmp_path / "mended")
+
+    with reput.open(done.target, "r") as store:
+        counts = {(each.topic, each.queue_id): each.message_count for each in store.queues()}
+    assert counts == {queue: len(offsets) for queue, offsets in origin.queues().items()}

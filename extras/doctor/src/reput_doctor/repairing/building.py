@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 import reput
 from reput.errors import ReputError
 from reput.files import OWN_DIRECTORY, Disk, FilePool, MappedFileQueue, file_name, is_file_name
-from reput.log import Checkpoint, CloseRecord, LogEnd, LogReader, QueueFloors
+from reput.log import LOG_SECTION, Checkpoint, CloseRecord, LogEnd, LogReader, QueueFloors
 from reput.offline import UNFINISHED, Manifest
+from reput.plugin import PluginHooks
 from reput_doctor.repairing.copying import copy_bytes, copy_file, copy_tree
 from reput_doctor.repairing.logfiles import Notice, PlacedDisk
 from reput_doctor.repairing.mendlog import LogMending
@@ -173,7 +174,7 @@ def _write_notes(plan: Plan, root: str, disk: Disk) -> None:
         QueueFloors(root, disk, writable=True).keep(plan.queue_floors)
     usable = plan.plugins
     if usable.manifest is not None:
-        Manifest(tuple(sorted(usable.plugins)), usable.sections).save(root, disk)
+        Manifest(tuple(sorted(usable.plugins)), _sections(plan)).save(root, disk)
     pool = FilePool(disk, _FILES_OPEN)
     try:
         directory = os.path.join(root, "commitlog")
@@ -186,6 +187,14 @@ def _write_notes(plan: Plan, root: str, disk: Disk) -> None:
         pool.close()
 
 
+def _sections(plan: Plan) -> dict[str, Mapping[str, Any]]:
+    """Return the store's options, with the size that the log's files have now."""
+    sections = dict(plan.plugins.sections)
+    if "file_size" in sections.get(LOG_SECTION, {}) and plan.layout.parts:
+        sections[LOG_SECTION] = {**sections[LOG_SECTION], "file_size": plan.layout.file_size}
+    return sections
+
+
 # --------------------------------------------------------------------------- plugins
 
 
@@ -193,19 +202,18 @@ def _rebuild(
     source: Source, root: str, disk: Disk, jobs: int | None, step: Step
 ) -> tuple[list[Rebuilt], list[Notice]]:
     plan = source.plan
-    derived = [name for name in plan.plugins.plugins if _is_derived(plan, name)]
-    if not derived or not plan.layout.parts:
+    derived = _derived(plan)
+    if not derived or not bases_of(plan):
         return [], []
     _copy_samples(source, root, disk)
     sections = plan.plugins.sections if plan.plugins.manifest is None else {}
     return rebuild(root, derived, jobs=jobs, progress=step("rebuilding"), config=sections), []
 
 
-def _is_derived(plan: Plan, name: str) -> bool:
-    from reput.plugin import PluginHooks
-
-    hooks = PluginHooks.of(name, plan.plugins.plugins[name])
-    return hooks.dispatch is not None and hooks.work is None
+def _derived(plan: Plan) -> list[str]:
+    """Return the plugins all of whose files follow from the log."""
+    hooks = {name: PluginHooks.of(name, each) for name, each in plan.plugins.plugins.items()}
+    return [name for name, each in hooks.items() if each.dispatch and not each.work]
 
 
 def _copy_samples(source: Source, root: str, disk: Disk) -> None:
@@ -265,9 +273,12 @@ def _take_over(source: Source, root: str, disk: Disk) -> list[Notice]:
     """Copy what is neither the log's nor made again; return what was left out."""
     plan, notices = source.plan, []
     made = {entry.name for entry in disk.list(root)}
+    # Of an empty log nothing is made; what was derived from other bytes must not come back.
+    derived = tuple(_derived(plan))
+    old = (*derived, *(f"{name}_ext" for name in derived))
     for entry in source.disk.list(plan.root):
         name = entry.name
-        if name in made or name in _OWN or name == OWN_DIRECTORY:
+        if name in made or name in _OWN or name in old or name == OWN_DIRECTORY:
             continue
         for path in copy_tree(source.disk, entry.path, disk, os.path.join(root, name)):
             shown = os.path.relpath(path, plan.root)
@@ -306,11 +317,11 @@ def _take_over_config(source: Source, root: str, disk: Disk) -> None:
 
 def _open_once(plan: Plan, root: str, disk: Disk, step: Step) -> list[Notice]:
     """Open and close the store, so that plugins which keep more than they derive look at it."""
-    if not plan.layout.parts:
-        return []
+    if not bases_of(plan):
+        return []  # a log without files has nothing to look at
     told = step("opening")
+    options = _sections(plan) or None
     try:
-        options = plan.plugins.sections if plan.plugins.manifest is None else None
         with reput.open(root, "w", threads=False, config=options, progress=told) as store:
             store.wait_dispatched(progress=told)
             notices = [

@@ -127,7 +127,7 @@ class _Planning:
         parts = [part for each in lost for part in parts_of(log, each, known, places)]
         cut = self._cut(log, found, known)
         gone = self._gone(found, known, cut)
-        floors = self._floors(sequences, parts, gone)
+        floors = self._floors(sequences, (*parts, *cut), gone)
         # A queue ends after its last message that is left, for RocketMQ as well; a queue without
         # any goes on at its floor.
         ends = {**floors, **sequences.next_offsets}
