@@ -116,14 +116,23 @@ def test_rows_become_the_messages_that_they_mean(rows):
     assert bytes_of(found) == expected
 
 
+@pytest.mark.parametrize("plain", [False, True], ids=["lists of keys", "plain keys"])
 @given(st.lists(ROW, min_size=3, max_size=6), st.integers(0, 2), st.integers(0, 3))
-def test_a_slice_of_a_batch_is_only_its_rows(rows, first, count):
+def test_a_slice_of_a_batch_is_only_its_rows(plain, rows, first, count):
     count = min(count, len(rows) - first)
 
-    columns = columns_of(batch_of(rows).slice(first, count))
+    def made(rows):
+        batch = batch_of(rows)
+        if not plain:
+            return batch
+        words = [None if row["keys"] is None else " ".join(row["keys"]) for row in rows]
+        column = batch.schema.get_field_index("keys")
+        return batch.set_column(column, "keys", pa.array(words, pa.string()))
+
+    columns = columns_of(made(rows).slice(first, count))
 
     assert len(columns) == count
-    again = batch_of(rows[first : first + count])
+    again = made(rows[first : first + count])
     assert columns.to_messages() == columns_of(again).to_messages()
 
 

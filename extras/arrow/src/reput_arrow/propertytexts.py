@@ -127,8 +127,16 @@ def _in_place(further: _Entries, name: str, texts: pa.StringArray) -> tuple[Any,
     placed = np.zeros(len(texts), bool)
     placed[further.rows[hits]] = True
     replaced = _Entries(further.rows, further.names, values)
-    left = pc.if_else(pa.array(placed), _NO_TEXT, texts)
+    left = pc.if_else(pa.array(placed), _NO_TEXT, _unsliced(texts))
     return left, replaced.only(values.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _unsliced(texts: pa.StringArray) -> pa.StringArray:
+    """Return the same texts as an array that is no part of another one.
+
+    Of a part, pyarrow up to 21 makes invalid text where some values are replaced by null.
+    """
+    return pa.concat_arrays([texts, texts.slice(0, 0)]) if texts.offset else texts
 
 
 def _words_of(texts: pa.StringArray) -> pa.StringArray:
@@ -139,7 +147,7 @@ def _words_of(texts: pa.StringArray) -> pa.StringArray:
 def _joined_words(column: pa.Array) -> pa.StringArray | None:
     """Join each row's words with spaces, null without words. None if the column is plain text."""
     if not (kinds.is_list(column.type) or kinds.is_large_list(column.type)):
-        texts = column.cast(pa.string())
+        texts = _unsliced(column.cast(pa.string()))
         return pc.if_else(pc.equal(texts, _SCALARS[""]), _NO_TEXT, texts)
     offsets = column.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
