@@ -43,6 +43,8 @@ def test_java_serves_everything_that_was_not_damaged(
     if case.store.startswith("rocketmq-5") and not java.writes_record_version_2:
         pytest.skip("RocketMQ 4 does not read what RocketMQ 5 writes for long topics")
     sick, origin = case.make(), healthy(case.store)
+    if sick.altered and "host" in case.name:
+        pytest.skip("RocketMQ's client cannot decode the message whose host is damaged, nor say so")
     put_down(sick.files, tmp_path / "store")
     done = repair(tmp_path / "store", tmp_path / "mended")
     if ending == "killed":
