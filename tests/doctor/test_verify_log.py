@@ -369,3 +369,24 @@ def test_what_could_not_be_compared_by_mishap_is_not_called_healthy(root, monkey
     assert kinds(report) == ["consumequeue.not-compared", "index.not-compared"]
     assert report.exit_code == 7
     assert "--scratch" in report.findings[0].advice
+
+
+def test_a_log_file_that_is_too_long_is_told_and_the_rest_is_compared(root):
+    last = max((root / "commitlog").iterdir())
+    last.write_bytes(last.read_bytes() + bytes(5_000))
+
+    report = checked(root)
+
+    assert kinds(report) == ["log.long-file"]
+    assert (report.findings[0].position, report.findings[0].size) == (FILE_SIZE, 5_000)
+    assert report.checked.plugins == ["consumequeue", "index"]
+
+
+@pytest.mark.parametrize("name", ["x", "00000000000000016384", "20231114221402000.bak"])
+def test_an_index_file_of_a_name_that_is_none_is_missing(name, root):
+    first = min((root / "index").iterdir())
+    first.rename(first.with_name(name))
+
+    found = {each.kind: each.file for each in bad(checked(root))}
+
+    assert found == {"index.missing": f"index/{first.name}", "index.extra": f"index/{name}"}

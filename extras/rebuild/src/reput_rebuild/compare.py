@@ -134,11 +134,15 @@ def _alike(
 ) -> list[tuple[str, str]]:
     """Return pairs of files that begin with the same bytes, each file in at most one pair.
 
+    A file whose name is of another form than that of built ones is no file of the plugin's.
     Where a file has no other with the same beginning, it is paired with the one that has most of
     the bytes, as its beginning may be what is damaged.
     """
     left: dict[tuple[str, bytes], list[str]] = {}
+    forms = {_form(other) for other in expected}
     for path in found:
+        if expected and _form(path) not in forms:
+            continue
         key = os.path.dirname(path), disk.read_file(os.path.join(root, path), _HEAD)
         left.setdefault(key, []).append(path)
     pairs, alone = [], []
@@ -161,6 +165,12 @@ def _alike(
             pairs.append((path, other))
             next(paths for paths in left.values() if path in paths).remove(path)
     return pairs
+
+
+def _form(path: str) -> str:
+    """Return the path with every digit of its last name as 0."""
+    directory, name = os.path.split(path)
+    return os.path.join(directory, "".join("0" if each.isdigit() else each for each in name))
 
 
 def _same_bytes(left: bytes, right: bytes) -> int:

@@ -108,7 +108,7 @@ def run_rebuild(
         config: options of plugins, by section.
         limit: with ``check``, how many differences of each file are wanted.
         explains: with ``check``, whether to say what was found and expected where files differ, and
-            which messages are touched.
+            which messages are touched; log files of a wrong size are no error then.
         damaged: with ``check``, ranges of physical offsets whose records cannot be read, ascending:
             the comparison goes on without them. Other damage is an error.
         end_offset: with ``check``, the end of a record up to which files are built and compared, of
@@ -193,6 +193,7 @@ class _Rebuild:
             follow_links=self.disk.follows_links,
             queue_floors=self._floors(log, sections),
             damaged=() if self.look is None else self.look.damaged,
+            passes_over_damage=self.look is not None and self.look.explains,
             is_check=self.check,
         )
         try:

@@ -63,6 +63,8 @@ class Job:
     damaged: tuple[tuple[int, int], ...] = ()
     """Ranges of physical offsets whose records are passed over though no loss is recorded; for a
     comparison only."""
+    passes_over_damage: bool = False
+    """Whether files of the log may be short, long or missing."""
     is_check: bool = False
     """Whether files are only compared, so that what plugins warn of is told as a difference."""
 
@@ -81,8 +83,7 @@ class Worker:
         self._pool = FilePool(self.disk, _FILES_OPEN)
         directory = os.path.join(job.root, "commitlog")
         files = MappedFileQueue(directory, job.file_size, self.disk, self._pool)
-        # Where the job names damage, short and missing files are part of it.
-        passes_over = (lambda text: None) if job.damaged else None
+        passes_over = (lambda text: None) if job.passes_over_damage else None
         files.load(writable=False, damaged=passes_over)
         ledger = LossLedger(job.root, self.disk, system_clock)
         ledger.load(writable=False)
