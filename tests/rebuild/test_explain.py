@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import reput
+from reput.errors import PluginError
 from reput.files import Disk
 from reput.plugin import Comparison, Difference, Plugin
+from reput_rebuild.driver import _weighed
 from reput_rebuild.explain import explained
 
 
@@ -91,3 +93,15 @@ def test_a_message_is_named_by_what_the_log_says_of_it(comparison):
     assert comparison.touched(0, "k2").key == "k2"
     assert str(unknown) == "?/?@?"
     assert unknown.physical_offset == 7
+
+
+class Judging(Plugin):
+    name = "judging"
+
+    def weigh(self, comparison, differences):
+        raise KeyError("a stranger's mistake")
+
+
+def test_a_mistake_in_a_plugins_judgement_is_an_error_of_that_plugin(comparison):
+    with pytest.raises(PluginError, match=r"judging.*KeyError.*a stranger's mistake"):
+        _weighed(Judging(), comparison, [Difference("file", 1, "differs")])

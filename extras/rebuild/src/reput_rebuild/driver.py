@@ -17,11 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.errors import CorruptFileError, PluginError, UnsafePathError
+from reput.errors import CorruptFileError, PluginError, ReputError, UnsafePathError
 from reput.files import OWN_DIRECTORY, Disk, system_clock
 from reput.log import SPLIT_SIZE, QueueFloors, plan_splits
 from reput.offline import hold
-from reput.plugin import Comparison, Difference, NotSplittableError, PluginSet, StoreContext
+from reput.plugin import (
+    Comparison,
+    Difference,
+    NotSplittableError,
+    PluginSet,
+    StoreContext,
+    plugin_name,
+)
 from reput_rebuild.compare import compare, extent
 from reput_rebuild.explain import explained
 from reput_rebuild.tasks import (
@@ -38,7 +45,7 @@ from reput_rebuild.worker import Job, Worker
 if TYPE_CHECKING:
     from reput.log import LogReader
     from reput.offline import ClosedStore
-    from reput.plugin import ShardBuilder, TouchedMessage
+    from reput.plugin import Compared, Plugin, ShardBuilder, TouchedMessage
     from reput_rebuild.engine import Engine
 
 __all__ = ["Rebuilt", "run_rebuild"]
@@ -303,7 +310,7 @@ class _Rebuild:
             self.look.damaged,
             self.job.end_offset,
         )
-        weighed = plugin.weigh(comparison, found) if found else None
+        weighed = _weighed(plugin, comparison, found) if found else None
         told: tuple[str, ...] = ()
         lost: tuple[TouchedMessage, ...] = ()
         if weighed is not None:
@@ -406,6 +413,19 @@ class _Rebuild:
         """Smaller than asked for where there would be too few splits for all processes."""
         even = self.job.size // (self.engine.parallelism * _SPLITS_PER_JOB)
         return max(min(self.split_size, even), _SPLIT_MIN)
+
+
+def _weighed(
+    plugin: Plugin, comparison: Comparison, found: Sequence[Difference]
+) -> Compared | None:
+    """Return what a plugin makes of differences; whatever it raises is an error of that plugin."""
+    try:
+        return plugin.weigh(comparison, found)
+    except (ReputError, OSError):
+        raise
+    except Exception as error:
+        reason = f"its files cannot be compared: {type(error).__name__}: {error}"
+        raise PluginError(plugin_name(plugin), reason) from error
 
 
 def _do(job: Job, disk: Disk | None, task: Any, report: Callable[[int], None]) -> Any:

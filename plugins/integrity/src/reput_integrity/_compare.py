@@ -50,7 +50,7 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
             if trouble is not None:
                 at, reason = trouble.position, "disputes cannot be read; damage may be hidden"
                 counting.append(Difference(path, at, reason, kind="disputes", found=trouble.reason))
-        elif directory == f"{DIRECTORY}/{SUMS_NAME}" and is_file_name(name):
+        elif directory == f"{DIRECTORY}/{SUMS_NAME}" and _is_place(name):
             bases[int(name)] = None
         else:
             counting += [each for each in differences if each.path == path]
@@ -58,6 +58,11 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
         path = f"{DIRECTORY}/{SUMS_NAME}/{file_name(base)}"
         counting += islice(_weighed(comparison, path, base), max(comparison.limit, 1))
     return Compared(tuple(counting))
+
+
+def _is_place(name: str) -> bool:
+    """Whether a name is an offset that a log can have; others are no file of sums."""
+    return is_file_name(name) and int(name) < 1 << 62
 
 
 def _unsound_origins(comparison: Comparison, path: str) -> list[Difference]:
