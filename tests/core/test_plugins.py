@@ -19,7 +19,7 @@ from reput.errors import (
     PluginNotFoundError,
     PluginOrderError,
 )
-from reput.plugin import PluginSet, dispatch_order, plugin_name
+from reput.plugin import PluginSet, dispatch_order, how_to_install, plugin_name
 
 SMALL = {"commitlog": {"file_size": 4096}, "dispatch": {"retry_pause_ms": 1}}
 
@@ -204,10 +204,21 @@ def test_a_name_that_no_file_can_have_is_no_plugins_name(tmp_path, name):
 
 
 def test_what_is_not_installed_is_an_error_that_says_what_is(tmp_path):
-    with pytest.raises(PluginNotFoundError, match="pip install reput-nonsense"):
+    with pytest.raises(PluginNotFoundError, match="none of reput's own") as caught:
         open_with(tmp_path, "nonsense")
+    assert "pip" not in str(caught.value), "a stranger's name must not get installed"
     with pytest.raises(PluginError, match=r"reput\.Plugin object expected"):
         open_with(tmp_path, 7)
+
+
+@pytest.mark.parametrize("name", ["index", "consumequeue"])
+def test_a_plugin_of_our_own_has_the_command_that_installs_it(name):
+    assert how_to_install(name).endswith(f"pip install reput-{name}")
+
+
+@pytest.mark.parametrize("name", ["nonsense", "index; rm -rf /", "index>=0", "", "Index", "cli "])
+def test_another_name_has_no_command(name):
+    assert "pip" not in how_to_install(name)
 
 
 def test_a_store_is_not_opened_without_a_plugin_that_it_uses(tmp_path):

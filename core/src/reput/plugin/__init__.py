@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reput.plugin.filters import MessageFilter as MessageFilter
     from reput.plugin.hookspecs import hookimpl as hookimpl
     from reput.plugin.host.discovery import InstalledPlugin as InstalledPlugin
+    from reput.plugin.host.discovery import how_to_install as how_to_install
     from reput.plugin.host.discovery import installed as installed
     from reput.plugin.host.discovery import plugin_name as plugin_name
     from reput.plugin.host.hooktable import PluginHooks as PluginHooks
@@ -71,6 +72,7 @@ _HOMES = {
     "default_plugins": "host.pluginset",
     "dispatch_order": "host.pluginset",
     "hookimpl": "hookspecs",
+    "how_to_install": "host.discovery",
     "installed": "host.discovery",
     "plugin_name": "host.discovery",
 }

@@ -7,6 +7,7 @@ group ``reput.defaults``.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from importlib import metadata
@@ -21,6 +22,7 @@ __all__ = [
     "DEFAULTS_GROUP",
     "ENTRY_POINT_GROUP",
     "InstalledPlugin",
+    "how_to_install",
     "installed",
     "load_plugin",
     "plugin_name",
@@ -94,6 +96,22 @@ def installed() -> list[InstalledPlugin]:
     return [found[name] for name in sorted(found)]
 
 
+def how_to_install(name: str) -> str:
+    """Return what to do about a plugin that a store names and that is not installed.
+
+    A store of somebody else's may name anything, and nothing may be installed because of that: only
+    a plugin of reput's own, which the distribution ``reput`` lists, has a command.
+    """
+    try:
+        required = metadata.requires("reput") or ()
+    except metadata.PackageNotFoundError:
+        required = ()
+    own = {match.group() for line in required if (match := re.match(r"[\w.-]+", line))}
+    if f"reput-{name}" in own:
+        return f"it is one of reput's own: pip install reput-{name}"
+    return "it is none of reput's own: whoever made the store knows which distribution offers it"
+
+
 def plugin_name(plugin: Plugin | type[Plugin]) -> str:
     """Return the name of a plugin given as an object: its ``name``, or its class's, shortened."""
     kind = plugin if isinstance(plugin, type) else type(plugin)
@@ -135,7 +153,6 @@ def plugin_of(
     if item not in known:
         raise PluginNotFoundError(
             item,
-            f"not installed; installed are: {', '.join(known) or 'none'} "
-            f"(a first-party one comes with: pip install reput-{item})",
+            f"not installed; installed are: {', '.join(known) or 'none'} ({how_to_install(item)})",
         )
     return item, known[item].load().from_section(item, config.get(item, {}))

@@ -34,7 +34,7 @@ from reput.log.recovery.end import RecoveryReport, find_end
 from reput.log.recovery.repair import reflush, repair
 from reput.log.writing.commitlog import CommitLog
 from reput.plugin.base import Plugin, build_config
-from reput.plugin.host.discovery import InstalledPlugin, installed
+from reput.plugin.host.discovery import InstalledPlugin, how_to_install, installed
 from reput.plugin.host.pluginset import PluginSet
 from reput.retention.config import RetentionConfig
 from reput.store.config import (
@@ -226,7 +226,7 @@ def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Se
             sections = {key: options for key, options in sections.items() if key != name}
             problems.tell(
                 f"the store's plugin {name!r} is not installed, so what it keeps is not shown "
-                f"(a first-party one comes with: pip install reput-{name})"
+                f"({how_to_install(name)})"
             )
 
     def options(section: str, kind: type) -> Any:

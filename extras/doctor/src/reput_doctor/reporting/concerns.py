@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from reput.plugin import how_to_install
 from reput_cli.kit import format_count, format_duration, format_size
 from reput_doctor.findings import Severity
 from reput_doctor.reporting.values import Concern
@@ -61,7 +62,7 @@ def _plugins(report: StoreReport) -> Iterator[Concern]:
             yield Concern(
                 Severity.WARNING,
                 f"the plugin {each.plugin} is not installed here; its files were not looked at",
-                f"install it: pip install reput-{each.plugin}, if it is one of reput's own",
+                how_to_install(each.plugin),
             )
         if each.state == "suspended":
             yield Concern(

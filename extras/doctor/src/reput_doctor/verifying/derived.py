@@ -12,7 +12,7 @@ import attrs
 from reput.errors import ConfigError, CorruptFileError, PluginError, ReputError, UnsafePathError
 from reput.files import OWN_DIRECTORY
 from reput.offline import look
-from reput.plugin import PluginSet, default_plugins, installed
+from reput.plugin import PluginSet, default_plugins, how_to_install, installed
 from reput_doctor.findings import Finding, Findings, NotChecked, Severity
 from reput_doctor.verifying.survey import COMMIT_LOG
 from reput_rebuild.driver import run_rebuild
@@ -72,8 +72,8 @@ def usable_plugins(traces: Traces, not_checked: list[NotChecked]) -> Usable:
     usable: list[str] = []
     for name in names:
         if name not in known:
-            advice = f"it is not installed (a first-party one: pip install reput-{name})"
-            not_checked.append(NotChecked(name, advice))
+            reason = f"it is not installed ({how_to_install(name)})"
+            not_checked.append(NotChecked(name, reason))
             continue
         own = {name: sections[name]} if name in sections else {}
         try:
