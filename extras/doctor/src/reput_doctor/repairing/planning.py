@@ -31,6 +31,7 @@ from reput_doctor.repairing.fillers import FilledLosses
 from reput_doctor.repairing.foreign import foreign_files, without
 from reput_doctor.repairing.headers import check_headers
 from reput_doctor.repairing.known import Known, Place, Wanted, ask, inside, leads_into
+from reput_doctor.repairing.lastrecord import changed_last_record
 from reput_doctor.repairing.logfiles import (
     Layout,
     Notice,
@@ -121,6 +122,11 @@ class _Planning:
             log, found, sequences = self._search(self.layout)
             known = self._ask(log, found, sequences)
         lost, mends = self._headers(log, found, sequences, known)
+        last = changed_last_record(self.traces, log, found, mends)
+        if last is not None:
+            lost = (*lost, last)
+            mends = tuple(each for each in mends if each.physical_offset != last.start_offset)
+        sequences.forget(each.start_offset for each in lost)
         if len(lost) > len(found.lost):
             known = self._ask(log, attrs.evolve(found, lost=lost), sequences)
         places = known.in_ranges

@@ -15,6 +15,8 @@ import numpy as np
 from reput.record.layout import TRANSACTION_COMMIT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy.typing as npt
 
     from reput.record import DispatchBatch
@@ -135,6 +137,17 @@ class QueueSequences:
             before = int(offset[row - 1]) + 1 if has_before else 0
             found[int(physical[row])] = self._queue(int(key[row])), before
         return found
+
+    def forget(self, lost: Iterable[int]) -> None:
+        """Let queues end before their last record where that record is one of ``lost``."""
+        lasts = self.lasts()
+        for offset in lost:
+            if offset in lasts:
+                queue, end = lasts[offset]
+                if end:
+                    self.next_offsets[queue] = end
+                else:
+                    del self.next_offsets[queue]
 
     @property
     def gaps(self) -> dict[Queue, npt.NDArray[np.int64]]:

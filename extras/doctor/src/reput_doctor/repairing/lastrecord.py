@@ -1,0 +1,53 @@
+"""Compares the last record of a closed log with the checksum that its writer has left of it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from reput.errors import UnsafePathError
+from reput.log import CloseRecord, DamagedRange
+from reput.record import Corruption, CorruptionKind
+
+if TYPE_CHECKING:
+    from reput.log import LogReader
+    from reput.offline import Traces
+    from reput_doctor.repairing.mending import Mend
+    from reput_doctor.repairing.search import Searched
+
+__all__ = ["changed_last_record"]
+
+
+def changed_last_record(
+    traces: Traces, log: LogReader, found: Searched, mends: Iterable[Mend]
+) -> DamagedRange | None:
+    """Return the last record if its bytes are not those that were written; None if they are.
+
+    Also None if the store has no valid close record, or one of a log that ended elsewhere.
+
+    Args:
+        traces: the store.
+        log: its log.
+        found: what it holds.
+        mends: what is mended in it; with that the record may be what it was.
+    """
+    try:
+        closed = CloseRecord.load(traces.root, traces.disk)
+    except UnsafePathError:
+        raise
+    except OSError:
+        return None
+    start, end = found.last_record_offset, found.end_offset
+    if closed is None or start < 0 or (closed.record_offset, closed.end_offset) != (start, end):
+        return None
+    record = bytearray(log.files.read(start, end - start))
+    for mend in mends:
+        if mend.physical_offset == start:
+            record[mend.position : mend.position + len(mend.new)] = mend.new
+    if zlib.crc32(record) == closed.record_crc:
+        return None
+    detail = "its bytes are not those that were written"
+    finding = Corruption(start, CorruptionKind.RECORD_CRC, detail)
+    facts = log.hole_finder().facts(start)
+    return DamagedRange(start, end, finding, found.last_store_timestamp, *facts)
