@@ -70,12 +70,18 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Runs tasks in processes of this machine, or in this process if 1. A context manager."""
+    """Runs tasks in processes of this machine, or in this process if 1. A context manager.
 
-    def __init__(self, jobs: int | None = None) -> None:
+    Args:
+        jobs: number of processes; one for each processor when left out.
+        splits: whether work is cut into parts; only for several processes when left out. In parts
+            a log is read once for several plugins, in one piece once for each.
+    """
+
+    def __init__(self, jobs: int | None = None, *, splits: bool | None = None) -> None:
         self.parallelism = max(jobs or os.cpu_count() or 1, 1)
-        self.splits = self.parallelism > 1
-        self.is_here = not self.splits
+        self.is_here = self.parallelism == 1
+        self.splits = not self.is_here if splits is None else splits
         self._pool: ProcessPoolExecutor | None = None
         # Spawned, not forked: the calling process may have threads, and locks that they hold.
         self._context = multiprocessing.get_context("spawn")

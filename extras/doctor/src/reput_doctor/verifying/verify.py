@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
-_SMALL: Final = 1 << 30
+_SMALL: Final = 2 << 30
 """Bytes of a log that one process reads sooner than others have started."""
 
 Progress = Callable[[str, int, int], None]
@@ -141,7 +141,8 @@ class _Check:
             self.findings.add(_unreadable(text, self.root))
             return
         size = sum(each.size for each in surveyed.log_files)
-        engine = opened.enter_context(LocalEngine(jobs or (1 if size < _SMALL else None)))
+        jobs = jobs or (1 if size < _SMALL else None)
+        engine = opened.enter_context(LocalEngine(jobs, splits=True))
         found = self._check_log(store, engine)
         self.checked.files += len(surveyed.log_files)
         damaged = damaged_ranges(found, surveyed.lost)
