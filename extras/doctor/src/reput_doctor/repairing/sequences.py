@@ -130,6 +130,8 @@ class QueueSequences:
 
     def lasts(self) -> dict[int, tuple[Queue, int]]:
         """Return the last record of each queue: the queue, and the end of the queue without it."""
+        if len(self._last) == 0:
+            return {}
         key, offset, physical = self._last[:, 0], self._last[:, 1], self._last[:, 2]
         found = {}
         for row in np.flatnonzero(np.r_[key[1:] != key[:-1], True]).tolist():
@@ -159,7 +161,7 @@ class QueueSequences:
         return {queue: self._merged(queue) for queue in self._gaps}
 
     def _merged(self, queue: Queue) -> npt.NDArray[np.int64]:
-        known = [*self._gaps[queue], (self.next_offsets[queue], _NO_END)]
+        known = [*self._gaps[queue], (self.next_offsets.get(queue, 0), _NO_END)]
         merged: list[list[int]] = []
         for start, end in sorted(known):
             if merged and start <= merged[-1][1]:
