@@ -260,3 +260,26 @@ def test_a_short_derived_file_says_which_messages_it_lacks(golden_store):
 
     assert (found["consumequeue.size"].position, found["consumequeue.size"].size) == (1_990, 10)
     assert found["consumequeue.unit"].messages[0].queue_offset == 99
+
+
+def test_a_file_missing_in_the_middle_and_a_stray_one_keep_nothing_from_being_compared(
+    golden_store,
+):
+    root = golden_store("demo")
+    queues = {}
+    for path in sorted((root / "consumequeue").rglob("0*")):
+        if path.is_file():
+            queues.setdefault(path.parent, []).append(path)
+    one, other, *_ = queues.values()
+    size = one[0].stat().st_size
+    (one[0].parent / f"{5 * size:020d}").write_bytes(bytes(size))  # four are missing before it
+    stray = one[0].parent / f"{10_000 * size + 7:020d}"
+    stray.write_bytes(bytes(size))
+    flip(other[0], 7)
+
+    found = bad(checked(root))
+
+    assert [(each.kind, each.file) for each in found] == [
+        ("consumequeue.stray", str(stray.relative_to(root))),
+        ("consumequeue.unit", str(other[0].relative_to(root))),
+    ]

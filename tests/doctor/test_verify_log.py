@@ -390,3 +390,16 @@ def test_an_index_file_of_a_name_that_is_none_is_missing(name, root):
     found = {each.kind: each.file for each in bad(checked(root))}
 
     assert found == {"index.missing": f"index/{first.name}", "index.extra": f"index/{name}"}
+
+
+def test_a_queues_file_missing_between_two_says_which_messages_it_led_to(tmp_path):
+    root = own_store(tmp_path / "store", count=360)
+    files = sorted(path for path in (root / "consumequeue" / "t0" / "0").iterdir())
+    assert len(files) == 3  # of twenty units each
+    files[1].unlink()
+
+    (found,) = bad(checked(root))
+
+    assert (found.kind, found.file) == ("consumequeue.unit", str(files[1].relative_to(root)))
+    assert [each.queue_offset for each in found.messages] == list(range(20, 40))
+    assert found.message_count == 20

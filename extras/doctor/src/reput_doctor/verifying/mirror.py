@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from reput.errors import CorruptFileError
-from reput.files import OWN_DIRECTORY, file_name
+from reput.files import OWN_DIRECTORY, file_name, is_file_name
 from reput.offline import Manifest, look
 from reput_doctor.findings import Finding, Findings, NotChecked, Severity
 from reput_doctor.verifying.survey import COMMIT_LOG
@@ -31,6 +31,9 @@ _LEFT_OUT: Final = frozenset({"lock", OWN_DIRECTORY})
 _NOT_IN_OWN: Final = frozenset({"rebuild", "requests", "lock"})
 _SIZED: Final = ("consumequeue", "consumequeue_ext", "index")
 """Directories all of whose files have one size."""
+_IN_RUNS: Final = frozenset({"consumequeue"})
+"""Those of them whose files lie end to end in each directory."""
+_HOLES_MAX: Final = 64
 
 
 @contextlib.contextmanager
@@ -108,16 +111,24 @@ def _mirror_sized(surveyed: Survey, name: str, root: str, findings: Findings) ->
     used = Counter(size for size in sizes.values() if size)
     (common, count), *others = used.most_common() or [(0, 0)]
     odd = {path: size for path, size in sizes.items() if size != common}
-    if not odd or (others and others[0][1] == count):
+    is_sure = not (others and others[0][1] == count)
+    strays, holes = _out_of_order(sizes, common) if name in _IN_RUNS and is_sure else ([], [])
+    if not (odd or strays or holes) or not is_sure:
         # All alike, or nothing says which size is the right one.
         os.symlink(source, os.path.join(root, name))
         return
     wrong: set[str] = {
         os.path.join(*path.split("/")[:depth])
-        for path in odd
+        for path in (*odd, *strays, *holes)
         for depth in range(1, len(path.split("/")))
     }
-    _link_around(surveyed, name, root, wrong, odd, common)
+    _link_around(surveyed, name, root, wrong, odd, frozenset(strays), common)
+    for path in holes:
+        with open(os.path.join(root, path), "wb") as filled:
+            filled.truncate(common)
+    for path in strays:
+        odd.pop(path, None)
+        findings.add(_stray(surveyed, path))
     for path, size in sorted(odd.items()):
         findings.add(
             Finding(
@@ -134,15 +145,62 @@ def _mirror_sized(surveyed: Survey, name: str, root: str, findings: Findings) ->
         )
 
 
+def _out_of_order(sizes: dict[str, int], size: int) -> tuple[list[str], list[str]]:
+    """Return files that follow no other one of their queue, and files that are missing between two.
+
+    A few missing files are taken for missing; a file after very many of them for one that does not
+    belong there.
+    """
+    queues: dict[str, list[str]] = {}
+    for path in sizes:
+        directory, last = os.path.split(path)
+        if is_file_name(last):
+            queues.setdefault(directory, []).append(last)
+    strays: list[str] = []
+    holes: list[str] = []
+    for directory, names in queues.items():
+        before = -1
+        for name in sorted(names):
+            base = int(name)
+            gap, rest = divmod(base - before, size) if before >= 0 else (1, base % size)
+            if rest or gap > _HOLES_MAX or base >= 1 << 62:
+                strays.append(f"{directory}/{name}")
+                continue
+            holes += (f"{directory}/{file_name(before + n * size)}" for n in range(1, gap))
+            before = base
+    return strays, holes
+
+
+def _stray(surveyed: Survey, path: str) -> Finding:
+    name = path.partition("/")[0].partition("_")[0]
+    return Finding(
+        severity=Severity.DAMAGE,
+        kind=f"{name}.stray",
+        part=name,
+        file=path,
+        found="a file that follows no other one of its queue",
+        expected="files that lie end to end, named by their first byte",
+        advice=f"move it away; else reput rebuild {shlex.quote(surveyed.root)} {name}",
+    )
+
+
 def _link_around(
-    surveyed: Survey, name: str, root: str, wrong: set[str], odd: dict[str, int], size: int
+    surveyed: Survey,
+    name: str,
+    root: str,
+    wrong: set[str],
+    odd: dict[str, int],
+    left_out: frozenset[str],
+    size: int,
 ) -> None:
     """Make the directory ``name`` of links, and of copies where files have a wrong size."""
     os.mkdir(os.path.join(root, name))
     for entry in surveyed.disk.list(os.path.join(surveyed.root, name)):
         path = os.path.join(name, entry.name)
         if path in wrong:
-            _link_around(surveyed, path, root, wrong, odd, size)
+            _link_around(surveyed, path, root, wrong, odd, left_out, size)
+        elif path in left_out:
+            continue
         elif path in odd:
             descriptor = surveyed.disk.open(entry.path)
             try:
