@@ -1,4 +1,4 @@
-"""``reput groups``, ``consume`` and ``reset-offset``."""
+"""``reput groups``, ``consume``, ``reset-offset``, ``dlq`` and ``topics``."""
 
 from __future__ import annotations
 
@@ -187,3 +187,80 @@ def test_a_store_that_does_not_use_the_plugin_does_not_use_it_later(run, tmp_pat
     assert run("consume", root, "g", "T").out == "T/0@0  1\n"
 
     assert Manifest.load(str(root), Disk()).plugins == ("consumequeue",)
+
+
+# ------------------------------------------------------------------ dead letters
+
+
+def test_dead_letters_are_listed(run, path):
+    lines = run("dlq", "ls", path, "billing").out.splitlines()
+    (letter,) = run("dlq", "ls", path, "billing", "--json").lines
+
+    assert lines[0].split() == ["AGE", "TOPIC", "KEYS", "FAILED", "ID"]
+    assert lines[1].split()[-1] == letter["msg_id"]
+    assert lines[-1].startswith("1 dead letter; reput dlq resend ")
+    assert (letter["topic"], letter["reconsume_times"], letter["keys"]) == ("orders", 1, ["k"])
+    assert "No dead letters" in run("dlq", "ls", path, "audit").out
+
+
+@pytest.mark.parametrize("by", ["id", "all"])
+def test_a_dead_letter_is_resent_to_its_group_and_to_no_other(run, path, by):
+    (letter,) = run("dlq", "ls", path, "billing", "--json").lines
+    which = [letter["msg_id"]] if by == "id" else ["--all"]
+    run("consume", path, "billing", "orders")
+
+    outcome = run("dlq", "resend", path, "billing", *which, "--yes", "--json")
+
+    assert outcome.json["resent"] == [letter["msg_id"]]
+    assert run("groups", path, "audit", "--json").json["groups"][0]["lag"] == 0
+    (again,) = run("consume", path, "billing", "orders", "--json").lines
+    assert base64.b64decode(again["body_base64"]) == b"order 0"
+    assert (again["topic"], again["reconsume_times"]) == ("orders", 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [((), 2), (("--all", "X"), 2), (("X",), 3), (("--all",), 6)]
+)
+def test_what_cannot_be_resent_is_refused(run, path, arguments, code):
+    is_sure = () if code == 6 else ("--yes",)
+
+    outcome = run("dlq", "resend", path, "billing", *arguments, *is_sure, stdin="n\n")
+
+    assert outcome.code == code, outcome
+    assert outcome.out == ""
+
+
+# ------------------------------------------------------------------ topics
+
+
+def test_topics_are_created_and_altered(run, path):
+    created = run("topics", "create", path, "new", "--queues", "8")
+    altered = run("topics", "alter", path, "new", "--perm", "r", "--json").json
+
+    assert created.out == "new: 8 queues, rw\n"
+    assert (altered["read_queue_nums"], altered["perm"]) == (8, 4)
+    assert '"readQueueNums":8' in (path / "config" / "topics.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("create", "orders2", "--queues", "0"), 2),
+        (("create", "a/b"), 2),
+        (("alter", "orders2"), 2),
+        (("alter", "orders2", "--queues", "3"), 3),
+    ],
+)
+def test_topics_that_cannot_be_are_refused(run, path, arguments, code):
+    which, topic, *options = arguments
+
+    assert run("topics", which, path, topic, *options).code == code
+
+
+def test_a_topic_is_not_created_twice(run, path):
+    run("topics", "create", path, "new")
+
+    outcome = run("topics", "create", path, "new")
+
+    assert outcome.code == 6
+    assert "reput topics alter" in outcome.err

@@ -31,10 +31,10 @@ from reput_consumer.selectors import selectors_of
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from reput.plugin import StoreContext
-    from reput.record import DispatchBatch
+    from reput.record import DispatchBatch, MessageView
     from reput_consumer.allocation.strategy import Strategy
     from reput_consumer.metadata.groups import SubscriptionGroups
     from reput_consumer.metadata.topics import Topics
@@ -342,6 +342,15 @@ class ConsumerPlugin(reput.Plugin):
         return reset_offsets(
             self._of_store, checked_group(group), checked_topic(topic), start_of(to), engines
         )
+
+    def resend(self, group: str, messages: Sequence[MessageView]) -> None:
+        """Give messages, such as dead letters, to a group once more, as if they had never failed.
+
+        Raises:
+            ReputError: the store is read-only, or the messages cannot be stored.
+            OSError: the topic cannot be made.
+        """
+        self._of_store.resend(checked_group(group), messages)
 
     def _save_engines(self, group: str) -> None:
         with self._lock:

@@ -45,7 +45,7 @@ class GroupProgress:
     members: tuple[str, ...]
     """Client ids of those in this process."""
     queues: tuple[QueueProgress, ...]
-    """Of queues that have an offset of the group."""
+    """Of the topics of which the group has offsets, and of its retry topic."""
     dead_letter_count: int
 
     @property
@@ -69,7 +69,11 @@ class GroupProgress:
 def progress_of(port: EmbeddedPort, group: str) -> GroupProgress:
     """Return how far a group is, by the offsets that are committed."""
     found = []
-    for (topic, queue_id), offset in sorted(port.offsets.of_group(group).items()):
+    offsets = port.offsets.of_group(group)
+    for topic in {*(topic for topic, _ in offsets), retry_topic(group)}:
+        for queue in port.queues(topic):
+            offsets.setdefault((topic, queue.queue_id), 0)  # where the group will begin
+    for (topic, queue_id), offset in sorted(offsets.items()):
         first = port.context.store.read(topic, queue_id, offset, 1)
         low, high = first.min_queue_offset, first.max_queue_offset
         if offset < low < high:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Final
 
+from reput_consumer.group.rebalance import subscription_of
+
 if TYPE_CHECKING:
     from reput_consumer.group.settings import MemberSettings
     from reput_consumer.port.port import ConsumerPort
@@ -22,7 +24,7 @@ def goals_of(
 
     Args:
         port: answers what the queues hold now.
-        settings: says which topics are read. The retry topic has no goal.
+        settings: says which topics are read; messages that come back later than now have no part.
         until: None, "end", or a time that has passed.
 
     Raises:
@@ -31,7 +33,7 @@ def goals_of(
     """
     if until is None:
         return None
-    queues = [queue for topic in settings.selectors for queue in port.queues(topic)]
+    queues = [queue for topic in subscription_of(settings) for queue in port.queues(topic)]
     if until == END:
         return {queue: port.bounds(queue)[1] for queue in queues}
     if not isinstance(until, dt.datetime):

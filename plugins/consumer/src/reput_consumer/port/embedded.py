@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -130,6 +130,11 @@ class EmbeddedPort:
         """See `ConsumerPort.send_back`."""
         self._check_writable()
         self.sender.store(group, message, level, max_reconsume_times)
+
+    def resend(self, group: str, messages: Sequence[MessageView]) -> None:
+        """Give messages to a group once more; see `SendBack.resend`."""
+        self._check_writable()
+        self.sender.resend(group, messages)
 
     def _filter(self, topic: str, selector: Selector) -> MessageFilter | None:
         if selector.selects_all:

@@ -16,6 +16,8 @@ from reput_consumer.metadata.topics import TopicSettings
 from reput_consumer.names import dead_letter_topic, retry_topic
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reput.plugin import StoreContext
     from reput.record import MessageView
     from reput_consumer.metadata.groups import SubscriptionGroups
@@ -78,6 +80,20 @@ class SendBack:
                 'the plugin schedule; add it with store.add_plugin("schedule")',
                 group,
             )
+
+    def resend(self, group: str, messages: Sequence[MessageView]) -> None:
+        """Store copies in the retry topic at once, as of messages that have never failed.
+
+        Raises:
+            PutError: the copies cannot be stored; none was.
+            OSError: the topic cannot be made.
+        """
+        topic = retry_topic(group)
+        self.topics.ensure(TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1))
+        copies = [
+            attrs.evolve(_copy(message, topic, 0, 0), reconsume_times=0) for message in messages
+        ]
+        self.context.store.put_many(copies)
 
 
 def _copy(message: MessageView, topic: str, queue_id: int, level: int) -> Message:

@@ -1,0 +1,159 @@
+"""``reput dlq``: what groups have given up, and giving it to them once more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput_cli.kit import json_option, path_argument, with_debug
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reput import MessageView, Store
+
+__all__ = ["dlq"]
+
+_EXAMPLES = """\b
+Examples:
+  reput dlq ls STORE billing
+  reput dlq resend STORE billing 7F00000100002A9F0000000000000B5C
+  reput dlq resend STORE billing --all --yes
+"""
+_STEP = 256
+
+
+@click.group("dlq", short_help="Show and resend dead letters.", epilog=_EXAMPLES)
+def dlq() -> None:
+    """Show what consumer groups have given up, or give it to them once more."""
+
+
+@dlq.command("ls", short_help="List a group's dead letters.")
+@path_argument
+@click.argument("group")
+@json_option("a line for each message")
+@with_debug
+def ls(path: str, group: str, as_json: bool) -> None:
+    r"""List the dead letters of GROUP in the store at PATH, oldest first."""
+    from reput_cli.kit import format_count, json_line
+    from reput_consumer.command.opening import reading_groups
+
+    group = _checked(group)
+    with reading_groups(path) as (store, _):
+        found = list(_letters(store, group))
+        if as_json:
+            for each in found:
+                click.echo(json_line(_document(each)), nl=False)
+        elif found:
+            _print(found)
+            click.echo()
+            click.echo(
+                f"{format_count(len(found), 'dead letter')}; "
+                f"reput dlq resend {path} {group} {found[0].msg_id} gives it the first once more"
+            )
+        else:
+            click.echo(f"No dead letters of group {group} in the store at {store.root}.")
+
+
+@dlq.command("resend", short_help="Give dead letters to their group once more.")
+@path_argument
+@click.argument("group")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "takes_all", is_flag=True, help="All dead letters of the group.")
+@click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
+@json_option("one document")
+@with_debug
+def resend(
+    path: str, group: str, ids: tuple[str, ...], takes_all: bool, is_sure: bool, as_json: bool
+) -> None:
+    r"""Put copies of dead letters into the retry topic of GROUP, in the store at PATH.
+
+    Only that group gets them, as if they had never failed. The dead letters themselves stay where
+    they are until the log loses them. Nobody may write the store meanwhile.
+    """
+    from reput_cli.kit import ExitCode, Failure, check_store, format_count, print_json
+    from reput_consumer.command.opening import changing_groups
+
+    check_store(path)
+    group = _checked(group)
+    if bool(ids) == takes_all:
+        raise click.UsageError("name the message ids that `reput dlq ls` shows, or --all")
+    what = "all dead letters" if takes_all else format_count(len(ids), "dead letter")
+    if not is_sure and not click.confirm(f"Resend {what} to group {group}?", err=True):
+        raise Failure("nothing was changed", ExitCode.REFUSED)
+    with changing_groups(path) as (store, plugin):
+        found = {each.msg_id: each for each in _letters(store, group)}
+        for each in ids:
+            if each not in found:
+                text = f"{each}: no dead letter of group {group}; `reput dlq ls` lists them"
+                raise Failure(text, ExitCode.NOT_FOUND)
+        chosen = list(found) if takes_all else list(dict.fromkeys(ids))
+        plugin.resend(group, [found[each] for each in chosen])
+        root = store.root
+    if as_json:
+        print_json({"path": root, "group": group, "resent": chosen})
+    else:
+        click.echo(f"{format_count(len(chosen), 'message')} resent to group {group}")
+
+
+def _checked(group: str) -> str:
+    from reput_cli.kit import escape_text
+    from reput_consumer.names import checked_group
+
+    try:
+        return checked_group(group)
+    except ValueError as error:
+        raise click.UsageError(escape_text(str(error))) from None
+
+
+def _letters(store: Store, group: str) -> Iterator[MessageView]:
+    from reput_consumer.names import dead_letter_topic
+
+    offset, topic = 0, dead_letter_topic(group)
+    while True:
+        result = store.read(topic, 0, offset, _STEP)
+        yield from result
+        if result.next_queue_offset <= offset:
+            return
+        offset = result.next_queue_offset
+
+
+def _document(message: MessageView) -> dict[str, Any]:
+    return {
+        "msg_id": message.msg_id,
+        "queue_offset": message.queue_offset,
+        "topic": message.properties.get("RETRY_TOPIC"),
+        "origin_msg_id": message.properties.get("ORIGIN_MESSAGE_ID"),
+        "reconsume_times": message.reconsume_times,
+        "tags": message.tags,
+        "keys": list(message.keys),
+        "born_timestamp": message.born_timestamp,
+        "store_timestamp": message.store_timestamp,
+        "body_size": len(message.body),
+    }
+
+
+def _print(found: list[MessageView]) -> None:
+    from reput.files import system_clock
+    from reput_cli.kit import Column, escape_text, format_duration, print_table
+
+    now = system_clock()
+    columns = [
+        Column("AGE", right=True),
+        Column("TOPIC", shrink=True),
+        Column("KEYS", shrink=True),
+        Column("FAILED", right=True),
+        Column("ID"),
+    ]
+    rows = [
+        (
+            format_duration(max(now - each.store_timestamp, 0) / 1_000),
+            escape_text(each.properties.get("RETRY_TOPIC", "-")),
+            escape_text(" ".join(each.keys) or "-"),
+            str(each.reconsume_times),
+            each.msg_id,
+        )
+        for each in found
+    ]
+    print_table(columns, rows)

@@ -1,0 +1,103 @@
+"""``reput topics``: how many queues topics have, and what may be done with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from reput_cli.kit import json_option, path_argument, with_debug
+
+__all__ = ["topics"]
+
+_EXAMPLES = """\b
+Examples:
+  reput topics create STORE orders --queues 8
+  reput topics alter STORE orders --perm r
+"""
+_PERMS = {"rw": 6, "r": 4, "w": 2}
+_PERM = click.option("--perm", type=click.Choice(list(_PERMS)), help="Who may: read, write, both.")
+_QUEUES = click.option(
+    "--queues", metavar="COUNT", type=click.IntRange(1, 65_536), help="Number of queues."
+)
+
+
+@click.group("topics", short_help="Create and alter topics.", epilog=_EXAMPLES)
+def topics() -> None:
+    """Create and alter topics, in config/topics.json.
+
+    A store of reput needs no topic to be created: it has one as soon as a message is put. Brokers
+    read the file, and consumers read the queues that it names before their first message.
+    """
+
+
+@topics.command("create", short_help="Add a topic.")
+@path_argument
+@click.argument("topic")
+@_QUEUES
+@_PERM
+@json_option("one document")
+@with_debug
+def create(path: str, topic: str, queues: int | None, perm: str | None, as_json: bool) -> None:
+    r"""Add TOPIC to the store at PATH: four queues, to read and to write, unless told otherwise.
+
+    Nobody may write the store meanwhile.
+    """
+    _change(path, topic, queues, perm, as_json, is_new=True)
+
+
+@topics.command("alter", short_help="Change a topic.")
+@path_argument
+@click.argument("topic")
+@_QUEUES
+@_PERM
+@json_option("one document")
+@with_debug
+def alter(path: str, topic: str, queues: int | None, perm: str | None, as_json: bool) -> None:
+    r"""Change TOPIC in the store at PATH; what is not named stays.
+
+    Messages of queues beyond a smaller number stay, and are not read by groups. Nobody may write
+    the store meanwhile.
+    """
+    if queues is None and perm is None:
+        raise click.UsageError("nothing to change: name --queues or --perm")
+    _change(path, topic, queues, perm, as_json, is_new=False)
+
+
+def _change(
+    path: str, topic: str, queues: int | None, perm: str | None, as_json: bool, *, is_new: bool
+) -> None:
+    import attrs
+
+    from reput_cli.kit import ExitCode, Failure, check_store, escape_text, print_json
+    from reput_consumer.command.opening import changing_groups
+    from reput_consumer.metadata.topics import TopicSettings
+    from reput_consumer.names import checked_topic
+
+    check_store(path)
+    try:
+        checked_topic(topic)
+    except ValueError as error:
+        raise click.UsageError(escape_text(str(error))) from None
+    changes: dict[str, Any] = {}
+    if queues is not None:
+        changes |= {"read_queue_nums": queues, "write_queue_nums": queues}
+    if perm is not None:
+        changes["perm"] = _PERMS[perm]
+    with changing_groups(path) as (store, plugin):
+        known = plugin.topics.get(topic)
+        if is_new and known is not None:
+            text = f"topic {topic} is there already; `reput topics alter {path} {topic}` changes it"
+            raise Failure(text, ExitCode.REFUSED)
+        if known is None and not is_new:
+            text = f"no topic {topic} in config/topics.json; `reput topics create` adds it"
+            raise Failure(text, ExitCode.NOT_FOUND)
+        settings = attrs.evolve(known or TopicSettings(topic=topic), **changes)
+        plugin.topics.put(settings)
+        root = store.root
+    if as_json:
+        print_json({"path": root, **attrs.asdict(settings)})
+    else:
+        words = {number: word for word, number in _PERMS.items()}
+        may = words.get(settings.perm, str(settings.perm))
+        click.echo(f"{topic}: {settings.read_queue_nums} queues, {may}")
