@@ -11,7 +11,7 @@ import pytest
 from groupstores import bodies
 
 import reput
-from reput.errors import PluginError, ReadOnlyStoreError
+from reput.errors import NoReaderError, PluginError, ReadOnlyStoreError
 from reput_consumer import MessageQueue, Selector, sql
 from reput_consumer.errors import ConsumerClosedError, GroupDisabledError, MemberExistsError
 from reput_consumer.metadata.groups import GroupSettings
@@ -441,3 +441,10 @@ def test_a_result_for_a_message_from_before_a_reset_means_nothing_section_11(at)
         first.ack()
         assert at.offset() == 0
         assert bodies(consumer) == ["1", "2"]
+
+
+def test_without_a_plugin_that_reads_queues_the_error_says_what_to_install(tmp_path):
+    with reput.open(tmp_path, plugins=["consumer"], threads=False) as store:
+        with pytest.raises(NoReaderError, match="reput-consumequeue"):
+            store.consumer("g", "orders")
+        assert store.plugin("consumer").reput_report()["member_count"] == 0

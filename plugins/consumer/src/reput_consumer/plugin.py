@@ -59,7 +59,7 @@ class ConsumerPlugin(reput.Plugin):
 
     name: ClassVar[str] = "consumer"
     config_type: ClassVar[type] = ConsumerConfig
-    requires: ClassVar[frozenset[str]] = frozenset({"consumequeue"})
+    runs_after: ClassVar[frozenset[str]] = frozenset({"consumequeue"})
     store_methods: ClassVar[frozenset[str]] = frozenset({"consumer"})
 
     config: ConsumerConfig = attrs.field(factory=ConsumerConfig)

@@ -208,6 +208,7 @@ class EmbeddedPort:
         broadcast: bool = False,
     ) -> None:
         """See `ConsumerPort.join`."""
+        self.context.store.queues()  # without a plugin that reads queues, better raise than wait
         for topic, selector in selectors.items():
             self._filter(topic, selector)
         settings = self.check_group(group)
