@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 from groupstores import Steps, bodies
@@ -11,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+import reput
 from reput_consumer import Circle, ConsistentHash
 
 
@@ -178,3 +180,27 @@ TestMembers = Members.TestCase
 TestMembers.settings = settings(max_examples=25, stateful_step_count=25)
 TestOrderedMembers = OrderedMembers.TestCase
 TestOrderedMembers.settings = settings(max_examples=25, stateful_step_count=25)
+
+
+def test_queues_that_came_while_nobody_read_are_known_to_the_next_member(at):
+    at.put("1", queue=0)
+    with at.consumer() as consumer:
+        assert owned(consumer) == [0]
+    at.put("2", queue=1)
+
+    with at.consumer() as consumer:
+        assert owned(consumer) == [0, 1]
+
+
+def test_a_thousand_queues_are_given_to_a_new_member_quickly(at):
+    for queue in range(1_000):
+        at.store.put(reput.Message("orders", b"x", queue))
+    at.store.wait_dispatched()
+
+    with at.consumer(name="a") as a:
+        start = time.process_time()  # of the processor, as machines are shared
+        with at.consumer(name="b") as b:
+            seconds = time.process_time() - start
+            assert (len(owned(a)), len(owned(b))) == (500, 500)
+
+    assert seconds < 0.2  # both members, and where each of 500 queues begins

@@ -153,6 +153,8 @@ class ConsumerPlugin(reput.Plugin):
         with self._lock:
             engines, self._engines = list(self._engines), set()
         for each in engines:
+            each.detach()
+        for each in engines:
             try:
                 each.close()
             except (ReputError, OSError) as error:

@@ -91,6 +91,11 @@ class Holdings:
         with self._rebalancing:
             self._apply(wanted, [each for each in self.assignments if each not in wanted])
 
+    def detach(self) -> None:
+        """Take and give up no more queues: the port is going to close."""
+        with self._rebalancing:
+            self._is_member = False
+
     def rebalance(self) -> None:
         """Take and give up queues, as the group's members and the topics' queues ask for."""
         with self._rebalancing:

@@ -61,6 +61,8 @@ class EmbeddedPort:
     sender: SendBack = attrs.field(init=False)
     _known: dict[str, set[int]] = attrs.field(init=False, factory=dict)
     """Queue ids of topics that members read, to notice new ones."""
+    _listed: set[str] = attrs.field(init=False, factory=set)
+    """Those of `_known` that are complete: to list the store's queues takes its time."""
     _grown: set[str] = attrs.field(init=False, factory=set)
     """Topics with new queues that members were not told of."""
     _filters: dict[tuple[str, Selector], MessageFilter | None] = attrs.field(
@@ -83,11 +85,18 @@ class EmbeddedPort:
         settings = self.topics.get(topic)
         if settings is not None and not settings.is_readable:
             return []
-        ids = {each.queue_id for each in self.context.store.queues() if each.topic == topic}
+        with self._lock:
+            ids = set(self._known[topic]) if topic in self._listed else None
+        if ids is None:
+            was_read = topic in self.registry.topics()
+            ids = {each.queue_id for each in self.context.store.queues() if each.topic == topic}
+            with self._lock:
+                self._known.setdefault(topic, set()).update(ids)
+                # `arrive` notices new ones of topics that members read, and did all the while.
+                if was_read and topic in self.registry.topics():
+                    self._listed.add(topic)
         if settings is not None:
             ids |= set(range(settings.read_queue_nums))
-        with self._lock:
-            self._known.setdefault(topic, set()).update(ids)
         return [MessageQueue(topic, self.broker, queue_id) for queue_id in sorted(ids)]
 
     def fetch(self, request: FetchRequest, answer: Callable[[Fetched], None]) -> None:
@@ -234,6 +243,9 @@ class EmbeddedPort:
         self.arrivals.forget(member)
         self.locks.release_all(group, member)
         self.registry.remove(group, member)
+        topics = self.registry.topics()
+        with self._lock:
+            self._listed &= topics
 
     def members(self, group: str) -> list[str]:
         """See `ConsumerPort.members`."""
