@@ -11,9 +11,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
+
+from reput.locks import new_lock
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
@@ -29,7 +30,7 @@ _BARE_KEY: Final = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?[0-9]+)(?=\s*:)'
 
 
 # One for all stores of the process: it is held for a few small files, and by few.
-_changing: Final = threading.RLock()
+_changing: Final = new_lock()
 
 
 class BareKey(str):
@@ -91,7 +92,8 @@ def changing() -> Iterator[None]:
 
     Several plugins keep their entries in one file of the broker's. Each of them reads the file,
     changes its own entries and replaces the file, all in one such block; otherwise one would undo
-    what another wrote in between.
+    what another wrote in between. A signal handler that closes the store on the same thread goes
+    ahead; after it the disk is shut, so that what was interrupted cannot write what is older.
     """
     with _changing:
         yield
