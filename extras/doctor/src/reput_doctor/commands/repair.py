@@ -27,7 +27,7 @@ Examples:
 @click.command(short_help="Make a sound store of a damaged one.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("new_directory", required=False, type=click.Path(file_okay=False))
-@click.option("-n", "--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option(
     "--in-place", is_flag=True, help="Mend the store where it is; --backup keeps what changes."
 )
