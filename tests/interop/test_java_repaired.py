@@ -26,12 +26,18 @@ def chosen() -> list[Case]:
     return ALL if asked == "all" else random.Random(SEED + 1).sample(ALL, int(asked))
 
 
-def sizes(store: str) -> tuple[str, ...]:
-    """Options that tell Java the sizes of a store's files."""
+def sizes(store: str, mended: Path) -> tuple[str, ...]:
+    """Options that tell Java the sizes of a mended store's files.
+
+    Where all queues were missing, nothing tells their size any more, and they have RocketMQ's.
+    """
+    files = [path for path in (mended / "consumequeue").rglob("*") if path.is_file()]
+    queues = tuple(
+        word for path in files[:1] for word in ("--cq-units", str(path.stat().st_size // 20))
+    )
     if store.startswith("rocketmq"):
-        return ("--index-slots", "50", "--index-max", "200")
-    log = ("--commitlog-size", "4096", "--cq-units", "8")
-    return (*log, "--index-slots", "20", "--index-max", "40")
+        return (*queues, "--index-slots", "50", "--index-max", "200")
+    return ("--commitlog-size", "4096", *queues, "--index-slots", "20", "--index-max", "40")
 
 
 @pytest.mark.usefixtures("quiet")
@@ -50,7 +56,7 @@ def test_java_serves_everything_that_was_not_damaged(
     if ending == "killed":
         (Path(done.target) / "abort").write_text("1")
 
-    dump = java.dump(Path(done.target), *sizes(case.store))
+    dump = java.dump(Path(done.target), *sizes(case.store, Path(done.target)))
 
     served = {row["physical_offset"]: row for row in dump.messages}
     expected = {
