@@ -27,8 +27,8 @@ def store(tmp_path):
 
 def run(*arguments):
     result = CliRunner().invoke(command, ["schedule", *map(str, arguments)])
-    assert result.exit_code == 0, result.output
-    return result.output
+    assert result.exit_code == 0, result.stdout
+    return result.stdout
 
 
 def test_it_shows_levels_times_and_what_is_next(store):
