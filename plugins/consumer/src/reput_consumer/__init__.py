@@ -19,11 +19,21 @@ if TYPE_CHECKING:
     from reput_consumer.faces.pull import PullConsumer as PullConsumer
     from reput_consumer.faces.running import Retry as Retry
     from reput_consumer.group.settings import MemberSettings as MemberSettings
+    from reput_consumer.members import Members as Members
+    from reput_consumer.metadata.localoffsets import LocalOffsets as LocalOffsets
+    from reput_consumer.names import retry_topic as retry_topic
     from reput_consumer.plugin import ConsumerPlugin as ConsumerPlugin
+    from reput_consumer.port.port import DEAD_LETTER as DEAD_LETTER
+    from reput_consumer.port.port import ConsumerPort as ConsumerPort
+    from reput_consumer.port.port import Fetched as Fetched
+    from reput_consumer.port.port import FetchRequest as FetchRequest
+    from reput_consumer.port.port import FetchStatus as FetchStatus
     from reput_consumer.processing.processqueue import Limits as Limits
     from reput_consumer.progress import GroupProgress as GroupProgress
     from reput_consumer.progress import QueueProgress as QueueProgress
     from reput_consumer.queues import MessageQueue as MessageQueue
+    from reput_consumer.selectors import SQL92 as SQL92
+    from reput_consumer.selectors import TAG as TAG
     from reput_consumer.selectors import Selector as Selector
     from reput_consumer.selectors import sql as sql
 
@@ -35,17 +45,27 @@ _HOMES = {
     "Consumer": "faces.consumer",
     "ConsumerConfig": "config",
     "ConsumerPlugin": "plugin",
+    "ConsumerPort": "port.port",
+    "DEAD_LETTER": "port.port",
+    "FetchRequest": "port.port",
+    "FetchStatus": "port.port",
+    "Fetched": "port.port",
     "GroupProgress": "progress",
     "Limits": "processing.processqueue",
+    "LocalOffsets": "metadata.localoffsets",
     "MachineRoom": "allocation.rooms",
     "MemberSettings": "group.settings",
+    "Members": "members",
     "MessageQueue": "queues",
     "NearbyRoom": "allocation.rooms",
     "PullConsumer": "faces.pull",
     "QueueProgress": "progress",
     "ReceivedMessage": "faces.message",
     "Retry": "faces.running",
+    "SQL92": "selectors",
     "Selector": "selectors",
+    "TAG": "selectors",
+    "retry_topic": "names",
     "sql": "selectors",
 }
 

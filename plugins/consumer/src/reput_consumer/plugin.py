@@ -13,21 +13,15 @@ import attrs
 import reput
 from reput.errors import ReputError, ServiceNotAvailableError
 from reput.plugin import PutInterest
-from reput_consumer.allocation.simple import Average
 from reput_consumer.config import ConsumerConfig
-from reput_consumer.consuming.engine import Engine
-from reput_consumer.faces.consumer import Consumer
-from reput_consumer.faces.goals import goals_of
-from reput_consumer.faces.pull import PullConsumer
 from reput_consumer.files import Files
-from reput_consumer.group.offsetstores import GroupStore, LocalStore, OffsetStore
-from reput_consumer.group.settings import LATEST, MemberSettings, start_of
+from reput_consumer.group.settings import LATEST, start_of
+from reput_consumer.members import Members
 from reput_consumer.metadata.localoffsets import LocalOffsets
 from reput_consumer.names import checked_group, checked_topic
 from reput_consumer.port.embedded import EmbeddedPort
 from reput_consumer.progress import GroupProgress, progress_of
 from reput_consumer.resetting import Reset, reset_offsets
-from reput_consumer.selectors import selectors_of
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -36,6 +30,9 @@ if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, MessageView
     from reput_consumer.allocation.strategy import Strategy
+    from reput_consumer.faces.consumer import Consumer
+    from reput_consumer.faces.pull import PullConsumer
+    from reput_consumer.group.settings import MemberSettings
     from reput_consumer.metadata.groups import SubscriptionGroups
     from reput_consumer.metadata.topics import Topics
     from reput_consumer.selectors import Selector
@@ -66,7 +63,7 @@ class ConsumerPlugin(reput.Plugin):
     _context: StoreContext | None = attrs.field(init=False, default=None)
     _files: Files | None = attrs.field(init=False, default=None)
     _port: EmbeddedPort | None = attrs.field(init=False, default=None)
-    _engines: set[Engine] = attrs.field(init=False, factory=set)
+    _members: Members | None = attrs.field(init=False, default=None)
     _save_at: int | None = attrs.field(init=False, default=None)
     """When committed offsets are saved, ms; None if there is nothing to save."""
     _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
@@ -88,6 +85,14 @@ class ConsumerPlugin(reput.Plugin):
             self._files.topics,
             self._save_soon,
             context.wake,
+        )
+        self._members = Members(
+            self._port,
+            context.wake,
+            self._client_id,
+            self._local_offsets,
+            self._port.check_group,
+            self.config.save_interval_ms,
         )
 
     @reput.hookimpl
@@ -114,9 +119,7 @@ class ConsumerPlugin(reput.Plugin):
         """Save offsets, and do what the consumers of this process have to do by now."""
         port = self._of_store
         port.tell_growth()
-        with self._lock:
-            engines = list(self._engines)
-        due = [each.work(now) for each in engines]
+        due = self._of_process.work(now)
         with self._lock:
             saves = self._save_at is not None and self._save_at <= now
             if saves:
@@ -124,7 +127,7 @@ class ConsumerPlugin(reput.Plugin):
         if saves:
             self._save_now(port)
         with self._lock:
-            return min((at for at in [*due, self._save_at] if at is not None), default=None)
+            return min((at for at in (due, self._save_at) if at is not None), default=None)
 
     def _save_now(self, port: EmbeddedPort) -> None:
         try:
@@ -150,15 +153,9 @@ class ConsumerPlugin(reput.Plugin):
     def reput_close(self) -> None:
         """Close the consumers of this process, and save all offsets."""
         port, self._port = self._port, None
-        with self._lock:
-            engines, self._engines = list(self._engines), set()
-        for each in engines:
-            each.detach()
-        for each in engines:
-            try:
-                each.close()
-            except (ReputError, OSError) as error:
-                logger.warning("consumer closed without saving its offsets: %s", error)
+        members, self._members = self._members, None
+        if members is not None:
+            members.close()
         if port is not None and port.context.writable:
             try:
                 port.save()
@@ -206,20 +203,19 @@ class ConsumerPlugin(reput.Plugin):
             ValueError: a name, a selector, or another argument that cannot be.
             TypeError: an argument of a wrong type, or an option that there is not.
         """
-        settings = self._settings(
+        return self._of_process.consumer(
             group,
             topics,
-            name,
-            start=start_of(start),
+            start=start,
             ordered=ordered,
             broadcast=broadcast,
-            strategy=Average() if strategy is None else strategy,
+            explicit=explicit,
+            idle=idle,
+            until=until,
+            strategy=strategy,
+            name=name,
             **options,
         )
-        engine = self._engine(settings)
-        engine.goals = goals_of(self._of_store, settings, until)
-        self._begin(engine)
-        return Consumer(engine, explicit=explicit, idle=idle)
 
     def pull_consumer(
         self,
@@ -245,34 +241,11 @@ class ConsumerPlugin(reput.Plugin):
             ValueError: likewise.
             TypeError: likewise.
         """
-        settings = self._settings(group, topics, name, start=start_of(start), **options)
-        engine = self._engine(settings)
-        if topics is None:
-            self._of_store.check_group(group)
-            with self._lock:
-                self._engines.add(engine)
-        else:
-            self._begin(engine)
-        return PullConsumer(engine)
+        return self._of_process.pull_consumer(group, topics, start=start, name=name, **options)
 
-    def _settings(
-        self, group: str, topics: object, name: str | None, **options: Any
-    ) -> MemberSettings:
+    def _client_id(self, is_broadcasting: bool) -> str:
         number = next(self._numbers)
-        instance = _BROADCASTER if options.get("broadcast") else f"{os.getpid()}#{number}"
-        return MemberSettings(
-            group=group,
-            member=f"{_HOST}@{instance}" if name is None else name,
-            selectors={} if topics is None else selectors_of(topics),
-            **{"save_interval_ms": self.config.save_interval_ms, **options},
-        )
-
-    def _engine(self, settings: MemberSettings) -> Engine:
-        port = self._of_store
-        offsets: OffsetStore = GroupStore(port, settings.group)
-        if settings.broadcast:
-            offsets = LocalStore(self._local_offsets(settings))
-        return Engine(port, settings, offsets, self._wake_at, self._engine_closed)
+        return f"{_HOST}@{_BROADCASTER if is_broadcasting else f'{os.getpid()}#{number}'}"
 
     def _local_offsets(self, settings: MemberSettings) -> LocalOffsets:
         assert self._context is not None
@@ -280,19 +253,6 @@ class ConsumerPlugin(reput.Plugin):
             return LocalOffsets(self.config.local_offsets, settings.member, settings.group)
         home = self._context.directory("reput", "consumer")
         return LocalOffsets(home, settings.member, settings.group, self._context.disk)
-
-    def _begin(self, engine: Engine) -> None:
-        with self._lock:
-            self._engines.add(engine)
-        try:
-            engine.join()
-        except BaseException:
-            engine.close()
-            raise
-
-    def _engine_closed(self, engine: Engine) -> None:
-        with self._lock:
-            self._engines.discard(engine)
 
     # ------------------------------------------------------------------ groups
 
@@ -318,7 +278,7 @@ class ConsumerPlugin(reput.Plugin):
         port = self._of_store
         if not port.context.writable and self._files is not None:
             self._files.load()  # another process may be writing
-        self._save_engines(group)
+        self._of_process.save(group)
         return progress_of(self._of_store, checked_group(group))
 
     def reset_offsets(self, group: str, topic: str, to: str | int | dt.datetime) -> list[Reset]:
@@ -338,9 +298,9 @@ class ConsumerPlugin(reput.Plugin):
             ValueError: no such place.
             OSError: the offsets cannot be written.
         """
-        self._save_engines(group)
-        with self._lock:
-            engines = [each for each in self._engines if each.settings.group == group]
+        members = self._of_process
+        members.save(group)
+        engines = members.of_group(group)
         return reset_offsets(
             self._of_store, checked_group(group), checked_topic(topic), start_of(to), engines
         )
@@ -354,13 +314,6 @@ class ConsumerPlugin(reput.Plugin):
         """
         self._of_store.resend(checked_group(group), messages)
 
-    def _save_engines(self, group: str) -> None:
-        with self._lock:
-            engines = [each for each in self._engines if each.settings.group == group]
-        for each in engines:
-            if each.settings.auto_commit:
-                each.save()
-
     # ------------------------------------------------------------------ timed work
 
     @property
@@ -369,6 +322,12 @@ class ConsumerPlugin(reput.Plugin):
             raise ServiceNotAvailableError("store", None, None, "it is not open")
         return self._port
 
+    @property
+    def _of_process(self) -> Members:
+        if self._members is None:
+            raise ServiceNotAvailableError("store", None, None, "it is not open")
+        return self._members
+
     def _save_soon(self) -> None:
         assert self._context is not None
         with self._lock:
@@ -376,8 +335,3 @@ class ConsumerPlugin(reput.Plugin):
                 return
             self._save_at = self._context.clock() + self.config.save_interval_ms
         self._context.wake()
-
-    def _wake_at(self, at: int) -> None:
-        """Have `reput_work` called, which finds out itself when it is needed next."""
-        if self._context is not None:
-            self._context.wake()

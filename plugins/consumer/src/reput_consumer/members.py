@@ -1,0 +1,211 @@
+"""`Members`: the consumers that one process has at one port, and what they need time and again.
+
+The store's plugin has one of these for its store, a client one for its brokers.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.errors import ReputError
+from reput_consumer.allocation.simple import Average
+from reput_consumer.consuming.engine import Engine
+from reput_consumer.faces.consumer import Consumer
+from reput_consumer.faces.goals import goals_of
+from reput_consumer.faces.pull import PullConsumer
+from reput_consumer.group.offsetstores import GroupStore, LocalStore, OffsetStore
+from reput_consumer.group.settings import LATEST, MemberSettings, start_of
+from reput_consumer.selectors import selectors_of
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Mapping
+
+    from reput_consumer.allocation.strategy import Strategy
+    from reput_consumer.metadata.localoffsets import LocalOffsets
+    from reput_consumer.port.port import ConsumerPort
+    from reput_consumer.selectors import Selector
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Members"]
+
+
+@attrs.define(eq=False)
+class Members:
+    """Opens consumers at a port, drives their timed work, and closes them. Thread-safe."""
+
+    port: ConsumerPort
+    wake: Callable[[], None]
+    """Called, from any thread, when `work` is to be called again to learn when it is due."""
+    client_id: Callable[[bool], str]
+    """Makes the client id of a member without a name; told whether it broadcasts."""
+    local_offsets: Callable[[MemberSettings], LocalOffsets]
+    """Where a broadcasting member keeps its offsets."""
+    check_group: Callable[[str], object] = lambda group: None
+    """Raises a `ReputError` if a group may not read; for consumers that join no group."""
+    save_interval_ms: int = 5_000
+    """How often members save their offsets unless they are told otherwise."""
+    _engines: set[Engine] = attrs.field(init=False, factory=set)
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+
+    def consumer(
+        self,
+        group: str,
+        topics: Mapping[str, str | Selector | None] | str | list[str],
+        *,
+        start: str | int | dt.datetime = LATEST,
+        ordered: bool = False,
+        broadcast: bool = False,
+        explicit: bool = False,
+        idle: float | None = None,
+        until: str | dt.datetime | None = None,
+        strategy: Strategy | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> Consumer:
+        """Join a group, and return the consumer that reads its share of the queues.
+
+        Args:
+            group: the group; its members share the queues of the topics out among them.
+            topics: what to read: a topic, several, or what to select of each, as tags
+                (``{"orders": "paid || refunded"}``) or by ``reput_consumer.sql``.
+            start: where the group begins to read queues of which it has no offset yet:
+                ``"latest"``, ``"earliest"``, a time, or a queue offset.
+            ordered: read each queue one message after the other; a message that fails holds up
+                those after it.
+            broadcast: read everything, whoever else is in the group.
+            explicit: count messages as consumed only by `ReceivedMessage.ack`.
+            idle: seconds without a message after which iterating and running end.
+            until: ``"end"`` to end after the messages that are there now, or a time to end after
+                those stored before it.
+            strategy: how queues are shared out; all members of a group must have the same one.
+            name: the member's name, unlike those of all other members; one is made when left out.
+            options: others of `reput_consumer.MemberSettings`.
+
+        Raises:
+            ReputError: the port does not take the consumer.
+            ValueError: a name, a selector, or another argument that cannot be.
+            TypeError: an argument of a wrong type, or an option that there is not.
+        """
+        settings = self._settings(
+            group,
+            topics,
+            name,
+            start=start_of(start),
+            ordered=ordered,
+            broadcast=broadcast,
+            strategy=Average() if strategy is None else strategy,
+            **options,
+        )
+        engine = self._engine(settings)
+        engine.goals = goals_of(self.port, settings, until)
+        self._begin(engine)
+        return Consumer(engine, explicit=explicit, idle=idle)
+
+    def pull_consumer(
+        self,
+        group: str,
+        topics: Mapping[str, str | Selector | None] | str | list[str] | None = None,
+        *,
+        start: str | int | dt.datetime = LATEST,
+        name: str | None = None,
+        **options: Any,
+    ) -> PullConsumer:
+        """Return a consumer that is polled, and can seek.
+
+        Args:
+            group: the group whose offsets it uses.
+            topics: as for `consumer`, to get a share of the queues; None to `PullConsumer.assign`
+                queues instead.
+            start: as for `consumer`.
+            name: as for `consumer`.
+            options: others of `reput_consumer.MemberSettings`.
+
+        Raises:
+            ReputError: as for `consumer`.
+            ValueError: likewise.
+            TypeError: likewise.
+        """
+        settings = self._settings(group, topics, name, start=start_of(start), **options)
+        engine = self._engine(settings)
+        if topics is None:
+            self.check_group(group)
+            with self._lock:
+                self._engines.add(engine)
+        else:
+            self._begin(engine)
+        return PullConsumer(engine)
+
+    def _settings(
+        self, group: str, topics: object, name: str | None, **options: Any
+    ) -> MemberSettings:
+        return MemberSettings(
+            group=group,
+            member=self.client_id(bool(options.get("broadcast"))) if name is None else name,
+            selectors={} if topics is None else selectors_of(topics),
+            **{"save_interval_ms": self.save_interval_ms, **options},
+        )
+
+    def _engine(self, settings: MemberSettings) -> Engine:
+        offsets: OffsetStore = GroupStore(self.port, settings.group)
+        if settings.broadcast:
+            offsets = LocalStore(self.local_offsets(settings))
+        return Engine(self.port, settings, offsets, self._wake_at, self._engine_closed)
+
+    def _wake_at(self, at: int) -> None:
+        """Have `work` called, which finds out itself when it is needed next."""
+        self.wake()
+
+    def _begin(self, engine: Engine) -> None:
+        with self._lock:
+            self._engines.add(engine)
+        try:
+            engine.join()
+        except BaseException:
+            engine.close()
+            raise
+
+    def _engine_closed(self, engine: Engine) -> None:
+        with self._lock:
+            self._engines.discard(engine)
+
+    # ------------------------------------------------------------------ what all of them do
+
+    def of_group(self, group: str) -> list[Engine]:
+        """Return the members of one group."""
+        with self._lock:
+            return [each for each in self._engines if each.settings.group == group]
+
+    def save(self, group: str) -> None:
+        """Save how far the members of a group are, but of those that save only when told.
+
+        Raises:
+            ReputError: it cannot be saved.
+            OSError: likewise.
+        """
+        for each in self.of_group(group):
+            if each.settings.auto_commit:
+                each.save()
+
+    def work(self, now: int) -> int | None:
+        """Do what is due; return when to be called again, ms, or None."""
+        with self._lock:
+            engines = list(self._engines)
+        return min((at for each in engines if (at := each.work(now)) is not None), default=None)
+
+    def close(self) -> None:
+        """Close all members; those whose offsets cannot be saved, with a warning."""
+        with self._lock:
+            engines, self._engines = list(self._engines), set()
+        for each in engines:
+            each.detach()
+        for each in engines:
+            try:
+                each.close()
+            except (ReputError, OSError) as error:
+                logger.warning("consumer closed without saving its offsets: %s", error)
