@@ -122,3 +122,49 @@ def test_slots_that_could_not_be_written_are_written_by_the_next_attempt(tmp_pat
     assert found == written_at_once(tmp_path / "other", 2_500)
     assert Header.decode(found[:HEADER_SIZE]).next_item == 2_501
     index.pool.close()
+
+
+class WatchedDisk(Disk):
+    """Calls back between two operations of a reader, as a writer in another process comes in."""
+
+    def __init__(self):
+        self.calls = {}
+        self.count = 0
+
+    def open(self, *args, **options):
+        self.count += 1
+        self.calls.pop(self.count, lambda: None)()
+        return super().open(*args, **options)
+
+
+@pytest.mark.parametrize("opening", [1, 2, 3])
+@pytest.mark.parametrize("flushed", [0, 5])
+@pytest.mark.parametrize("appended", [0, 3])
+def test_a_reader_sees_the_sizes_of_a_file_while_its_items_come(
+    tmp_path, opening, flushed, appended
+):
+    """The reader is not told how many slots and items a file has; a file without items hides it."""
+    index = index_in(tmp_path, Disk(), 7, 41)
+    index.make(T)
+    index.append(keys(1, flushed))
+    index.flush()
+    index.append(keys(1 + flushed, appended))
+    watched = WatchedDisk()
+    # Its own sizes are those of RocketMQ.
+    reader = index_in(tmp_path, watched, 5_000_000, 20_000_000, writable=False)
+
+    def go_on():
+        index.append(keys(1 + flushed + appended, 5))
+        index.flush()
+        index.append(keys(6 + flushed + appended, 5))
+
+    watched.calls[opening] = go_on
+
+    reader.load()
+
+    seen = reader.files[0]
+    assert seen.item_count in {flushed, flushed + appended + 5}
+    if seen.item_count:
+        assert seen.geometry == Geometry(7, 41)
+    reader.pool.close()
+    index.pool.close()

@@ -75,8 +75,6 @@ class IndexFiles:
                         sizes[entry.name] = entry.stat().st_size
                 except FileNotFoundError:  # trimmed meanwhile
                     continue
-        if sizes and self.geometry.file_size not in sizes.values():
-            self._follow(sizes, self.directory)
         files = []
         known = {file.path: file for file in self.files}
         for name in sizes:
@@ -84,12 +82,17 @@ class IndexFiles:
             file = known.get(path) or IndexFile(
                 path, int(name), self.geometry, self.disk, self.pool
             )
-            file.geometry = self.geometry
             try:
                 file.header = file.read_header()
             except FileNotFoundError:
                 continue
             files.append(file)
+        # After the headers: a file shows its geometry once it has items, and a writer beside us may
+        # be adding the first ones.
+        if sizes and self.geometry.file_size not in sizes.values():
+            self._follow(sizes, self.directory)
+        for file in files:
+            file.geometry = self.geometry
         self.files = tuple(files)
         if not self.writable:
             self._check(sizes)
@@ -125,7 +128,10 @@ class IndexFiles:
     def _follow(self, sizes: dict[str, int], directory: str) -> None:
         """Take over the geometry of files made with another configuration."""
         for name in sizes:
-            found = guess_geometry(self.disk, f"{directory}/{name}")
+            try:
+                found = guess_geometry(self.disk, f"{directory}/{name}")
+            except FileNotFoundError:  # trimmed meanwhile
+                continue
             # A file with the same number of slots is ours, cut or grown; recovery repairs it.
             if found is not None and (
                 not self.writable or found.slot_count != self.geometry.slot_count

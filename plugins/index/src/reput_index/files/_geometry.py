@@ -65,15 +65,18 @@ def _places_of(disk: Disk, descriptor: int, header: Header, size: int) -> Iterat
 
 
 def _agrees(disk: Disk, descriptor: int, header: Header, geometry: Geometry) -> bool:
-    """Return whether items are where the geometry puts them, and the first chains fit."""
+    """Return whether items are where the geometry puts them, and the first chains fit.
+
+    More items and newer slots than the header counts are right: a writer writes it after them.
+    """
     last = header.next_item - 1
     if last >= geometry.item_count:
         return False
     count = min(last, _ITEMS_LOOKED_AT)
     first = _items(disk, descriptor, geometry, 0, count + 1)
-    end = _items(disk, descriptor, geometry, last, 2)
-    if first[0].tobytes().strip(b"\0") or end[1].tobytes().strip(b"\0"):
-        return False  # item 0 and the next item must be unwritten
+    end = _items(disk, descriptor, geometry, last, 1)
+    if first[0].tobytes().strip(b"\0") or not first[1].tobytes().strip(b"\0"):
+        return False  # item 0 is never written, and item 1 is the first one
     slot = int(end[0]["key_hash"]) % geometry.slot_count
     newest = disk.read(descriptor, SLOT_SIZE, HEADER_SIZE + slot * SLOT_SIZE)
     hashes = first["key_hash"].astype(np.int32)[1:]
@@ -86,7 +89,7 @@ def _agrees(disk: Disk, descriptor: int, header: Header, geometry: Geometry) -> 
     return bool(
         int(first[1]["physical_offset"]) == header.begin_physical_offset
         and end[0]["physical_offset"] == header.end_physical_offset
-        and int.from_bytes(newest, "big") == last
+        and last <= int.from_bytes(newest, "big") < geometry.item_count
         and (first["previous"][1:] == previous).all()
     )
 
