@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reput_arrow import check_schema
-from reput_arrow.reading.selection import DAMAGE_COLUMN, STORE_COLUMN
+from reput_arrow.reading.selection import BROKER_COLUMN, DAMAGE_COLUMN, STORE_COLUMN
 from reput_export.errors import CodedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ADDED_COLUMNS", "DAMAGE_COLUMN", "STORE_COLUMN", "check_columns"]
+__all__ = ["ADDED_COLUMNS", "BROKER_COLUMN", "DAMAGE_COLUMN", "STORE_COLUMN", "check_columns"]
 
-ADDED_COLUMNS: Final = (STORE_COLUMN, DAMAGE_COLUMN)
+ADDED_COLUMNS: Final = (STORE_COLUMN, BROKER_COLUMN, DAMAGE_COLUMN)
 
 
 def check_columns(schema: pa.Schema) -> None:

@@ -14,7 +14,7 @@ from reput_arrow.reading.selection import BATCH_ROWS, Selection
 from reput_export.options import by_name, refusal, refuse_unknown
 from reput_spark.errors import SparkReputError
 
-__all__ = ["CORRUPT", "OPTIONS", "ReadOptions"]
+__all__ = ["CORRUPT", "OPTIONS", "ReadOptions", "without_table_properties"]
 
 CORRUPT: Final = ("fail", "skip", "collect")
 OPTIONS: Final = {
@@ -32,6 +32,7 @@ OPTIONS: Final = {
     "filter_kind": "`SQL92` (when left out) or `TAG`",
     "corrupt": "at damage: `fail` (when left out), `skip` it, or `collect` it as rows",
     "check_crc": "`true`: verify the checksum of every body",
+    "raw": "`true`: leave bodies that producers compressed as stored, and `sys_flag` likewise",
     "split_size": "bytes of a task, about (268435456), or `file`: whole files",
     "batch_rows": "most rows of an Arrow batch (8192)",
     "pushdown": "`true`: apply conditions of the query while reading; for a frame used once",
@@ -47,6 +48,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 class ReadOptions(Selection):
     """What a read was asked for, and what only Spark asks."""
 
+    raw: bool = False
     pushdown: bool = False
 
     @classmethod
@@ -76,10 +78,25 @@ class ReadOptions(Selection):
             filter=_filter(given),
             corrupt=_choice("corrupt", given, CORRUPT),
             check_crc=_flag("check_crc", given),
+            raw=_flag("raw", given),
             split_size=_split_size(given),
             batch_rows=_number("batch_rows", given, 1, _INT32_MAX) or BATCH_ROWS,
             pushdown=_flag("pushdown", given),
         )
+
+
+def without_table_properties(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options without what Spark notes beside them while a table is made of them.
+
+    Spark hands over a table's options twice, once with a prefix, beside its own properties and
+    those of ``TBLPROPERTIES``; the provider is there for tables only.
+    """
+    given = by_name(options)
+    if "provider" not in given:
+        return given
+    prefix = "option."
+    meant = {name.removeprefix(prefix) for name in given if name.startswith(prefix)}
+    return {name: value for name, value in given.items() if name == "path" or name in meant}
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:

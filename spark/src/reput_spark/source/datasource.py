@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from reput_spark.errors import SparkReputError
-from reput_spark.reading.options import ReadOptions
+from reput_spark.reading.options import ReadOptions, without_table_properties
 from reput_spark.reading.stream.options import StreamOptions
 from reput_spark.source.schema import spark_schema
 
@@ -32,12 +32,20 @@ class ReputDataSource(DataSource):
         return "reput"
 
     def _read_options(self) -> ReadOptions:
-        return ReadOptions.parse(dict(self.options))
+        options = ReadOptions.parse(dict(self.options))
+        if not options.paths:
+            raise SparkReputError(
+                "OPTION",
+                "no path was given: load(path), or several paths. Spark does not tell the path of "
+                "a table to a source in Python: SELECT … FROM name WITH (path '…')",
+            )
+        return options
 
     def schema(self) -> StructType:
         """Return all columns; a user asks for fewer by ``.schema("topic string, …")``."""
         # Spark does not say here whether it asks for a read or for a stream.
-        options = ReadOptions.parse(dict(self.options), StreamOptions.names())
+        given = without_table_properties(dict(self.options))
+        options = ReadOptions.parse(given, StreamOptions.names())
         return spark_schema(collects=options.corrupt == "collect")
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reput_arrow import COLUMNS, schema_of
-from reput_export.columns import DAMAGE_COLUMN, STORE_COLUMN
+from reput_export.columns import BROKER_COLUMN, DAMAGE_COLUMN, STORE_COLUMN
 from reput_spark.errors import SparkReputError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["arrow_schema", "plain_arrow_schema", "spark_schema"]
 
-_EXTRA = {STORE_COLUMN: pa.string(), DAMAGE_COLUMN: pa.string()}
+_EXTRA = dict.fromkeys((STORE_COLUMN, BROKER_COLUMN, DAMAGE_COLUMN), pa.string())
 
 
 def spark_schema(columns: Iterable[str] | None = None, *, collects: bool = False) -> StructType:

@@ -1,13 +1,15 @@
 """Find the commit logs that paths lead to.
 
 A path may be a store's directory, a directory of log files, one log file, or a directory that
-holds the stores of several brokers; in each place the log may be one that DLedger writes.
+holds the stores of several brokers; in each place the log may be one that DLedger writes. A path
+with ``*``, ``?`` or ``[…]`` stands for all that it matches; in a URI only ``*`` does.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import attrs
@@ -39,9 +41,7 @@ def find_logs(paths: Iterable[str]) -> list[LogPlace]:
     found: list[LogPlace] = []
     for path in paths:
         try:
-            disk, inside = disk_of(path)
-            shown = path if "://" in path else inside
-            places = _logs_at(path.rstrip("/") or "/", shown, disk, inside.rstrip("/") or "/")
+            places = [place for each in _matches(path) for place in _logs_at_path(each)]
         except (OSError, ValueError) as error:
             raise StoreNotFoundError(path, str(error)) from error
         if not places:
@@ -55,6 +55,45 @@ def find_logs(paths: Iterable[str]) -> list[LogPlace]:
     if not found:
         raise ConfigError("read", "path", "none was given; name a store, or several")
     return found
+
+
+def _matches(path: str) -> list[str]:
+    """Return what a pattern stands for, in the order of names; a path that is none by itself."""
+    if not _is_pattern(path):
+        return [path]
+    disk, inside = disk_of(path)
+    if disk.exists(inside):  # names may have such letters
+        return [path]
+    found = [""]
+    for name in inside.strip("/").split("/"):
+        found = [made for parent in found for made in _children(disk, parent, name)]
+    if "://" not in path:
+        return found
+    head, mark, settings = path.partition("?")
+    start = head.rstrip("/").removesuffix(inside.strip("/"))
+    return [f"{start}{each.lstrip('/')}{mark}{settings}" for each in found]
+
+
+def _is_pattern(name: str) -> bool:
+    # In a URI a question mark begins its settings, and brackets are not allowed.
+    return any(each in name for each in ("*" if "://" in name else "*?["))
+
+
+def _children(disk: Disk, parent: str, name: str) -> list[str]:
+    """Return the paths below ``parent`` that ``name``, a name or a pattern, stands for."""
+    if not _is_pattern(name):
+        return [f"{parent}/{name}"] if disk.exists(f"{parent}/{name}") else []
+    return [
+        f"{parent}/{each.name}"
+        for each in disk.list(parent or "/")
+        if fnmatchcase(each.name, name) and (each.is_dir() or is_file_name(each.name))
+    ]
+
+
+def _logs_at_path(path: str) -> list[LogPlace]:
+    disk, inside = disk_of(path)
+    shown = path if "://" in path else inside
+    return _logs_at(path.rstrip("/") or "/", shown, disk, inside.rstrip("/") or "/")
 
 
 def _logs_at(store: str, shown: str, disk: Disk, path: str) -> list[LogPlace]:

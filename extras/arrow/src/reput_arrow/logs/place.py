@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import attrs
 
+from reput.files import is_file_name
+
 __all__ = ["COMMIT_LOG", "LEDGER", "LogPlace"]
 
 COMMIT_LOG = "commitlog"
 """Kind of a log: records one after another."""
 LEDGER = "dledger"
 """Kind of a log: each record is the body of a DLedger entry."""
+_INSIDE = frozenset({"commitlog", "data", "store"})
 
 
 @attrs.frozen
@@ -26,3 +29,15 @@ class LogPlace:
     """The one file to be read, where a file was named: the physical offset of its first byte."""
     kind: str = COMMIT_LOG
     """`COMMIT_LOG` or `LEDGER`."""
+
+    @property
+    def broker(self) -> str:
+        """Name of the directory that is the broker's: that of the store, or the one above it.
+
+        A broker's own name is in none of its files; ``store``, as RocketMQ calls the directory of
+        every broker, and names inside of it are not one.
+        """
+        names = [each for each in self.store.partition("?")[0].split("/") if each]
+        while len(names) > 1 and (names[-1] in _INSIDE or is_file_name(names[-1])):
+            names.pop()
+        return names[-1] if names else self.store

@@ -11,10 +11,12 @@ from reput.log import SPLIT_SIZE
 if TYPE_CHECKING:
     from reput.plugin import MessageFilter
 
-__all__ = ["BATCH_ROWS", "DAMAGE_COLUMN", "STORE_COLUMN", "Selection"]
+__all__ = ["BATCH_ROWS", "BROKER_COLUMN", "DAMAGE_COLUMN", "STORE_COLUMN", "Selection"]
 
 STORE_COLUMN: Final = "store"
 """Column that says which of the paths a row came from; where it is asked for."""
+BROKER_COLUMN: Final = "broker"
+"""Column that says which broker a row came from, by the name of its store's directory."""
 DAMAGE_COLUMN: Final = "damage"
 """Column that says what is wrong, where damage becomes rows; null for sound rows."""
 BATCH_ROWS: Final = 8_192

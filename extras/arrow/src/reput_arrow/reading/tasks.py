@@ -17,7 +17,7 @@ from reput_arrow.logs.opening import open_log
 from reput_arrow.logs.openlog import OpenLog
 from reput_arrow.logs.place import LogPlace
 from reput_arrow.reading.rows import Condition, offset_range, wanted_rows
-from reput_arrow.reading.selection import DAMAGE_COLUMN, STORE_COLUMN
+from reput_arrow.reading.selection import BROKER_COLUMN, DAMAGE_COLUMN, STORE_COLUMN
 from reput_arrow.reading.times import first_file_after, last_file_before
 
 if TYPE_CHECKING:
@@ -137,7 +137,8 @@ def read_task(
     Args:
         task: what to read.
         options: of the read.
-        schema: of the batches: columns of `reput_arrow.COLUMNS`, `STORE_COLUMN`, `DAMAGE_COLUMN`.
+        schema: of the batches: columns of `reput_arrow.COLUMNS`, `STORE_COLUMN`, `BROKER_COLUMN`,
+            `DAMAGE_COLUMN`.
         conditions: those of the query that are applied here.
 
     Raises:
@@ -156,7 +157,8 @@ def rows_of(
     conditions: tuple[Condition, ...] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Make Arrow batches of the batches that one task has read; see `read_task`."""
-    columns = [name for name in schema.names if name not in (STORE_COLUMN, DAMAGE_COLUMN)]
+    added = (STORE_COLUMN, BROKER_COLUMN, DAMAGE_COLUMN)
+    columns = [name for name in schema.names if name not in added]
     plain = pa.schema([schema.field(name) for name in columns])
     for batch in batches:
         rows = wanted_rows(batch, options, conditions)
@@ -232,6 +234,8 @@ def _completed(made: pa.RecordBatch, schema: pa.Schema, task: Task) -> pa.Record
     for field in schema:
         if field.name == STORE_COLUMN:
             arrays.append(pa.repeat(pa.scalar(task.place.store), count))
+        elif field.name == BROKER_COLUMN:
+            arrays.append(pa.repeat(pa.scalar(task.place.broker), count))
         elif field.name == DAMAGE_COLUMN:
             arrays.append(pa.nulls(count, pa.string()))
         else:
@@ -244,6 +248,7 @@ def _damage_row(finding: Corruption, schema: pa.Schema, task: Task) -> pa.Record
     known = {
         "physical_offset": finding.physical_offset,
         STORE_COLUMN: task.place.store,
+        BROKER_COLUMN: task.place.broker,
         DAMAGE_COLUMN: f"{finding.reason.value} ({finding.detail})",
     }
     arrays = [pa.array([known.get(field.name)], field.type) for field in schema]

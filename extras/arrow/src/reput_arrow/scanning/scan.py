@@ -9,7 +9,12 @@ import pyarrow as pa
 
 from reput.errors import ConfigError
 from reput_arrow.fields import COLUMNS, schema_of
-from reput_arrow.reading.selection import DAMAGE_COLUMN, STORE_COLUMN, Selection
+from reput_arrow.reading.selection import (
+    BROKER_COLUMN,
+    DAMAGE_COLUMN,
+    STORE_COLUMN,
+    Selection,
+)
 from reput_arrow.scanning.asking import (
     CORRUPT,
     Moment,
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["scan", "table"]
 
 _BODIES: Final = {"binary": pa.binary(), "text": pa.string()}
-_ADDED: Final = {STORE_COLUMN: pa.string(), DAMAGE_COLUMN: pa.string()}
+_ADDED: Final = dict.fromkeys((STORE_COLUMN, BROKER_COLUMN, DAMAGE_COLUMN), pa.string())
 _BATCH_SIZE_MAX: Final = 1 << 30  # offsets of texts are 32 bits
 
 
@@ -64,8 +69,9 @@ def scan(
         max_queue_offset: queue offset after the last one wanted.
         since: store time of the oldest message wanted. Log files that are older are not read.
         until: store time after that of the newest message wanted; likewise.
-        columns: those wanted, of `COLUMNS`, and ``"store"``, the path that a row came from; all of
-            `COLUMNS` when left out. Columns that are not wanted are never decoded.
+        columns: those wanted, of `COLUMNS`, and ``"store"``, the path that a row came from, and
+            ``"broker"``, the name of that directory; all of `COLUMNS` when left out. Columns
+            that are not wanted are never decoded.
         where: a condition on properties in SQL92; needs reput-filter.
         body: ``"binary"``, or ``"text"``: UTF-8, with U+FFFD for what is none.
         raw: leave bodies that a producer compressed as stored, and ``sys_flag`` likewise. Else they
@@ -130,7 +136,7 @@ def _schema(
         raise ConfigError("scan", "columns", f"a name twice in {names}")
     fields = []
     for name in names:
-        if name in _ADDED and (is_reporting or name == STORE_COLUMN):
+        if name in _ADDED and (is_reporting or name != DAMAGE_COLUMN):
             fields.append(pa.field(name, _ADDED[name]))
             continue
         try:
