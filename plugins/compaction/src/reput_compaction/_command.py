@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.kit import ExitCode, json_option, path_argument, with_debug
+from reput_cli.kit import ExitCode, jobs_option, json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from reput_rebuild.engine import Engine
@@ -27,11 +27,7 @@ _WORTH_PROCESSES = 1 << 30  # bytes; below that, starting processes takes longer
 @click.command(short_help="Compact topics now.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("topic", required=False)
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    help="Processes; when left out, as many as processors, and one for what is small.",
-)
+@jobs_option("as many as processors, and one for what is small,")
 @json_option("one document at the end")
 @with_debug
 def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> None:

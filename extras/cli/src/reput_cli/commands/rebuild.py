@@ -5,7 +5,13 @@ from __future__ import annotations
 import click
 
 from reput_cli.kit.completing import complete_plugin
-from reput_cli.kit.options import json_option, path_argument, read_set_options, with_debug
+from reput_cli.kit.options import (
+    jobs_option,
+    json_option,
+    path_argument,
+    read_set_options,
+    with_debug,
+)
 
 __all__ = ["rebuild"]
 
@@ -20,13 +26,7 @@ Examples:
 @click.command(short_help="Build the files of plugins again, on all cores.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...", shell_complete=complete_plugin)
-@click.option(
-    "-j",
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Processes; as many as processors when left out.",
-)
+@jobs_option("as many as processors")
 @click.option(
     "--check", is_flag=True, help="Compare with the files that are there, and change nothing."
 )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from reput_cli.kit.opening import open_to_read as open_to_read
     from reput_cli.kit.opening import open_to_write as open_to_write
     from reput_cli.kit.options import follow_links_option as follow_links_option
+    from reput_cli.kit.options import jobs_option as jobs_option
     from reput_cli.kit.options import json_option as json_option
     from reput_cli.kit.options import path_argument as path_argument
     from reput_cli.kit.options import read_set_options as read_set_options
@@ -59,6 +60,7 @@ _HOMES = {
     "format_rate": "output",
     "format_size": "output",
     "format_timestamp": "times",
+    "jobs_option": "options",
     "json_line": "output",
     "json_option": "options",
     "open_to_read": "opening",

@@ -11,6 +11,7 @@ __all__ = [
     "STORE_PATH",
     "OptionWithFormer",
     "follow_links_option",
+    "jobs_option",
     "json_option",
     "not_empty",
     "path_argument",
@@ -100,6 +101,17 @@ def read_set_options(given: Sequence[str]) -> dict[str, dict[str, Any]]:
             value = text
         sections.setdefault(section, {})[option] = value
     return sections
+
+
+def jobs_option(left_out: str) -> Callable[[_Command], _Command]:
+    """Add ``-j`` and ``--jobs``: the number of processes; ``left_out`` is what it is by default."""
+    return click.option(
+        "-j",
+        "--jobs",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help=f"Number of processes; {left_out} when left out.",
+    )
 
 
 def timeout_option(command: _Command) -> _Command:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.kit import follows_links, json_option, path_argument, with_debug
+from reput_cli.kit import follows_links, jobs_option, json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from reput_doctor.repairing.plan import Plan
@@ -48,13 +48,7 @@ Examples:
     type=click.IntRange(min=0),
     help="Bytes of a log file, where the files left do not tell.",
 )
-@click.option(
-    "-j",
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Number of processes; by default as the log's size asks for.",
-)
+@jobs_option("as the log's size asks for")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),

@@ -12,6 +12,7 @@ from reput_cli.kit import (
     Failure,
     ProgressBar,
     follows_links,
+    jobs_option,
     json_option,
     parse_start,
     path_argument,
@@ -65,13 +66,7 @@ def _read_time(context: click.Context, option: click.Parameter, value: str | Non
 @click.option(
     "--until", metavar="TIME", callback=_read_time, help="Count only messages stored until then."
 )
-@click.option(
-    "-j",
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Number of processes; all processors by default.",
-)
+@jobs_option("as many as processors")
 @json_option("one document")
 @with_debug
 def report(

@@ -11,6 +11,7 @@ import click
 
 from reput_cli.kit import (
     follows_links,
+    jobs_option,
     json_option,
     path_argument,
     read_set_options,
@@ -44,13 +45,7 @@ Examples:
     type=click.Path(dir_okay=False, writable=True),
     help="Write the findings as one HTML page, too.",
 )
-@click.option(
-    "-j",
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Number of processes; by default as the log's size asks for.",
-)
+@jobs_option("as the log's size asks for")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),

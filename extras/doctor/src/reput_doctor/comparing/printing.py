@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -73,9 +73,6 @@ def _counts(found: StoreDiff) -> Iterator[tuple[str, str]]:
 
 
 def _print_missing(found: StoreDiff) -> None:
-    if not found.missing:
-        return
-    print_heading("Only in one store")
     columns = [
         Column("IN"),
         Column("TOPIC", shrink=True),
@@ -97,14 +94,10 @@ def _print_missing(found: StoreDiff) -> None:
                 str(each.physical_offset),
             )
         )
-    print_table(columns, rows)
-    _print_rest(len(found.missing))
+    _print_table("Only in one store", columns, rows, len(found.missing))
 
 
 def _print_changed(found: StoreDiff) -> None:
-    if not found.changed:
-        return
-    print_heading("Different messages")
     columns = [
         Column("TOPIC", shrink=True),
         Column("QUEUE", right=True),
@@ -128,14 +121,10 @@ def _print_changed(found: StoreDiff) -> None:
                 str(each.physical_offset_b),
             )
         )
-    print_table(columns, rows)
-    _print_rest(found.changed_count)
+    _print_table("Different messages", columns, rows, found.changed_count)
 
 
 def _print_queues(found: StoreDiff) -> None:
-    if not found.queues:
-        return
-    print_heading("Queues")
     columns = [
         Column("TOPIC", shrink=True),
         Column("QUEUE", right=True),
@@ -155,15 +144,11 @@ def _print_queues(found: StoreDiff) -> None:
         )
         for each in found.queues[:_ROWS]
     ]
-    print_table(columns, rows)
-    _print_rest(len(found.queues))
+    _print_table("Queues", columns, rows, len(found.queues))
 
 
 def _print_values(found: StoreDiff) -> None:
     for title, values in (("Offsets and configuration", found.values), ("Options", found.settings)):
-        if not values:
-            continue
-        print_heading(title)
         columns = [
             Column("FILE"),
             Column("VALUE", shrink=True),
@@ -174,18 +159,13 @@ def _print_values(found: StoreDiff) -> None:
             (each.file, each.name or "(file)", _value(each.a), _value(each.b))
             for each in values[:_ROWS]
         ]
-        print_table(columns, rows)
-        _print_rest(len(values))
+        _print_table(title, columns, rows, len(values))
 
 
 def _print_files(found: StoreDiff) -> None:
-    if not found.files:
-        return
-    print_heading("Derived files")
     columns = [Column("FILE"), Column("POSITION", right=True), Column("DIFFERENCE", shrink=True)]
     rows = [(each.file, str(each.position), each.reason) for each in found.files[:_ROWS]]
-    print_table(columns, rows)
-    _print_rest(len(found.files))
+    _print_table("Derived files", columns, rows, len(found.files))
 
 
 def _range(found: QueueRange | None) -> str:
@@ -196,6 +176,14 @@ def _value(text: str | None) -> str:
     return "-" if text is None else text
 
 
-def _print_rest(count: int) -> None:
-    if count > _ROWS:
-        click.echo(styled(f"… and {count - _ROWS:,} more; --json lists more of them", dim=True))
+def _print_table(
+    title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], count: int
+) -> None:
+    """Print rows under a heading, and how many of ``count`` are not shown; nothing without rows."""
+    if not rows:
+        return
+    print_heading(title)
+    print_table(columns, rows)
+    if count > len(rows):
+        more = f"… and {count - len(rows):,} more; --json lists more of them"
+        click.echo(styled(more, dim=True))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from reput.errors import CorruptFileError
 from reput.log import SPLIT_SIZE, Damage, DamageCollector, Split, plan_splits, read_split
-from reput.record import CorruptionKind
 from reput_doctor.counting.counts import Counts, TimeRange
 from reput_doctor.counting.logpart import LogPart, open_log
+from reput_doctor.torn import torn_damages
 from reput_rebuild.rounds import read_in_rounds
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def count_log(
     last.add_end(store.recovery.finding)
     whole.note(last.damages)
     known = {damage.start_offset for damage in whole.damages}
-    torn = (each for each in _torn(store) if each.start_offset >= part.start_offset)
+    torn = (each for each in torn_damages(store) if each.start_offset >= part.start_offset)
     whole.note([each for each in torn if each.start_offset not in known])
     return whole
 
@@ -149,22 +149,3 @@ def _left_of(split: Split, log: LogReader, found: CountedLog) -> Split:
     start = min(max(log.min_physical_offset, split.start_offset), split.end_offset)
     found.removed_size = start - split.start_offset
     return Split(split.number, start, split.end_offset)
-
-
-def _torn(store: Store) -> Iterator[Damage]:
-    """Yield records that opening took for torn: no checksum shows them."""
-    for hole in store.recovery.holes:
-        finding = hole.finding
-        if finding.reason is CorruptionKind.TORN:
-            path, position = store.log.path_of(hole.start_offset)
-            yield Damage(
-                path,
-                position,
-                hole.start_offset,
-                hole.end_offset,
-                finding.reason.name,
-                finding.detail,
-                hole.topic,
-                hole.queue_id,
-                hole.queue_offset,
-            )

@@ -21,7 +21,7 @@ from reput.log import (
     plan_splits,
     read_split,
 )
-from reput.record import CorruptionKind
+from reput_doctor.torn import torn_damages
 from reput_doctor.verifying.deep import Deep, Oddity
 from reput_doctor.verifying.orders import Orders, join
 from reput_doctor.verifying.survey import COMMIT_LOG
@@ -121,7 +121,7 @@ def check_log(
     collector.add_end(store.recovery.finding)
     damages += collector.damages
     known = {each.start_offset for each in damages}
-    damages += [each for each in _torn(store, log) if each.start_offset not in known]
+    damages += [each for each in torn_damages(store) if each.start_offset not in known]
     return LogChecked(
         end - first,
         join([part.orders for part in parts]),
@@ -130,24 +130,6 @@ def check_log(
         sum(part.oddity_count for part in parts),
         sorted({codec for part in parts for codec in part.missing_codecs}),
     )
-
-
-def _torn(store: Store, log: LogReader) -> Iterator[Damage]:
-    """Yield records that opening took for torn: no checksum shows them."""
-    for hole in store.recovery.holes:
-        if hole.finding.reason is CorruptionKind.TORN:
-            path, position = log.path_of(hole.start_offset)
-            yield Damage(
-                path,
-                position,
-                hole.start_offset,
-                hole.end_offset,
-                hole.finding.reason.name,
-                hole.finding.detail,
-                hole.topic,
-                hole.queue_id,
-                hole.queue_offset,
-            )
 
 
 def _check(task: LogTask, report: Callable[[int], None]) -> LogPart:

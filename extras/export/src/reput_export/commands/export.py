@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.kit import json_option, with_debug
+from reput_cli.kit import jobs_option, json_option, with_debug
 
 if TYPE_CHECKING:
     from reput_export.exporting.order import Exported
@@ -109,13 +109,7 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
     show_default=True,
     help="What to do at damage; with skip, exit code 1 says that something was left out.",
 )
-@click.option(
-    "-j",
-    "--jobs",
-    metavar="COUNT",
-    type=click.IntRange(min=1),
-    help="Processes; as many as there are cores when left out.",
-)
+@jobs_option("as many as processors")
 @json_option("one document at the end")
 @with_debug
 def export(

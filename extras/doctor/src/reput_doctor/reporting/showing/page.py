@@ -19,17 +19,17 @@ from reput_doctor.pages import (
     verdicts,
 )
 from reput_doctor.reporting.showing.charts import hour_series
+from reput_doctor.reporting.showing.fields import moment, rows_table
 from reput_doctor.reporting.showing.labels import age_label, delay_label, size_label
-from reput_doctor.reporting.showing.pagetables import (
-    damages_table,
-    groups_table,
-    levels_table,
-    moment,
-    plugins_table,
-    queues_table,
-    retries_table,
-    topics_table,
-    transactions_table,
+from reput_doctor.reporting.showing.tables import (
+    DAMAGES,
+    GROUPS,
+    LEVELS,
+    OPEN_TRANSACTIONS,
+    PLUGINS,
+    QUEUES,
+    RETRIES,
+    TOPICS,
 )
 
 if TYPE_CHECKING:
@@ -57,20 +57,26 @@ def _sections(report: StoreReport) -> Iterator[str]:
     found = [(each.severity.word, each.text, each.advice) for each in report.concerns]
     yield section("What needs a look", verdicts(found or [("good", "Nothing needs a look.", "")]))
     yield _totals(report)
-    yield section("Damage of the log", damages_table(report))
+    yield section("Damage of the log", rows_table(DAMAGES, report.damages, report))
     yield _over_time(report)
     rows = [(each.topic, each.size) for each in report.topics[:_BARS]]
     shown = [format_size(size) for _, size in rows]
-    yield section("Topics by bytes", bars(rows, shown), topics_table(report))
+    yield section("Topics by bytes", bars(rows, shown), rows_table(TOPICS, report.topics, report))
     groups = report.groups or ()
     behind = [(f"{each.group} · {each.topic}", each.lag) for each in groups if each.lag]
-    yield section("Consumer groups: messages to read", bars(behind[:_BARS]), groups_table(report))
-    yield section("Retries and dead letters", retries_table(report))
-    yield section("Delayed messages", levels_table(report), _wheel(report.timer))
+    yield section(
+        "Consumer groups: messages to read",
+        bars(behind[:_BARS]),
+        rows_table(GROUPS, groups, report),
+    )
+    yield section("Retries and dead letters", rows_table(RETRIES, report.retries, report))
+    yield section(
+        "Delayed messages", rows_table(LEVELS, report.delay_levels, report), _wheel(report.timer)
+    )
     yield _transactions(report)
     yield _sizes_and_ages(report)
-    yield section("Queues", queues_table(report))
-    yield section("Plugins", plugins_table(report))
+    yield section("Queues", rows_table(QUEUES, report.queues, report))
+    yield section("Plugins", rows_table(PLUGINS, report.plugins, report))
     parts = sorted(report.disk.items(), key=lambda part: -part[1])[:_BARS]
     yield section("Disk", bars(parts, [format_size(size) for _, size in parts]))
     yield section("What this report does not know", *(note(each) for each in report.notes))
@@ -166,7 +172,9 @@ def _transactions(report: StoreReport) -> str:
     if found.prepared or found.rolled_back:
         text = f"prepared {found.prepared:,}, committed {found.committed:,}, "
         lines.append(("by their bits", f"{text}rolled back {found.rolled_back:,}"))
-    return section("Transactions", facts(lines), transactions_table(report))
+    return section(
+        "Transactions", facts(lines), rows_table(OPEN_TRANSACTIONS, found.oldest, report)
+    )
 
 
 def _sizes_and_ages(report: StoreReport) -> str:

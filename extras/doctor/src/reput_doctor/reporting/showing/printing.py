@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from reput_cli.kit import (
-    Column,
     escape_text,
     format_count,
     format_duration,
@@ -16,13 +15,21 @@ from reput_cli.kit import (
     format_timestamp,
     print_facts,
     print_heading,
-    print_table,
     styled,
 )
 from reput_doctor.findings import Severity
-from reput_doctor.reporting.concerns import format_age
 from reput_doctor.reporting.showing.charts import hour_series, sparkline
-from reput_doctor.reporting.showing.labels import age_label, first_message, size_label
+from reput_doctor.reporting.showing.fields import Field, print_rows
+from reput_doctor.reporting.showing.labels import age_label, size_label
+from reput_doctor.reporting.showing.tables import (
+    DAMAGES,
+    GROUPS,
+    LEVELS,
+    OPEN_TRANSACTIONS,
+    PLUGINS,
+    RETRIES,
+    TOPICS,
+)
 
 if TYPE_CHECKING:
     from reput_doctor.reporting.values import Bucket, Concern, StoreReport
@@ -47,12 +54,12 @@ def print_report(report: StoreReport) -> None:
     print_heading("Totals")
     print_facts(_facts(report))
     _print_damages(report)
-    _print_topics(report)
-    _print_groups(report)
-    _print_retries(report)
+    _print_table("Topics", TOPICS, report.topics, report)
+    _print_table("Consumer groups", GROUPS, report.groups or (), report)
+    _print_table("Retries and dead letters", RETRIES, report.retries, report)
     _print_delays(report)
     _print_transactions(report)
-    _print_plugins(report)
+    _print_table("Plugins", PLUGINS, report.plugins, report, len(report.plugins))
     _print_buckets(report)
     for note in report.notes:
         click.echo(f"\n{escape_text(note)}.")
@@ -106,121 +113,18 @@ def _log_line(report: StoreReport) -> str:
 # ---------------------------------------------------------------------- tables
 
 
-def _print_topics(report: StoreReport) -> None:
-    if not report.topics:
-        return
-    print_heading("Topics")
-    columns = [
-        Column("TOPIC", shrink=True),
-        Column("KIND"),
-        Column("QUEUES", right=True),
-        Column("MESSAGES", right=True),
-        Column("BYTES", right=True),
-        Column("BODY MEAN", right=True),
-        Column("OLDEST", right=True),
-        Column("NEWEST", right=True),
-    ]
-    rows = [
-        (
-            each.topic,
-            each.kind,
-            format_count(each.queue_count),
-            format_count(each.message_count),
-            format_size(each.size),
-            format_size(each.sizes.mean),
-            _ago(report, each.first_timestamp),
-            _ago(report, each.last_timestamp),
-        )
-        for each in report.topics[:_ROWS]
-    ]
-    print_table(columns, rows)
-    _print_rest(len(report.topics))
-
-
-def _print_groups(report: StoreReport) -> None:
-    if not report.groups:
-        return
-    print_heading("Consumer groups")
-    columns = [
-        Column("GROUP", shrink=True),
-        Column("TOPIC", shrink=True),
-        Column("QUEUES", right=True),
-        Column("TO READ", right=True),
-        Column("OLDEST", right=True),
-        Column("REMARK", shrink=True),
-    ]
-    rows = []
-    for each in report.groups[:_ROWS]:
-        remarks = [
-            f"{format_count(count, 'queue')} {text}"
-            for count, text in (
-                (each.ahead, "read beyond the end"),
-                (each.unknown, "without messages"),
-                (each.uncommitted, "never read"),
-            )
-            if count
-        ]
-        rows.append(
-            (
-                each.group,
-                each.topic,
-                format_count(len(each.queues)),
-                format_count(each.lag),
-                _ago(report, each.waiting_since_timestamp),
-                ", ".join(remarks),
-            )
-        )
-    print_table(columns, rows)
-    _print_rest(len(report.groups))
-
-
-def _print_retries(report: StoreReport) -> None:
-    if not report.retries:
-        return
-    print_heading("Retries and dead letters")
-    columns = [
-        Column("GROUP", shrink=True),
-        Column("RETRIES", right=True),
-        Column("WAITING", right=True),
-        Column("DEAD LETTERS", right=True),
-        Column("OLDEST", right=True),
-        Column("NEWEST", right=True),
-    ]
-    rows = [
-        (
-            each.group,
-            format_count(each.retries),
-            _count(each.retries_waiting),
-            format_count(each.dead_letters),
-            _ago(report, each.oldest_dead_letter_timestamp),
-            _ago(report, each.newest_dead_letter_timestamp),
-        )
-        for each in report.retries[:_ROWS]
-    ]
-    print_table(columns, rows)
-    _print_rest(len(report.retries))
+def _print_table(
+    title: str, fields: Sequence[Field], rows: Sequence[Any], report: StoreReport, most: int = _ROWS
+) -> None:
+    """Print at most ``most`` rows under a heading; nothing without rows."""
+    if rows:
+        print_heading(title)
+        print_rows(fields, rows[:most], report)
+        _print_rest(len(rows), most)
 
 
 def _print_delays(report: StoreReport) -> None:
-    if report.delay_levels:
-        print_heading("Delay levels")
-        columns = [
-            Column("LEVEL", right=True),
-            Column("WAITING", right=True),
-            Column("PARKED", right=True),
-            Column("OLDEST", right=True),
-        ]
-        rows = [
-            (
-                str(each.level),
-                _count(each.waiting),
-                format_count(each.parked),
-                _ago(report, each.waiting_since_timestamp),
-            )
-            for each in report.delay_levels[: 2 * _ROWS]
-        ]
-        print_table(columns, rows)
-        _print_rest(len(report.delay_levels), 2 * _ROWS)
+    _print_table("Delay levels", LEVELS, report.delay_levels, report, 2 * _ROWS)
     timer = report.timer
     if timer is not None:
         print_heading("Timer wheel")
@@ -247,51 +151,8 @@ def _print_transactions(report: StoreReport) -> None:
     print_facts(facts)
     if found.oldest:
         click.echo()
-        columns = [
-            Column("OPEN SINCE"),
-            Column("TOPIC", shrink=True),
-            Column("GROUP", shrink=True),
-            Column("KEY", shrink=True),
-            Column("PHYSICAL OFFSET", right=True),
-        ]
-        rows = [
-            (
-                format_timestamp(each.store_timestamp),
-                each.topic or "-",
-                each.group or "-",
-                each.key or "-",
-                str(each.physical_offset),
-            )
-            for each in found.oldest[:_ROWS]
-        ]
-        print_table(columns, rows)
+        print_rows(OPEN_TRANSACTIONS, found.oldest[:_ROWS], report)
         _print_rest(found.open_count)
-
-
-def _print_plugins(report: StoreReport) -> None:
-    if not report.plugins:
-        return
-    print_heading("Plugins")
-    columns = [
-        Column("PLUGIN"),
-        Column("VERSION"),
-        Column("STATE"),
-        Column("DISPATCHED TO", right=True),
-        Column("BEHIND BY", right=True),
-        Column("DEAD LETTERS", right=True),
-    ]
-    rows = [
-        (
-            each.plugin,
-            each.installed or "not installed",
-            each.state,
-            "-" if each.dispatched_to is None else str(each.dispatched_to),
-            "-" if not each.behind else format_size(each.behind),
-            format_count(each.dead_letters),
-        )
-        for each in report.plugins
-    ]
-    print_table(columns, rows)
 
 
 def _print_buckets(report: StoreReport) -> None:
@@ -304,28 +165,10 @@ def _print_buckets(report: StoreReport) -> None:
 
 
 def _print_damages(report: StoreReport) -> None:
-    if not report.damages:
-        return
-    print_heading("Damage of the log")
-    columns = [
-        Column("FILE"),
-        Column("POSITION", right=True),
-        Column("SIZE", right=True),
-        Column("REASON"),
-        Column("MESSAGE", shrink=True),
-    ]
-    rows = [
-        (
-            str(each["file"]),
-            str(each["position"]),
-            str(each["size"]),
-            str(each["reason"]),
-            first_message(each) or "-",
-        )
-        for each in report.damages[:_ROWS]
-    ]
-    print_table(columns, rows)
-    _print_rest(report.damage_count)
+    if report.damages:
+        print_heading("Damage of the log")
+        print_rows(DAMAGES, report.damages[:_ROWS], report)
+        _print_rest(report.damage_count)
 
 
 # ---------------------------------------------------------------------- cells
@@ -334,17 +177,6 @@ def _print_damages(report: StoreReport) -> None:
 def _bar(bucket: Bucket, report: StoreReport) -> str:
     part = bucket.message_count / report.message_count
     return f"{'█' * round(part * _BAR):{_BAR}} {bucket.message_count:,}"
-
-
-def _ago(report: StoreReport, timestamp: int | None) -> str:
-    if timestamp is None:
-        return "-"
-    age = (report.made_timestamp - timestamp) / 1000
-    return format_age(age) if age >= 0 else format_timestamp(timestamp)
-
-
-def _count(count: int | None) -> str:
-    return "-" if count is None else format_count(count)
 
 
 def _print_rest(count: int, shown: int = _ROWS) -> None:
