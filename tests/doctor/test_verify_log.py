@@ -17,6 +17,7 @@ from verifiedstores import (
     flip_log,
     kinds,
     log_file,
+    only,
     own_store,
     places,
 )
@@ -24,21 +25,6 @@ from verifiedstores import (
 import reput
 from reput import Message
 from reput_doctor.findings import Severity
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    return own_store(tmp_path_factory.mktemp("original") / "store")
-
-
-@pytest.fixture
-def root(original, tmp_path):
-    return shutil.copytree(original, tmp_path / "store")
-
-
-def only(report, kind):
-    (found,) = [each for each in report.findings if each.kind == kind]
-    return found
 
 
 def test_a_sound_store_of_ours_has_no_finding(root):

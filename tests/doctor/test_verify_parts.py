@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import threading
 
 import pytest
@@ -16,6 +15,7 @@ from verifiedstores import (
     flip,
     flip_log,
     kinds,
+    only,
     own_store,
     places,
     tree,
@@ -27,21 +27,6 @@ from reput.errors import StoreNotFoundError
 from reput.offline import hold
 from reput_doctor.findings import Severity
 from reput_doctor.verifying.verify import verify
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    return own_store(tmp_path_factory.mktemp("original") / "store")
-
-
-@pytest.fixture
-def root(original, tmp_path):
-    return shutil.copytree(original, tmp_path / "store")
-
-
-def only(report, kind):
-    (found,) = [each for each in report.findings if each.kind == kind]
-    return found
 
 
 def reasons(report, part):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from commands import cli_runner
+from exportedstores import make_store, read_back
 from sparkstores import fill, messages_of
 
-import reput
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
 from reput_export.errors import CodedError
@@ -21,37 +20,9 @@ SPLIT = 1 << 16
 DAY = 86_400_000
 
 
-class Clock:
-    """Goes on by some hours a message, over the year's end."""
-
-    now = 1_704_060_000_000  # 2023-12-31T22:00Z
-
-    def __call__(self):
-        self.now += 300_000
-        return self.now
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    root = tmp_path_factory.mktemp("export") / "store"
-    config = {"commitlog": {"file_size": 1 << 15, "preallocate": False}}
-    with reput.open(root, plugins=(), config=config, clock=Clock()) as store:
-        for number in range(1_200):
-            store.put(
-                reput.Message(
-                    ("orders", "%RETRY%group", "plain|name")[number % 3],
-                    b"%d " % number * (number % 40),
-                    queue_id=number % 2,
-                    keys=[f"k{number}"],
-                    properties={"number": str(number)},
-                )
-            )
-    return root
-
-
-def read_back(target):
-    """All rows, in the order of the log."""
-    return ds.dataset(target, partitioning="hive").to_table().sort_by("physical_offset")
+    return make_store(tmp_path_factory.mktemp("export") / "store")
 
 
 def test_every_message_is_there_once_under_its_topic_and_day(made, tmp_path):

@@ -7,8 +7,8 @@ import os
 import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
+from exportedstores import make_store, read_back
 
-import reput
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
 from reput_rebuild.engine import LocalEngine
@@ -20,37 +20,9 @@ SPLIT = 1 << 16
 DAY = 86_400_000
 
 
-class Clock:
-    """Goes on by some hours a message, over the year's end."""
-
-    now = 1_704_060_000_000  # 2023-12-31T22:00Z
-
-    def __call__(self):
-        self.now += 300_000
-        return self.now
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    root = tmp_path_factory.mktemp("export") / "store"
-    config = {"commitlog": {"file_size": 1 << 15, "preallocate": False}}
-    with reput.open(root, plugins=(), config=config, clock=Clock()) as store:
-        for number in range(1_200):
-            store.put(
-                reput.Message(
-                    ("orders", "%RETRY%group", "plain|name")[number % 3],
-                    b"%d " % number * (number % 40),
-                    queue_id=number % 2,
-                    keys=[f"k{number}"],
-                    properties={"number": str(number)},
-                )
-            )
-    return root
-
-
-def read_back(target):
-    """All rows, in the order of the log."""
-    return ds.dataset(target, partitioning="hive").to_table().sort_by("physical_offset")
+    return make_store(tmp_path_factory.mktemp("export") / "store")
 
 
 def test_processes_and_a_spark_exclude_each_other(made, tmp_path):

@@ -103,6 +103,12 @@ def bad(report):
     return [each for each in report.findings if each.severity > Severity.NOTICE]
 
 
+def only(report, kind):
+    """The one finding of a kind."""
+    (found,) = [each for each in report.findings if each.kind == kind]
+    return found
+
+
 def kinds(report):
     """Kinds of the findings that are worse than a notice, each once, sorted."""
     return sorted({each.kind for each in bad(report)})
