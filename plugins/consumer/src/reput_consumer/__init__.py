@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from reput_consumer.allocation.simple import Circle as Circle
     from reput_consumer.allocation.simple import Configured as Configured
     from reput_consumer.config import ConsumerConfig as ConsumerConfig
+    from reput_consumer.errors import MemberExistsError as MemberExistsError
     from reput_consumer.faces.consumer import Consumer as Consumer
     from reput_consumer.faces.message import ReceivedMessage as ReceivedMessage
     from reput_consumer.faces.pull import PullConsumer as PullConsumer
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from reput_consumer.group.settings import MemberSettings as MemberSettings
     from reput_consumer.members import Members as Members
     from reput_consumer.metadata.localoffsets import LocalOffsets as LocalOffsets
+    from reput_consumer.names import checked_group as checked_group
+    from reput_consumer.names import checked_topic as checked_topic
     from reput_consumer.names import retry_topic as retry_topic
     from reput_consumer.plugin import ConsumerPlugin as ConsumerPlugin
     from reput_consumer.port.port import DEAD_LETTER as DEAD_LETTER
@@ -54,6 +57,7 @@ _HOMES = {
     "Limits": "processing.processqueue",
     "LocalOffsets": "metadata.localoffsets",
     "MachineRoom": "allocation.rooms",
+    "MemberExistsError": "errors",
     "MemberSettings": "group.settings",
     "Members": "members",
     "MessageQueue": "queues",
@@ -65,6 +69,8 @@ _HOMES = {
     "SQL92": "selectors",
     "Selector": "selectors",
     "TAG": "selectors",
+    "checked_group": "names",
+    "checked_topic": "names",
     "retry_topic": "names",
     "sql": "selectors",
 }
