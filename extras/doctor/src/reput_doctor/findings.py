@@ -24,6 +24,7 @@ __all__ = [
     "Report",
     "Severity",
     "TouchedMessage",
+    "finding_of_file",
 ]
 
 FINDINGS_PER_KIND: Final = 1_000
@@ -105,6 +106,33 @@ class Finding:
         }
         messages = [attrs.asdict(each) for each in self.messages]
         return {"severity": self.severity.word, **fields, "messages": messages}
+
+
+def finding_of_file(
+    severity: Severity,
+    kind: str,
+    part: str,
+    file: str,
+    found: str,
+    expected: str,
+    advice: str,
+    *,
+    position: int | None = None,
+) -> Finding:
+    """Return a finding that touches no messages: about a small file, or one that should be there.
+
+    The arguments are those of `Finding`.
+    """
+    return Finding(
+        severity=severity,
+        kind=kind,
+        part=part,
+        file=file,
+        position=position,
+        found=found,
+        expected=expected,
+        advice=advice,
+    )
 
 
 class Findings:

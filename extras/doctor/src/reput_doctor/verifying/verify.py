@@ -16,11 +16,12 @@ from reput.log import LossLedger
 from reput.offline import hold, look
 from reput.plugin import installed
 from reput_doctor.findings import Checked, Finding, Findings, NotChecked, Report, Severity
+from reput_doctor.verifying.brokernotes import check_checkpoint, check_state
 from reput_doctor.verifying.derived import DerivedChecked, check_derived, usable_plugins
 from reput_doctor.verifying.logcheck import check_log
 from reput_doctor.verifying.logfindings import add_log_findings, damaged_ranges
 from reput_doctor.verifying.mirror import mirror_of
-from reput_doctor.verifying.notes import check_checkpoint, check_own, check_state
+from reput_doctor.verifying.ownnotes import check_own
 from reput_doctor.verifying.settings import check_settings
 from reput_doctor.verifying.survey import COMMIT_LOG, survey
 from reput_rebuild.engine import LocalEngine

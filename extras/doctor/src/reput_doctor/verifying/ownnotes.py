@@ -1,4 +1,4 @@
-"""Checks the small files beside the log: checkpoint, ``abort``, and those of reput itself."""
+"""Checks the small files that reput itself keeps in a store."""
 
 from __future__ import annotations
 
@@ -10,136 +10,21 @@ from typing import TYPE_CHECKING, Final
 from reput.errors import CorruptFileError
 from reput.files import OWN_DIRECTORY, system_clock
 from reput.log import (
-    Checkpoint,
     CloseRecord,
     LossLedger,
     ProgressFile,
     QueueFloors,
     fingerprint_of,
 )
-from reput_doctor.findings import Finding, Findings, Severity
+from reput_doctor.findings import Findings, Severity, finding_of_file
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput.files import Disk
     from reput.offline import Traces
 
-__all__ = ["check_checkpoint", "check_own", "check_state"]
+__all__ = ["check_own"]
 
 _JSON_MAX: Final = 64 << 20
-_CHECKPOINT_SIZE: Final = 4096
-_TIME_MAX: Final = 253_402_300_800_000
-
-
-def check_state(traces: Traces, findings: Findings, *, is_written: bool) -> None:
-    """Say how the last writer has left the store.
-
-    Args:
-        traces: of the store.
-        findings: is added to.
-        is_written: whether a process has the store open for writing.
-    """
-    if is_written:
-        findings.add(
-            _finding(
-                Severity.NOTICE,
-                "store.open",
-                "store",
-                "lock",
-                "a process that has the store open for writing",
-                "a closed store, whose derived files can be compared",
-                f"close it, or verify a copy: reput verify {shlex.quote(traces.root)}",
-            )
-        )
-    elif traces.has_abort and not traces.was_closed:
-        findings.add(
-            _finding(
-                Severity.NOTICE,
-                "store.not-closed",
-                "store",
-                "abort",
-                "the file of a writer that was not closed: it was killed, or lost its power",
-                "no such file",
-                "nothing: the next opening recovers what came last",
-            )
-        )
-
-
-def check_checkpoint(
-    root: str, disk: Disk, store: Store, last_time: int, findings: Findings
-) -> int:
-    """Check RocketMQ's checkpoint; return the number of files looked at.
-
-    Args:
-        root: the store's directory.
-        disk: bound to it.
-        store: open for reading.
-        last_time: store time of the last record of the log, ms; 0 if there is none.
-        findings: is added to.
-    """
-    path = os.path.join(root, "checkpoint")
-    if not disk.exists(path):
-        return 0
-    advice = "nothing: the next opening for writing makes it anew"
-    try:
-        data = disk.read_file(path, 2 * _CHECKPOINT_SIZE)
-    except OSError as error:
-        findings.add(
-            _finding(
-                Severity.DAMAGE, "checkpoint.unreadable", "checkpoint", "checkpoint",
-                str(error.strerror), "a file", advice,
-            )
-        )  # fmt: skip
-        return 1
-    if len(data) < Checkpoint.SIZE_MIN:
-        findings.add(
-            _finding(
-                Severity.DAMAGE, "checkpoint.short", "checkpoint", "checkpoint",
-                f"{len(data)} bytes", f"{_CHECKPOINT_SIZE} bytes", advice, position=len(data),
-            )
-        )  # fmt: skip
-        return 1
-    known = Checkpoint.load(path, disk)
-    end = store.log.max_physical_offset
-    fields = (
-        ("log time", known.log_timestamp, last_time),
-        ("queues time", known.queues_timestamp, last_time),
-        ("index time", known.index_timestamp, last_time),
-        ("replica offset", known.replica_offset, end),
-        ("confirm offset", known.confirm_offset, end),
-    )
-    for number, (name, value, most) in enumerate(fields):
-        is_time = number < 3
-        if value < 0 or (is_time and value > _TIME_MAX):
-            kind, expected = "checkpoint.value", "0 or more" + (", a time" if is_time else "")
-        elif value > most:
-            kind, expected = "checkpoint.ahead", f"at most {most}, where the log ends"
-        else:
-            continue
-        findings.add(
-            _finding(
-                Severity.DAMAGE if kind == "checkpoint.value" else Severity.WARNING,
-                kind,
-                "checkpoint",
-                "checkpoint",
-                f"{name} {value}",
-                expected,
-                f"{advice}; if the log was longer once, look for a copy of its end"
-                if kind == "checkpoint.ahead"
-                else advice,
-                position=8 * number,
-            )
-        )
-    rest = data[40:]
-    if rest.strip(b"\0"):
-        findings.add(
-            _finding(
-                Severity.WARNING, "checkpoint.rest", "checkpoint", "checkpoint",
-                "bytes after the five values", "zeros", advice,
-                position=40 + len(rest) - len(rest.lstrip(b"\0")),
-            )
-        )  # fmt: skip
-    return 1
 
 
 def check_own(traces: Traces, store: Store, findings: Findings) -> int:
@@ -162,7 +47,7 @@ def check_own(traces: Traces, store: Store, findings: Findings) -> int:
     count += _check_json(traces, findings)
     if disk.exists(os.path.join(own, "rebuild")):
         findings.add(
-            _finding(
+            finding_of_file(
                 Severity.NOTICE,
                 "reput.left-over",
                 "reput",
@@ -181,7 +66,7 @@ def _check_manifest(traces: Traces, findings: Findings) -> int:
         if traces.manifest is not None:
             return 1
         findings.add(
-            _finding(
+            finding_of_file(
                 Severity.DAMAGE, "reput.manifest", "reput", file,
                 "no file", "the plugins and options of the store",
                 "open the store once with all of its plugins named, which writes it",
@@ -191,7 +76,7 @@ def _check_manifest(traces: Traces, findings: Findings) -> int:
     except (CorruptFileError, OSError) as error:
         reason = getattr(error, "reason", None) or str(error)
         findings.add(
-            _finding(
+            finding_of_file(
                 Severity.DAMAGE, "reput.manifest", "reput", file, reason,
                 "the plugins and options of the store",
                 "remove it, and open the store once with all of its plugins named",
@@ -209,7 +94,7 @@ def _check_closed(traces: Traces, store: Store, findings: Findings) -> int:
     advice = "nothing: the next opening searches for the log's end"
     if not CloseRecord.is_sound(traces.root, traces.disk):
         findings.add(
-            _finding(
+            finding_of_file(
                 Severity.DAMAGE, "reput.closed", "reput", file,
                 "bytes that are not those that were written", "a close record", advice,
                 position=0,
@@ -221,7 +106,7 @@ def _check_closed(traces: Traces, store: Store, findings: Findings) -> int:
     is_told = store.recovery.finding is not None
     if end is not None and end > store.log.max_physical_offset and not is_told:
         findings.add(
-            _finding(
+            finding_of_file(
                 Severity.LOSS, "log.end-missing", "log", file,
                 f"the log ends at {store.log.max_physical_offset}",
                 f"its end at {end}, as the store was closed",
@@ -243,7 +128,7 @@ def _check_progress(traces: Traces, store: Store, findings: Findings) -> int:
         advice = "nothing: the next opening derives again from an older place"
         if not saved:
             findings.add(
-                _finding(
+                finding_of_file(
                     Severity.DAMAGE, "reput.progress", "reput", file,
                     "no slot that is whole", "two slots, one of them whole", advice, position=0,
                 )
@@ -252,7 +137,7 @@ def _check_progress(traces: Traces, store: Store, findings: Findings) -> int:
         newest, end = saved[0], log.max_physical_offset
         if newest.physical_offset > end:
             findings.add(
-                _finding(
+                finding_of_file(
                     Severity.WARNING, "reput.progress-ahead", "reput", file,
                     f"complete to {newest.physical_offset}", f"at most {end}, where the log ends",
                     advice,
@@ -262,7 +147,7 @@ def _check_progress(traces: Traces, store: Store, findings: Findings) -> int:
             fingerprint_of(log, newest.record_offset) != newest.fingerprint
         ):
             findings.add(
-                _finding(
+                finding_of_file(
                     Severity.WARNING, "reput.progress-record", "reput", file,
                     f"the checksum {newest.fingerprint:08X} of the record at "
                     f"{newest.record_offset}",
@@ -281,7 +166,7 @@ def _check_ledger(traces: Traces, findings: Findings) -> int:
     ledger.load(writable=False)
     if ledger.damaged_count:
         findings.add(
-            _finding(
+            finding_of_file(
                 Severity.DAMAGE, "reput.ledger", "reput", file,
                 f"{ledger.damaged_count} lines that cannot be read", "one JSON object a line",
                 "nothing: the next opening keeps a copy and goes on with the others",
@@ -289,7 +174,7 @@ def _check_ledger(traces: Traces, findings: Findings) -> int:
         )  # fmt: skip
     if ledger.entries:
         findings.add(
-            _finding(
+            finding_of_file(
                 Severity.NOTICE, "reput.losses", "reput", file,
                 f"{len(ledger.entries)} recorded losses", "none",
                 f"see them: reput losses {shlex.quote(traces.root)}",
@@ -303,7 +188,7 @@ def _check_records(traces: Traces, findings: Findings) -> int:
     for name in names:
         if not traces.records.is_sound(name):
             findings.add(
-                _finding(
+                finding_of_file(
                     Severity.DAMAGE, "reput.record", "reput",
                     f"{OWN_DIRECTORY}/plugins/{name}.json",
                     "no record of a plugin", "its state and figures",
@@ -313,7 +198,7 @@ def _check_records(traces: Traces, findings: Findings) -> int:
             )  # fmt: skip
         elif traces.records.load(name).state not in ("running", "retrying"):
             findings.add(
-                _finding(
+                finding_of_file(
                     Severity.WARNING, "reput.suspended", "reput",
                     f"{OWN_DIRECTORY}/plugins/{name}.json",
                     f"the plugin {name} is {traces.records.load(name).state}", "running",
@@ -323,7 +208,7 @@ def _check_records(traces: Traces, findings: Findings) -> int:
         letters = traces.dead_letters(name).read()
         if letters:
             findings.add(
-                _finding(
+                finding_of_file(
                     Severity.NOTICE, "reput.dead-letters", "reput",
                     f"{OWN_DIRECTORY}/dead-letters/{name}.jsonl",
                     f"{len(letters)} messages that {name} has skipped", "none",
@@ -340,7 +225,7 @@ def _check_json(traces: Traces, findings: Findings) -> int:
     _ = floors.known
     if told:
         findings.add(
-            _finding(
+            finding_of_file(
                 Severity.DAMAGE, "reput.queue-offsets", "reput",
                 f"{OWN_DIRECTORY}/queue-offsets.json", told[0].rpartition(": ")[2],
                 "next queue offsets by topic and queue",
@@ -359,7 +244,7 @@ def _check_json(traces: Traces, findings: Findings) -> int:
                 raise ValueError("no object")
         except (OSError, ValueError, RecursionError) as error:
             findings.add(
-                _finding(
+                finding_of_file(
                     Severity.DAMAGE, "reput.queue-reaches", "reput",
                     f"{OWN_DIRECTORY}/{entry.name}", str(error), "how far queues reach",
                     "nothing: the next close writes it anew", position=0,
@@ -375,7 +260,7 @@ def _check_json(traces: Traces, findings: Findings) -> int:
                     json.loads(line)
             except (ValueError, RecursionError):
                 findings.add(
-                    _finding(
+                    finding_of_file(
                         Severity.DAMAGE, "reput.dead-letters-line", "reput",
                         os.path.relpath(entry.path, traces.root), f"line {number} is no JSON",
                         "one JSON object a line",
@@ -383,26 +268,3 @@ def _check_json(traces: Traces, findings: Findings) -> int:
                     )
                 )  # fmt: skip
     return count
-
-
-def _finding(
-    severity: Severity,
-    kind: str,
-    part: str,
-    file: str,
-    found: str,
-    expected: str,
-    advice: str,
-    *,
-    position: int | None = None,
-) -> Finding:
-    return Finding(
-        severity=severity,
-        kind=kind,
-        part=part,
-        file=file,
-        position=position,
-        found=found,
-        expected=expected,
-        advice=advice,
-    )
