@@ -189,7 +189,7 @@ def test_an_offset_with_another_spelling_goes_on_where_it_is(store, tmp_path, ke
     end = stream_of(store).latest()
     old = {"phy": {key.format(tmp_path): places(end)[0]}}
 
-    assert stream_of(store).latest(old) == end
+    assert stream_of(store).latest(old) == {"phy": end["phy"]}
     assert stream_of(tmp_path / "link").plan(old, end) == []
 
 
@@ -300,7 +300,18 @@ def test_a_log_of_dledger_is_refused(tmp_path):
         stream_of(tmp_path).initial()
 
 
-@pytest.mark.parametrize("offset", [{}, {"phy": 5}, {"phy": {"a": "b"}}, {"phy": {"a": -1}}])
+@pytest.mark.parametrize(
+    "offset",
+    [
+        {},
+        {"phy": 5},
+        {"phy": {"a": "b"}},
+        {"phy": {"a": -1}},
+        {"phy": {}, "last": [1]},
+        {"phy": {}, "last": {"a": [1, 2]}},
+        {"phy": {}, "last": {"a": [1, 2, "x"]}},
+    ],
+)
 def test_an_offset_of_another_source_is_refused(store, offset):
     with pytest.raises(SparkReputError, match="checkpoint"):
         stream_of(store).plan(offset, offset)
@@ -491,6 +502,80 @@ def test_a_log_whose_last_files_went_is_noticed(store, made_anew):
             each.latest(end)
 
 
+def made_again(store):
+    """Another log at the same place, longer than the one that was there."""
+    shutil.rmtree(store)
+    fill(store, 300, 1_000)
+
+
+def cut_and_filled(store):
+    """The same log, whose writer lost its last records and went on with others."""
+    base = offsets_in(store)[-3] // FILE_SIZE * FILE_SIZE
+    place = offsets_in(store)[-3] - base
+    with open(store / "commitlog" / f"{base:020d}", "r+b") as file:
+        file.seek(place)
+        file.write(bytes(FILE_SIZE - place))
+    fill(store, 30, 1_000)
+
+
+@pytest.mark.parametrize("change", [made_again, cut_and_filled])
+def test_another_log_that_is_longer_is_noticed(store, change):
+    start, end = stream_of(store).initial(), stream_of(store).latest()
+    change(store)
+
+    for ask in (lambda stream: stream.latest(end), lambda stream: stream.plan(start, end)):
+        with pytest.raises(SparkReputError, match=r"^\[REPUT_DATA_LOSS\].*made again.*starting"):
+            ask(stream_of(store))
+
+
+def test_an_offset_of_an_earlier_release_knows_no_last_record(store):
+    end = stream_of(store).latest()
+    old = {"phy": end["phy"]}
+    fill(store, 10, 120)
+
+    later = stream_of(store).latest(old)
+
+    assert read(stream_of(store), old, later) == offsets_in(store)[120:]
+    assert [each[0] for each in later["last"].values()] == [offsets_in(store)[-1]]
+
+
+def test_who_passes_over_losses_goes_on_in_another_log(store):
+    end = stream_of(store).latest(max_records=1)
+    offsets = offsets_in(store)
+    (key,) = end["last"]
+    end["last"][key][2] += 1
+
+    assert (
+        read(stream_of(store, fail_on_data_loss="false"), end, stream_of(store).latest())
+        == (offsets[1:])
+    )
+
+
+def test_a_last_record_whose_file_was_removed_is_not_missed(store):
+    end = stream_of(store).latest(max_bytes=FILE_SIZE)
+    assert end["last"]
+    offsets = offsets_in(store)
+    first_files(store, 1)[0].unlink()
+    end["phy"] = dict.fromkeys(end["phy"], FILE_SIZE)
+
+    later = stream_of(store).latest(end)
+
+    assert read(stream_of(store), end, later) == [each for each in offsets if each >= FILE_SIZE]
+
+
+@pytest.mark.parametrize("size", [40, 100_000, 3_000_000])
+def test_the_last_record_is_found_whatever_its_size(tmp_path, size):
+    config = {"commitlog": {"file_size": 16 << 20, "preallocate": False}}
+    with reput.open(tmp_path, plugins=(), config=config) as store:
+        for number in range(3):
+            placed = store.put(reput.Message("T", b"%d" % number * size))
+        view = store.get(placed.msg_id)
+
+    (last,) = stream_of(tmp_path).latest()["last"].values()
+
+    assert last == [placed.physical_offset, view.store_timestamp, view.body_crc]
+
+
 def test_a_log_that_ends_with_a_file_is_not_cut(store):
     (key,) = stream_of(store).latest()["phy"]
     for path in sorted((store / "commitlog").iterdir())[1:]:
@@ -503,7 +588,7 @@ def test_a_log_that_ends_with_a_file_is_not_cut(store):
 def test_a_look_begins_where_the_last_one_ended(store):
     """Damage that was passed over long ago would show otherwise."""
     end = stream_of(store).latest()
-    for path in first_files(store, 2):
+    for path in first_files(store, 1):
         path.write_bytes(b"\7" * FILE_SIZE)
 
     assert stream_of(store).latest(end) == end

@@ -1,14 +1,14 @@
 """Plan the batches of a stream, and read them.
 
-An offset is a plain dictionary: ``{"phy": {path of a log: offset after its last record}}``. A log
-never changes, so that the same two offsets give the same rows whenever they are asked for.
+A log never changes, so that the same two offsets (`StreamOffset`) give the same rows whenever they
+are asked for; a log that did change holds another record where the stream has read its last one.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -23,8 +23,8 @@ from reput_spark.reading.stream.growing import (
     end_behind,
     find_stream_logs,
     limited_end,
-    settled_key,
 )
+from reput_spark.reading.stream.offsets import Last, Places, StreamOffset, is_same_log, last_record
 from reput_spark.reading.stream.options import StreamOptions
 
 if TYPE_CHECKING:
@@ -34,23 +34,20 @@ if TYPE_CHECKING:
 
 __all__ = ["LogStream", "read_stream_task"]
 
-_KEY: Final = "phy"
-Places = dict[str, int]
-
 
 @attrs.define(eq=False)
 class LogStream:
     """One stream: where it began, and how far it was planned. Lives as long as the query."""
 
     options: StreamOptions
-    _beginning: Places | None = attrs.field(default=None, init=False)
-    _planned: Places | None = attrs.field(default=None, init=False)
+    _beginning: StreamOffset | None = attrs.field(default=None, init=False)
+    _planned: StreamOffset | None = attrs.field(default=None, init=False)
     _seen: Places = attrs.field(factory=dict, init=False)
     """How far each log went when it was looked at."""
 
     def initial(self) -> dict[str, Any]:
         """Return where a new query begins; the same each time."""
-        return _offset(self._initial())
+        return self._initial().as_json()
 
     def latest(
         self,
@@ -71,27 +68,33 @@ class LogStream:
         Raises:
             SparkReputError: no log at a path any more, or one that was cut.
         """
-        begin = self._planned if start is None else places_of(start)
-        if begin is None:
-            begin = self._initial()
-        most = None if target is None else places_of(target)
+        known = self._planned if start is None else StreamOffset.parse(start)
+        if known is None:
+            known = self._initial()
+        begin = known.places
+        most = None if target is None else StreamOffset.parse(target).places
         ends = dict(begin)
         found = {}
         for key, place in self._places(begin).items():
             if most is not None and most.get(key, 0) <= begin.get(key, 0):
                 continue  # also a log that came to be after the target was found
             with _opened(place) as log:
+                self._refuse_another(log, key, known)
                 first = max(begin.get(key, 0), log.min_physical_offset)
                 ends[key] = self._end(key, log, first) if most is None else max(most[key], first)
             if ends[key] > first:
                 found[key] = place, first, ends[key]
         if max_bytes is not None or max_records is not None:
             ends |= _limited(found, max_bytes, max_records)
-        return _offset(ends)
+        last = dict(known.last)
+        for key, (place, first, _) in found.items():
+            if ends[key] > first:
+                last |= _last_of(place, key, ends[key])
+        return StreamOffset(ends, last).as_json()
 
     def now(self) -> dict[str, Any]:
         """Return how far the logs go, whatever of them was streamed."""
-        return self.latest(_offset({}))
+        return self.latest(StreamOffset().as_json())
 
     def plan(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task]:
         """Plan the tasks of a batch, in the order of the logs and of their bytes.
@@ -99,8 +102,9 @@ class LogStream:
         Raises:
             SparkReputError: the logs no longer have what comes next, and that is to be an error.
         """
-        begin, ends = places_of(start), places_of(end)
-        self._planned = ends
+        first, last = StreamOffset.parse(start), StreamOffset.parse(end)
+        begin, ends = first.places, last.places
+        self._planned = last
         wanted = {key: place for key, place in ends.items() if place > begin.get(key, 0)}
         if not wanted:
             return []
@@ -110,11 +114,32 @@ class LogStream:
             if key not in places:
                 lost(self.options, key, begin.get(key, 0), None)
                 continue
+            with _opened(places[key]) as log:
+                for each in (first, last):
+                    self._refuse_another(log, key, each)
             # A log that came to be while the query ran is read from its first byte on.
             tasks += self._tasks(places[key], begin.get(key), stop)
         return tasks
 
-    def _initial(self) -> Places:
+    def _refuse_another(self, log: OpenLog, key: str, read: StreamOffset) -> None:
+        """Refuse a log that holds another record where the stream has read its last one.
+
+        Raises:
+            SparkReputError: it does, and that is to be an error.
+        """
+        last = read.last.get(key)
+        if last is None or not self.options.fail_on_data_loss or is_same_log(log, last):
+            return
+        raise SparkReputError(
+            "DATA_LOSS",
+            f"{log.files.directory} was cut, or made again, and has grown since: the stream has "
+            f"read up to {read.places.get(key)}, and its last record, at {last[0]}, is another one "
+            "now. Which rows are missing cannot be told. Begin a new query, with a checkpoint of "
+            "its own (option starting says where); fail_on_data_loss=false goes on at the same "
+            "place of the log that is there",
+        )
+
+    def _initial(self) -> StreamOffset:
         if self._beginning is None:
             places = find_stream_logs(self.options.read.paths)
             if isinstance(self.options.starting, int) and len(places) > 1:
@@ -123,11 +148,13 @@ class LogStream:
                     f"option 'starting' is a physical offset, and there are {len(places)} logs; "
                     "stream one of them, or begin at a time",
                 )
-            self._beginning = {}
+            begin = {}
             for key, place in places.items():
                 with _opened(place) as log:
-                    self._beginning[key] = beginning_of(log, self.options)
-        return dict(self._beginning)
+                    begin[key] = beginning_of(log, self.options)
+            last = [_last_of(place, key, begin[key]) for key, place in places.items()]
+            self._beginning = StreamOffset(begin, {k: v for each in last for k, v in each.items()})
+        return self._beginning
 
     def _places(self, begin: Places) -> dict[str, LogPlace]:
         """Return the logs that there are; those of ``begin`` must be among them.
@@ -229,35 +256,6 @@ def lost(options: StreamOptions, name: str, start: int, first: int | None) -> No
     )
 
 
-def places_of(offset: Mapping[str, Any]) -> Places:
-    """Return the physical offsets by log that an offset kept by Spark states.
-
-    Raises:
-        SparkReputError: the offset is none of a log's stream.
-    """
-    found = offset.get(_KEY)
-    if not isinstance(found, Mapping) or not all(
-        isinstance(key, str) and isinstance(place, int) and place >= 0
-        for key, place in found.items()
-    ):
-        raise SparkReputError(
-            "OPTION",
-            f"the checkpoint holds the offset {dict(offset)!r}, which no stream of a log has "
-            "written; a query has one source for all of its life, and another needs a checkpoint "
-            "of its own",
-        )
-    places: Places = {}
-    for key, place in sorted(found.items()):
-        settled = settled_key(key)
-        places[settled] = max(place, places.get(settled, 0))
-    return places
-
-
-def _offset(places: Places) -> dict[str, Any]:
-    # Spark compares offsets by their text.
-    return {_KEY: dict(sorted(places.items()))}
-
-
 def _limited(
     found: Mapping[str, tuple[LogPlace, int, int]], max_bytes: int | None, max_records: int | None
 ) -> Places:
@@ -282,3 +280,10 @@ def _opened(place: LogPlace, end: int = 0) -> OpenLog:
         raise SparkReputError("DAMAGED", str(error)) from error
     log.set_end(end)
     return log
+
+
+def _last_of(place: LogPlace, key: str, end: int) -> dict[str, Last]:
+    """Return the last record before ``end`` by the log's key; nothing where there is none."""
+    with _opened(place) as log:
+        found = last_record(log, end)
+    return {} if found is None else {key: found}
