@@ -127,7 +127,7 @@ def _javas(runner: Runner, say: Callable[[str], None]) -> list[JavaContender]:
     for name, version in _VERSIONS.items():
         try:
             found.append(JavaContender(name, runner, module.build(version, home)))
-        except module.JavaUnavailableError as error:
+        except module.mavenparts.JavaUnavailableError as error:
             missing.setdefault(str(error), []).append(name)
     for reason, names in missing.items():
         say(f"{', '.join(names)}: skipped, {reason}")

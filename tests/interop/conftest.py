@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import realbroker
 
 # `--import-mode=importlib` puts no folder on the path; the modules beside this one are helpers of
 # this folder's tests only.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from java_store import VERSIONS, JavaStore, JavaUnavailableError, build
+from java_store import VERSIONS, JavaStore, build
+from mavenparts import JavaUnavailableError
 
 
 @pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: f"rocketmq-{version}")
@@ -19,5 +21,16 @@ def java(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """RocketMQ's store, in each version."""
     try:
         return build(request.param, tmp_path_factory.mktemp("java-home"))
+    except JavaUnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(
+    scope="session", params=realbroker.VERSIONS, ids=lambda version: f"broker-{version}"
+)
+def rocketmq(request: pytest.FixtureRequest) -> realbroker.RocketMQ:
+    """RocketMQ's name server, broker, admin tool and client, in each version."""
+    try:
+        return realbroker.fetch(request.param)
     except JavaUnavailableError as error:
         pytest.skip(str(error))

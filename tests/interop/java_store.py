@@ -8,13 +8,8 @@ its source changes. By hand, for the figures of a machine::
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import ipaddress
 import json
-import os
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+# For runs by hand and benchmarks; pytest has it.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
+
+import mavenparts
+from mavenparts import OPENED, SMALL_JVM, JavaFailedError, executable
 
 VERSIONS = ("4.9.8", "5.3.3")
 """The newest usable releases of their series (the 5.3.4 artifacts are incomplete)."""
@@ -43,22 +44,8 @@ Row = dict[str, Any]
 Queue = tuple[str, int]
 
 _JAVA = Path(__file__).resolve().parent / "java"
-_BUILD_TIMEOUT = 900
 _RUN_TIMEOUT = 120
 _SIZES = ("--commitlog-size", str(COMMITLOG_SIZE), "--cq-units", str(UNITS_PER_FILE))
-_SMALL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
-_OPENED = tuple(
-    f"--add-opens=java.base/{package}=ALL-UNNAMED"
-    for package in ("java.nio", "sun.nio.ch", "jdk.internal.ref")
-)
-
-
-class JavaUnavailableError(Exception):
-    """The program cannot be built here; its text is one sentence for a skipped test."""
-
-
-class JavaFailedError(Exception):
-    """The program ended with an error; its text is what it printed."""
 
 
 @dataclass
@@ -150,7 +137,7 @@ class JavaStore:
         """Like `write`, with the store open, in its own process, for the time of the block."""
         out = self.home / f"holding-{store.parent.name}.jsonl"
         options = ("--mode", "plain", "--count", str(count), *_SIZES, "--hold")
-        command = [*self.command(_SMALL), "write", str(store), str(out), *options]
+        command = [*self.command(SMALL_JVM), "write", str(store), str(out), *options]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         with subprocess.Popen(command, text=True, **pipes) as process:
             assert process.stdout is not None
@@ -163,7 +150,7 @@ class JavaStore:
         with tempfile.TemporaryDirectory(dir=self.home) as folder:
             out = Path(folder) / "rows.jsonl"
             done = subprocess.run(
-                [*self.command(_SMALL), command, str(store), str(out), *options],
+                [*self.command(SMALL_JVM), command, str(store), str(out), *options],
                 capture_output=True,
                 text=True,
                 timeout=_RUN_TIMEOUT,
@@ -176,9 +163,9 @@ class JavaStore:
     def command(self, options: Sequence[str]) -> list[str]:
         """The command line of the program without its arguments."""
         return [
-            _executable("java"),
+            executable("java"),
             *options,
-            *_OPENED,
+            *OPENED,
             f"-Duser.home={self.home}",
             f"-Djava.io.tmpdir={self.home}",
             f"-Duser.timezone={self.time_zone}",
@@ -204,74 +191,13 @@ def _host(text: str) -> tuple[str, int]:
     return str(ipaddress.ip_address(address.strip("[]"))), int(port)
 
 
-# --------------------------------------------------------------------------- building
-
-
 def build(version: str, home: Path) -> JavaStore:
     """Build the program against ``version``, unless that was done before.
 
     Raises:
-        JavaUnavailableError: no Java, no Maven, or no artifacts.
+        mavenparts.JavaUnavailableError: no Java, no Maven, or no artifacts.
     """
-    _executable("java")
-    target = _JAVA / f"target-{version}"
-    with _locked(_JAVA / f"target-{version}.lock"):
-        if not _is_built(target):
-            shutil.rmtree(target, ignore_errors=True)
-            _run_maven(version)
-            (target / "fingerprint").write_text(_fingerprint(), encoding="ascii")
-    class_path = os.pathsep.join([str(target / "classes"), *_jars(target)])
-    return JavaStore(version, class_path, home)
-
-
-def _is_built(target: Path) -> bool:
-    fingerprint = target / "fingerprint"
-    if not fingerprint.exists() or fingerprint.read_text(encoding="ascii") != _fingerprint():
-        return False
-    return all(Path(jar).exists() for jar in _jars(target))
-
-
-def _run_maven(version: str) -> None:
-    maven = _executable("mvn")
-    command = [maven, "-B", "-ntp", "-q", "compile", f"-Drocketmq.version={version}"]
-    done = subprocess.run(
-        command, cwd=_JAVA, capture_output=True, text=True, timeout=_BUILD_TIMEOUT, check=False
-    )
-    if done.returncode == 0:
-        return
-    if "COMPILATION ERROR" in done.stdout:
-        raise JavaFailedError(done.stdout)
-    error = re.search(r"\[ERROR\] (.+)", re.sub(r"\x1b\[[0-9;]*m", "", done.stdout))
-    reason = error[1][:300] if error else "it does not say why"
-    raise JavaUnavailableError(f"Maven cannot resolve rocketmq-store {version} here: {reason}")
-
-
-def _jars(target: Path) -> list[str]:
-    return (target / "classpath.txt").read_text(encoding="utf-8").strip().split(os.pathsep)
-
-
-def _fingerprint() -> str:
-    digest = hashlib.sha256()
-    for path in sorted([_JAVA / "pom.xml", *_JAVA.glob("src/**/*.*")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _executable(name: str) -> str:
-    home = os.environ.get("JAVA_HOME")
-    inside = shutil.which(name, path=str(Path(home) / "bin")) if home else None
-    found = inside or shutil.which(name)
-    if found is None:
-        raise JavaUnavailableError(f"RocketMQ's Java store needs {name!r}, which is not here")
-    return found
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One builder at a time: tests may run in several processes."""
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return JavaStore(version, mavenparts.build(_JAVA, version), home)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from java_store import JavaFailedError, JavaStore
+from java_store import JavaStore
+from mavenparts import JavaFailedError
 from samples import CASES, consume_queue_files, expected, in_order, read_all
 
 import reput

@@ -1,0 +1,158 @@
+"""RocketMQ of one version: its class path, and its servers as processes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import mavenparts
+from mavenparts import JavaFailedError
+
+from realbroker.asking import have_registered, is_registered
+from realbroker.peer import Peer
+from realbroker.process import START_SECONDS, Process, Server, free_ports
+
+VERSIONS = ("4.9.7", "5.3.3")
+"""The newest usable releases of their series (Maven has no broker of 4.9.8)."""
+
+STORE_CONFIG = {
+    "commitlog": {"file_size": 1 << 20},
+    "consumequeue": {"units_per_file": 1000},
+}
+"""With what reput opens the stores of these brokers, unless a broker is told other sizes."""
+
+_SIZES = {
+    "mappedFileSizeCommitLog": 1 << 20,
+    "mappedFileSizeConsumeQueue": 1000 * 20,
+    "maxHashSlotNum": 500,
+    "maxIndexNum": 2000,
+}
+_PATIENT = {
+    # A machine that does much else must not make a broker refuse messages.
+    "waitTimeMillsInSendQueue": 30_000,
+    "waitTimeMillsInPullQueue": 30_000,
+    "waitTimeMillsInHeartbeatQueue": 60_000,
+    "osPageCacheBusyTimeOutMills": 30_000,
+    "diskMaxUsedSpaceRatio": 95,
+}
+_PROJECT = Path(__file__).resolve().parent / "java"
+_LOGGING = """\
+<configuration>
+  <appender name="stderr" class="ch.qos.logback.core.ConsoleAppender">
+    <target>System.err</target>
+    <encoder><pattern>%-5level %logger{0} %msg%n</pattern></encoder>
+  </appender>
+  <root level="ERROR"><appender-ref ref="stderr"/></root>
+</configuration>
+"""
+
+
+def fetch(version: str) -> RocketMQ:
+    """Fetch RocketMQ of ``version`` from Maven and compile the `Peer`, unless that was done before.
+
+    Raises:
+        mavenparts.JavaUnavailableError: no Java, no Maven, or no artifacts.
+    """
+    return RocketMQ(version, mavenparts.build(_PROJECT, version))
+
+
+@dataclass(frozen=True)
+class RocketMQ:
+    """Starts the parts of one version."""
+
+    version: str
+    class_path: str
+
+    def name_server(self, directory: Path, port: int | None = None) -> Server:
+        """Start a name server that keeps its files in ``directory``."""
+        port = free_ports() if port is None else port
+        config = {"listenPort": port, "bindAddress": "127.0.0.1"}
+        named = self._home(directory, "namesrv", config)
+        command = self._command(directory, "org.apache.rocketmq.namesrv.NamesrvStartup", *named)
+        ready = "The Name Server boot success"
+        return Server(Process(command, directory, "namesrv", ready), port, directory)
+
+    def broker(
+        self,
+        directory: Path,
+        name_server: str,
+        *,
+        store: Path | None = None,
+        name: str = "broker-a",
+        port: int | None = None,
+        **options: object,
+    ) -> Server:
+        """Start a broker, which is registered with ``name_server`` when this returns.
+
+        Args:
+            directory: its home: configuration, output.
+            name_server: ``host:port``.
+            store: directory of its store; ``store`` in its home unless named.
+            name: its name in its cluster, ``reput``.
+            port: on which it listens; it takes two others beside it.
+            options: of its configuration file, by RocketMQ's names.
+        """
+        port = free_ports(1, -2) if port is None else port
+        store = directory / "store" if store is None else store
+        config = {
+            "brokerClusterName": "reput",
+            "brokerName": name,
+            "brokerId": 0,
+            "brokerIP1": "127.0.0.1",
+            "bindAddress": "127.0.0.1",
+            "listenPort": port,
+            "haListenPort": port + 1,
+            "namesrvAddr": name_server,
+            "storePathRootDir": store,
+            "storePathCommitLog": store / "commitlog",
+            **_SIZES,
+            **_PATIENT,
+            **options,
+        }
+        named = self._home(directory, "broker", config)
+        command = self._command(directory, "org.apache.rocketmq.broker.BrokerStartup", *named)
+        broker = Server(Process(command, directory, "broker", "boot success"), port, store)
+        _wait_registered(broker, name_server)
+        return broker
+
+    def peer(self, directory: Path, name_server: str) -> Peer:
+        """Start the stock client and admin tool, which talk to ``name_server``."""
+        self._home(directory, "tools", {})
+        return Peer(self._command(directory, "reput.broker.Peer", name_server), directory)
+
+    def _home(self, directory: Path, name: str, config: dict[str, object]) -> tuple[str, str]:
+        """Write what a part reads at its start; its options."""
+        (directory / "conf").mkdir(parents=True, exist_ok=True)
+        (directory / "conf" / f"logback_{name}.xml").write_text(_LOGGING, encoding="ascii")
+        path = directory / f"{name}.conf"
+        lines = "".join(f"{key}={value}\n" for key, value in config.items())
+        path.write_text(lines, encoding="utf-8")
+        return "-c", str(path)
+
+    def _command(self, directory: Path, main: str, *arguments: str) -> list[str]:
+        return [
+            mavenparts.executable("java"),
+            *mavenparts.SMALL_JVM,
+            *mavenparts.OPENED,
+            f"-Duser.home={directory}",
+            f"-Djava.io.tmpdir={directory}",
+            f"-Drocketmq.home.dir={directory}",
+            "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
+            "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.99",
+            "-Drocketmq.client.logUseSlf4j=true",
+            "-cp",
+            self.class_path,
+            main,
+            *arguments,
+        ]
+
+
+def _wait_registered(broker: Server, name_server: str) -> None:
+    """Return once clients find ``broker``; one of 5.x says that it has started before that."""
+    end = time.monotonic() + START_SECONDS
+    while not is_registered(name_server, broker.address):
+        if broker.process.has_ended(0.1) or time.monotonic() > end:
+            broker.kill()
+            raise JavaFailedError(f"not registered\n{broker.process.text[-4000:]}")
+        have_registered(broker.address)
