@@ -14,6 +14,9 @@ from reput.dispatch.records.states import PluginRecord as PluginRecord
 from reput.dispatch.running.phase import READING as READING
 from reput.dispatch.running.phase import WAITING as WAITING
 from reput.dispatch.running.phase import Phase as Phase
+from reput.store.marks.committed import Committed as Committed
+from reput.store.marks.committed import read_consumer_offsets as read_consumer_offsets
+from reput.store.marks.committed import read_delay_offsets as read_delay_offsets
 from reput.store.marks.traces import Traces as Traces
 from reput.store.marks.traces import look as look
 from reput.store.marks.unfinished import UNFINISHED as UNFINISHED
@@ -28,6 +31,7 @@ __all__ = [
     "UNFINISHED",
     "WAITING",
     "ClosedStore",
+    "Committed",
     "DeadLetter",
     "Manifest",
     "Phase",
@@ -35,5 +39,7 @@ __all__ = [
     "Traces",
     "hold",
     "look",
+    "read_consumer_offsets",
+    "read_delay_offsets",
     "refuse_unfinished",
 ]

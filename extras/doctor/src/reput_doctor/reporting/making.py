@@ -11,14 +11,13 @@ import attrs
 
 import reput
 from reput.files import system_clock
-from reput.offline import look
+from reput.offline import look, read_consumer_offsets, read_delay_offsets
 from reput_doctor.counting.counts import TimeRange
 from reput_doctor.counting.logpart import LogPart
 from reput_doctor.counting.marks import Mark
 from reput_doctor.counting.reading import count_log
 from reput_doctor.reporting import tables
 from reput_doctor.reporting.concerns import concerns_of
-from reput_doctor.reporting.notes.configs import read_consumer_offsets, read_delay_offsets
 from reput_doctor.reporting.notes.places import plugin_places
 from reput_doctor.reporting.notes.wheel import read_wheel
 from reput_doctor.reporting.transactions import transactions_of

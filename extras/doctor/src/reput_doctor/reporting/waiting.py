@@ -22,7 +22,7 @@ from reput_doctor.reporting.values import (
 )
 
 if TYPE_CHECKING:
-    from reput_doctor.reporting.notes.configs import Committed
+    from reput.offline import Committed
 
 __all__ = ["SCHEDULE_TOPIC", "Extents", "Waiting"]
 
