@@ -4,7 +4,7 @@
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
 
-EXTRAS := arrow cli doctor export metrics rebuild table testing
+EXTRAS := arrow cli doctor export metrics rebuild remoting table testing
 PLUGINS := compaction consumequeue consumer filter index integrity schedule transaction
 
 VENV := .venv
@@ -83,7 +83,7 @@ format: $(BIN)/tox ## let ruff mend what it can
 
 dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
 	@$(INSTALL) --group test --group lint --group types --group docs \
-	  --editable './core[arrow,cli,compression,doctor,export,metrics,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%)
+	  --editable './core[arrow,cli,client,compression,doctor,export,metrics,remoting,server,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%) --editable ./client --editable ./server
 	@$(MAKE) --no-print-directory native-installed
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 
@@ -103,7 +103,7 @@ bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and othe
 
 # With zig the kernels run on a glibc as old as that of 2012, without it on this one or a newer one.
 wheels: $(BIN)/tox ## build a wheel of every distribution in dist/; that of the kernels where cargo is
-	@for directory in core $(EXTRAS:%=extras/%) $(PLUGINS:%=plugins/%) spark; do \
+	@for directory in core $(EXTRAS:%=extras/%) $(PLUGINS:%=plugins/%) client server spark; do \
 	  $(UV) build --quiet --wheel --no-sources --build-constraints constraints.txt --out-dir dist "$$directory" || exit; \
 	done
 	@if ! $(HAS_CARGO); then echo 'reput-native: no wheel, as there is no cargo' >&2; \
@@ -119,7 +119,7 @@ constraints: $(BIN)/tox ## pin the newest versions of everything CI installs in 
 	  --group test --group frames --group lint --group types --group docs --group bench
 
 clean: ## remove environments, caches and builds
-	rm -rf $(VENV) .tox .hypothesis .mypy_cache .pytest_cache .ruff_cache core/dist extras/*/dist plugins/*/dist spark/dist examples/*/dist native/target
+	rm -rf $(VENV) .tox .hypothesis .mypy_cache .pytest_cache .ruff_cache core/dist extras/*/dist plugins/*/dist client/dist server/dist spark/dist examples/*/dist native/target
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -20,6 +20,8 @@ DISTRIBUTIONS = [
     ROOT / "core",
     *(ROOT / "extras" / name for name in EXTRAS),
     *(ROOT / "plugins" / name for name in PLUGINS),
+    ROOT / "client",
+    ROOT / "server",
     ROOT / "spark",
     ROOT / "native",
 ]
@@ -209,8 +211,13 @@ def test_plugins_and_examples_import_only_what_a_stranger_may(directory: Path) -
         if name.split(".")[0].startswith("reput") and name.split(".")[0] not in own
     }
 
-    # No plugin, but a program like any other: it makes filters and compacts as its users do.
-    others = {"reput_filter", "reput_compaction"} if directory.name == "spark" else set()
+    # No plugins, but programs like any other: they make filters, compact and join groups as their
+    # users do.
+    others = {
+        "client": {"reput_consumer"},
+        "server": {"reput_consumer"},
+        "spark": {"reput_filter", "reput_compaction"},
+    }.get(directory.name, set())
     offered = {"reput", *(f"reput_{name}" for name in EXTRAS)}
     assert {name.split(".")[0] for name in names} - others <= offered
     assert [name for name in sorted(names) if re.search(r"\._(?!_)", name)] == []
@@ -376,7 +383,14 @@ def test_changelog_fragments_have_a_distribution_and_a_known_type() -> None:
 
 DOORS = sorted(
     path
-    for pattern in ("core/src", "extras/*/src", "plugins/*/src", "spark/src")
+    for pattern in (
+        "client/src",
+        "core/src",
+        "extras/*/src",
+        "plugins/*/src",
+        "server/src",
+        "spark/src",
+    )
     for folder in ROOT.glob(pattern)
     for path in folder.rglob("__init__.py")
     if "_HOMES = {" in path.read_text(encoding="utf-8")

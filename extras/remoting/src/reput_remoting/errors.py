@@ -1,0 +1,60 @@
+"""What is wrong with bytes or fields that a peer has sent."""
+
+from __future__ import annotations
+
+import attrs
+
+from reput.errors import ReputError
+
+__all__ = ["BodyError", "FrameError", "HeaderError", "RemotingError"]
+
+
+class RemotingError(ReputError):
+    """A peer has sent what the protocol does not allow, or a caller asks to send it."""
+
+
+@attrs.define(eq=False, slots=False)
+class FrameError(RemotingError):
+    """Bytes are no frame; nothing that follows them on the connection can be read."""
+
+    position: int
+    """Bytes from the beginning of the frame."""
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        return (
+            f"frame, byte {self.position}: found {self.found}, expected {self.expected}; "
+            "close the connection"
+        )
+
+
+@attrs.define(eq=False, slots=False)
+class HeaderError(RemotingError, ValueError):
+    """A field of a request or an answer is missing, or its text is no value of its type."""
+
+    header: str
+    """Name of the header's class."""
+    field: str
+    """Name of the field on the wire."""
+    found: str | None
+    """The field's text; None if it is missing."""
+    expected: str
+
+    def __str__(self) -> str:
+        found = "is missing" if self.found is None else f"is {self.found[:80]!r}"
+        return f"{self.header}: the field {self.field!r} {found}; expected {self.expected}"
+
+
+@attrs.define(eq=False, slots=False)
+class BodyError(RemotingError, ValueError):
+    """The body of a request or an answer is not what its code says."""
+
+    body: str
+    """What the body was to be."""
+    position: int
+    """Bytes or characters from the beginning of the body."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"body ({self.body}), position {self.position}: {self.reason}"

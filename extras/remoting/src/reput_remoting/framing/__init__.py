@@ -1,0 +1,1 @@
+"""Bytes of a connection as commands, and back."""
