@@ -63,7 +63,8 @@ def test_json_has_everything_and_a_rate_if_asked_for(run, path):
 
     (group,) = document["groups"]
     oldest = group.pop("oldest_timestamp")
-    assert [queue.pop("oldest_timestamp") for queue in group["queues"]] == [oldest, oldest]
+    oldest_of = [queue.pop("oldest_timestamp") for queue in group["queues"]]
+    assert oldest_of == [None, oldest, oldest]
     assert group == {
         "group": "billing",
         "lag": 2,
@@ -71,9 +72,13 @@ def test_json_has_everything_and_a_rate_if_asked_for(run, path):
         "dead_letter_count": 1,
         "messages_per_second": 0.0,
         "queues": [
-            {"topic": "orders", "queue_id": number, "offset": 2, "min_offset": 0}
-            | {"max_offset": 3, "lag": 1}
-            for number in (0, 1)
+            {"topic": topic, "queue_id": number, "offset": offset, "min_offset": 0}
+            | {"max_offset": offset + lag, "lag": lag}
+            for topic, number, offset, lag in (
+                ("%RETRY%billing", 0, 0, 0),
+                ("orders", 0, 2, 1),
+                ("orders", 1, 2, 1),
+            )
         ],
     }
 

@@ -73,8 +73,10 @@ def check(path, note):
         return
     with reput.open(path, plugins=PLUGINS, config=CONFIG, threads=False) as store:
         store.wait_dispatched()
-        found = {each.queue_id: each for each in store.plugin(ConsumerPlugin).progress("g").queues}
-        assert (found[0].offset if found else 0) >= note
+        queues = store.plugin(ConsumerPlugin).progress("g").queues
+        found = {(each.topic, each.queue_id): each for each in queues}
+        orders = found.get(("orders", 0))
+        assert (orders.offset if orders else 0) >= note
         for each in found.values():
             assert each.offset <= each.max_offset
 
@@ -96,7 +98,8 @@ def test_a_killed_consumer_gets_again_what_was_not_committed_and_nothing_else(tm
         told = max([told, *(int(line) for line in rest[:-1])])
 
         with reput.open(tmp_path, mode="r") as store:
-            (queue,) = store.plugin(ConsumerPlugin).progress("g").queues
+            _, queue = store.plugin(ConsumerPlugin).progress("g").queues
+            assert queue.topic == "orders"
             assert told <= queue.offset <= 3_000
             assert queue.offset % 3 == 0  # of commits that were durable, and of no others
             told = queue.offset

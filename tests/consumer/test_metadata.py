@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 
@@ -140,12 +141,104 @@ def _entries_swapped(text):
 
 
 def test_groups_are_written_as_section_3_shows(tmp_path):
-    groups = SubscriptionGroups(document(tmp_path, "subscriptionGroup.json"))
+    topics = Topics(document(tmp_path, "topics.json"))
+    groups = SubscriptionGroups(document(tmp_path, "subscriptionGroup.json"), topics)
     groups.load()
 
     assert groups.ensure("GroupA") == GroupSettings(group="GroupA")
 
     assert (tmp_path / "subscriptionGroup.json").read_text() == GROUPS
+    assert topics.get("%RETRY%GroupA").read_queue_nums == 1  # as after a heartbeat
+
+
+def test_entries_that_no_broker_writes_are_kept_and_read_as_far_as_they_can_be(tmp_path):
+    topics = Topics(document(tmp_path, "topics.json"))
+    (tmp_path / "topics.json").write_text(
+        '{"topicConfigTable":{"A":{"readQueueNums":-5,"own":[1]},"B":7,'
+        '"C":{"readQueueNums":"3","writeQueueNums":2}}}'
+    )
+    topics.load()
+
+    assert topics.names() == ["A", "C"]
+    assert topics.get("A") == TopicSettings(topic="A")
+    assert topics.get("C") == TopicSettings(topic="C", write_queue_nums=2)
+
+    topics.put(TopicSettings(topic="A", read_queue_nums=8))
+    written = json.loads((tmp_path / "topics.json").read_text())["topicConfigTable"]
+    assert (written["A"]["own"], written["A"]["readQueueNums"], written["B"]) == ([1], 8, 7)
+
+
+@pytest.fixture
+def covered(tmp_path):
+    """Offsets of groups, and the topics that are made for them."""
+    topics = Topics(document(tmp_path, "topics.json"))
+    offsets = offsets_in(tmp_path)
+    offsets.cover = topics.cover
+    return offsets, topics
+
+
+def test_topics_of_which_groups_have_offsets_are_there_for_brokers(covered):
+    offsets, topics = covered
+    offsets.commit("GroupA", at("TopicTest", 12, 10, 0, 7) | at("Other", 1))
+
+    offsets.save()
+
+    assert topics.get("TopicTest") == TopicSettings(topic="TopicTest")  # of four queues
+    assert topics.get("Other").write_queue_nums == 1
+
+
+def test_a_topic_grows_with_what_is_read_and_keeps_all_else(covered):
+    offsets, topics = covered
+    topics.put(TopicSettings(topic="T", read_queue_nums=1, write_queue_nums=3, perm=4, order=True))
+    offsets.commit("GroupA", at("T", 1, 1))
+
+    offsets.save()
+
+    assert topics.get("T") == TopicSettings(
+        topic="T", read_queue_nums=2, write_queue_nums=3, perm=4, order=True
+    )
+
+
+def test_queues_that_an_operator_has_taken_away_come_back_only_for_messages_in_them(covered):
+    offsets, topics = covered
+    offsets.commit("GroupA", at("T", 1, 1, 1))
+    offsets.save()
+    topics.put(TopicSettings(topic="T", read_queue_nums=2, write_queue_nums=2))
+
+    offsets.commit("GroupA", at("T", 2, 2, 1))
+    offsets.save()
+    assert topics.get("T").read_queue_nums == 2
+
+    offsets.commit("GroupA", at("T", 2, 2, 2))
+    offsets.save()
+    assert topics.get("T").read_queue_nums == 3
+
+
+@pytest.mark.parametrize("found", [{("T", 2): 1}, {("%LMQ%light", 0): 1}, {("T", 70_000): 1}])
+def test_topics_that_no_broker_has_so_are_not_made(covered, found):
+    offsets, topics = covered
+    offsets.commit("GroupA", found)
+
+    offsets.save()
+
+    assert topics.names() == []
+
+
+def test_offsets_wait_where_their_topics_cannot_be_written(covered, monkeypatch):
+    offsets, topics = covered
+    offsets.commit("GroupA", at("T", 1))
+
+    def fail(many):
+        raise OSError("no room")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Topics, "put_many", lambda self, many: fail(many))
+        with pytest.raises(OSError, match="no room"):
+            offsets.save()
+
+    assert not offsets.is_saved
+    assert offsets.save()
+    assert topics.get("T").read_queue_nums == 1
 
 
 def test_topics_are_written_as_section_3_shows(tmp_path):

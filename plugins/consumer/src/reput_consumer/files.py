@@ -37,10 +37,11 @@ class Files:
             )
 
         light = document(offsets.LIGHT_FILE_NAME)
+        known = Topics(document(topics.FILE_NAME))
         return cls(
-            ConsumerOffsets(document(offsets.FILE_NAME), light),
-            SubscriptionGroups(document(groups.FILE_NAME)),
-            Topics(document(topics.FILE_NAME)),
+            ConsumerOffsets(document(offsets.FILE_NAME), light, known.cover),
+            SubscriptionGroups(document(groups.FILE_NAME), known),
+            known,
         )
 
     def load(self) -> None:

@@ -1,5 +1,7 @@
 """`BrokerDocument`: one JSON file of a broker's ``config`` directory, changed and never replaced.
 
+`SettingsTable` is such a file whose table holds settings by name.
+
 The file may hold members that only a broker knows, or entries of other plugins. So a change reads
 the file, edits the entries that it is about and writes all others back as they were.
 
@@ -10,8 +12,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import attrs
 
@@ -19,7 +21,7 @@ from reput.files import Disk, brokerjson
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["BrokerDocument", "section_of"]
+__all__ = ["BrokerDocument", "SettingsTable", "section_of"]
 
 DIRECTORY: Final = "config"
 VERSION: Final = "dataVersion"
@@ -114,6 +116,106 @@ def section_of(document: dict[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         found = document[name] = {}
     return found
+
+
+S = TypeVar("S")
+
+
+@attrs.define(eq=False)
+class SettingsTable(Generic[S]):
+    """A file whose one table holds settings by name; base of those for groups and for topics.
+
+    Thread-safe. Members of an entry that only brokers know are kept.
+    """
+
+    document: BrokerDocument
+    _table: dict[str, dict[str, Any]] = attrs.field(init=False, factory=dict)
+
+    table_name: ClassVar[str]
+    """The table's name in the file."""
+    name_field: ClassVar[tuple[str, str]]
+    """Field of the settings class that names the entry, and the entry's member for it."""
+    fields: ClassVar[Mapping[str, tuple[str, type]]]
+    """By field of the settings class: the entry's member, and the type of its value."""
+
+    def settings_of(self, name: str, found: Mapping[str, Any]) -> S:
+        """Return what an entry says; ``found`` has the fields that it holds rightly."""
+        raise NotImplementedError
+
+    def default_of(self, name: str) -> S:
+        """Return the settings of an entry that says nothing."""
+        return self.settings_of(name, {})
+
+    def new_entry(self) -> dict[str, Any]:
+        """Return members that a new entry has beside those of the settings."""
+        return {}
+
+    def complete(self, document: dict[str, Any]) -> None:
+        """Add what a broker expects in a new file beside the table."""
+
+    def load(self) -> None:
+        """Read the file."""
+        found = section_of(self.document.read(), self.table_name)
+        self._table = {name: entry for name, entry in found.items() if isinstance(entry, dict)}
+
+    def names(self) -> list[str]:
+        """Return the names of all entries, sorted."""
+        return sorted(self._table)
+
+    def get(self, name: str) -> S | None:
+        """Return the settings of a name; None for one that the file does not know."""
+        entry = self._table.get(name)
+        if entry is None:
+            return None
+        found = {
+            field: entry[member]
+            for field, (member, kind) in self.fields.items()
+            if type(entry.get(member)) is kind
+        }
+        try:
+            return self.settings_of(name, found)
+        except ValueError:
+            return self.default_of(name)  # numbers that no broker writes
+
+    def put(self, settings: S) -> S:
+        """Add an entry, or change it; members that only brokers know are kept.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self.put_many([settings])
+        return settings
+
+    def put_many(self, many: Iterable[S]) -> None:
+        """Add or change entries, in one change of the file.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        entries: dict[str, dict[str, Any]] = {}
+
+        def edit(document: dict[str, Any]) -> bool:
+            self.complete(document)
+            table = section_of(document, self.table_name)
+            is_changed = False
+            for settings in many:
+                name, entry = self._entry(settings, table)
+                is_changed |= table.get(name) != entry
+                table[name] = entries[name] = entry
+            return is_changed
+
+        with brokerjson.changing():
+            self.document.change(edit)
+            self._table = {**self._table, **entries}
+
+    def _entry(self, settings: S, table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        name_field, name_member = self.name_field
+        name: str = getattr(settings, name_field)
+        known = table.get(name)
+        entry = {**(known if isinstance(known, dict) else self.new_entry()), name_member: name}
+        for field, (member, _) in self.fields.items():
+            entry[member] = getattr(settings, field)
+        return name, dict(sorted(entry.items()))
 
 
 def _next_version(version: object, now: int) -> dict[str, int]:

@@ -5,17 +5,18 @@ Source: RocketMQ ``SubscriptionGroupManager`` and ``SubscriptionGroupConfig``.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 import attrs
 
-from reput.files import brokerjson
-from reput_consumer.metadata.document import BrokerDocument, section_of
+from reput_consumer.metadata.document import SettingsTable
+from reput_consumer.metadata.topics import Topics, TopicSettings
+from reput_consumer.names import retry_topic
 
 __all__ = ["FILE_NAME", "GroupSettings", "SubscriptionGroups"]
 
 FILE_NAME: Final = "subscriptionGroup.json"
-_TABLE: Final = "subscriptionGroupTable"
 
 
 @attrs.frozen(kw_only=True)
@@ -33,92 +34,59 @@ class GroupSettings:
     """How often a message comes back before it becomes a dead letter."""
 
 
-_NAMES: Final = {
-    "consume_enable": "consumeEnable",
-    "consume_broadcast_enable": "consumeBroadcastEnable",
-    "retry_queue_nums": "retryQueueNums",
-    "retry_max_times": "retryMaxTimes",
-}
-_KINDS: Final = {
-    "consume_enable": bool,
-    "consume_broadcast_enable": bool,
-    "retry_queue_nums": int,
-    "retry_max_times": int,
-}
-
-
 @attrs.define(eq=False)
-class SubscriptionGroups:
+class SubscriptionGroups(SettingsTable[GroupSettings]):
     """The groups that the file knows. Thread-safe."""
 
-    document: BrokerDocument
-    _table: dict[str, dict[str, Any]] = attrs.field(init=False, factory=dict)
+    topics: Topics
 
-    def load(self) -> None:
-        """Read the file."""
-        found = section_of(self.document.read(), _TABLE)
-        self._table = {name: entry for name, entry in found.items() if isinstance(entry, dict)}
+    table_name = "subscriptionGroupTable"
+    name_field = "group", "groupName"
+    fields: ClassVar = {
+        "consume_enable": ("consumeEnable", bool),
+        "consume_broadcast_enable": ("consumeBroadcastEnable", bool),
+        "retry_queue_nums": ("retryQueueNums", int),
+        "retry_max_times": ("retryMaxTimes", int),
+    }
 
-    def names(self) -> list[str]:
-        """Return the names of all groups, sorted."""
-        return sorted(self._table)
+    def settings_of(self, name: str, found: Mapping[str, Any]) -> GroupSettings:
+        """See `SettingsTable.settings_of`."""
+        return GroupSettings(group=name, **found)
 
-    def get(self, group: str) -> GroupSettings | None:
-        """Return the settings of a group; None for one that the file does not know."""
-        entry = self._table.get(group)
-        if entry is None:
-            return None
-        found = {
-            name: entry[member]
-            for name, member in _NAMES.items()
-            if type(entry.get(member)) is _KINDS[name]
+    def new_entry(self) -> dict[str, Any]:
+        """See `SettingsTable.new_entry`."""
+        return {
+            "attributes": {},
+            "brokerId": 0,
+            "consumeFromMinEnable": True,
+            "consumeMessageOrderly": False,
+            "consumeTimeoutMinute": 15,
+            "groupRetryPolicy": {"type": "CUSTOMIZED"},
+            "groupSysFlag": 0,
+            "notifyConsumerIdsChangedEnable": True,
+            "whichBrokerWhenConsumeSlowly": 1,
         }
-        return GroupSettings(group=group, **found)
+
+    def complete(self, document: dict[str, Any]) -> None:
+        """See `SettingsTable.complete`."""
+        document.setdefault("forbiddenTable", {})
 
     def ensure(self, group: str) -> GroupSettings:
-        """Return the settings of a group; one that the file does not know is added first.
+        """Return the settings of a group; it and its retry topic are added where not known.
 
-        A broker adds a group in the same way when its first consumer connects.
+        A broker does the same when a consumer of a group connects; its tools show only groups that
+        have a retry topic.
 
         Raises:
             OSError: the file cannot be written.
         """
         found = self.get(group)
-        return found if found is not None else self.put(GroupSettings(group=group))
-
-    def put(self, settings: GroupSettings) -> GroupSettings:
-        """Add a group, or change its settings; members that only brokers know are kept.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
-        entry: dict[str, Any] = {}
-
-        def edit(document: dict[str, Any]) -> bool:
-            document.setdefault("forbiddenTable", {})
-            table = section_of(document, _TABLE)
-            known = table.get(settings.group)
-            entry.update(known if isinstance(known, dict) else _entry_of_a_new_group())
-            entry["groupName"] = settings.group
-            entry.update({member: getattr(settings, name) for name, member in _NAMES.items()})
-            table[settings.group] = dict(sorted(entry.items()))
-            return known != entry
-
-        with brokerjson.changing():
-            self.document.change(edit)
-            self._table = {**self._table, settings.group: entry}
+        settings = found if found is not None else self.put(GroupSettings(group=group))
+        count = settings.retry_queue_nums
+        if count > 0:
+            self.topics.ensure(
+                TopicSettings(
+                    topic=retry_topic(group), read_queue_nums=count, write_queue_nums=count
+                )
+            )
         return settings
-
-
-def _entry_of_a_new_group() -> dict[str, Any]:
-    return {
-        "attributes": {},
-        "brokerId": 0,
-        "consumeFromMinEnable": True,
-        "consumeMessageOrderly": False,
-        "consumeTimeoutMinute": 15,
-        "groupRetryPolicy": {"type": "CUSTOMIZED"},
-        "groupSysFlag": 0,
-        "notifyConsumerIdsChangedEnable": True,
-        "whichBrokerWhenConsumeSlowly": 1,
-    }

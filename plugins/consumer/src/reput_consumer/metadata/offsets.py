@@ -26,13 +26,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
 
 from reput.files import brokerjson
 from reput_consumer.metadata.document import BrokerDocument, section_of
+from reput_consumer.names import LIGHT_PREFIX
 
 __all__ = ["FILE_NAME", "LIGHT_FILE_NAME", "ConsumerOffsets"]
 
@@ -56,9 +57,11 @@ class ConsumerOffsets:
     document: BrokerDocument
     light: BrokerDocument
     """`LIGHT_FILE_NAME`, for reading."""
+    cover: Callable[[Mapping[str, int]], None] = lambda counts: None
+    """Called in front of each save with topics and their number of queues; see `Topics.cover`."""
     _offsets: dict[Key, dict[int, int]] = attrs.field(init=False, factory=dict)
-    _changed: set[Key] = attrs.field(init=False, factory=set)
-    """What was committed, or forgotten, and not saved yet."""
+    _changed: dict[Key, int] = attrs.field(init=False, factory=dict)
+    """What was committed, or forgotten, and not saved yet, with the largest of its queue ids."""
     _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
     _saving: threading.RLock = attrs.field(init=False, factory=threading.RLock)
     """Held during a save, so that two do not overtake each other."""
@@ -72,7 +75,7 @@ class ConsumerOffsets:
         for key, queues in _table_of(self.document.read().get(_TABLE)).items():
             found[key] = {**found.get(key, {}), **queues}
         with self._lock:
-            self._offsets, self._changed = found, set()
+            self._offsets, self._changed = found, {}
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the queue offset of the next message that the group needs; None if not known."""
@@ -112,14 +115,15 @@ class ConsumerOffsets:
                 queues = self._offsets.setdefault((group, topic), {})
                 if queues.get(queue_id) != offset:
                     queues[queue_id] = offset
-                    self._changed.add((group, topic))
+                    highest = self._changed.get((group, topic), -1)
+                    self._changed[group, topic] = max(highest, queue_id)
 
     def forget(self, group: str, topic: str) -> bool:
         """Drop a group's offsets of a topic; return whether there were any."""
         with self._lock:
             if self._offsets.pop((group, topic), None) is None:
                 return False
-            self._changed.add((group, topic))
+            self._changed[group, topic] = -1
             return True
 
     @property
@@ -139,17 +143,31 @@ class ConsumerOffsets:
         """
         with self._saving:
             with self._lock:
-                changed = {key: dict(self._offsets.get(key, {})) for key in self._changed}
-                self._changed = set()
+                moved, self._changed = self._changed, {}
+                changed = {key: dict(self._offsets.get(key, {})) for key in moved}
             if not changed:
                 return False
             try:
+                self.cover(_queue_counts(changed, moved))
                 self.document.change(lambda document: _merge(document, changed))
             except BaseException:
                 with self._lock:
-                    self._changed |= changed.keys()
+                    self._changed = {**moved, **self._changed}
                 raise
             return True
+
+
+def _queue_counts(
+    changed: Mapping[Key, Mapping[int, int]], moved: Mapping[Key, int]
+) -> dict[str, int]:
+    """Return the numbers of queues of topics, but of those with gaps, which no broker has."""
+    counts: dict[str, int] = {}
+    for (group, topic), queues in changed.items():
+        count = moved[group, topic] + 1
+        is_news = counts.get(topic, 0) < count <= len(queues)
+        if is_news and queues.keys() >= {*range(count)} and not topic.startswith(LIGHT_PREFIX):
+            counts[topic] = count
+    return counts
 
 
 def _merge(document: dict[str, Any], changed: Mapping[Key, Mapping[int, int]]) -> bool:

@@ -1,7 +1,8 @@
 """``config/topics.json``: how many queues each topic has, and what may be done with it.
 
 A store of reput has a topic as soon as a message of it is put; the file is for brokers, and for
-topics that are to have queues before their first message.
+topics that are to have queues before their first message. A broker serves no topic that is not in
+it, so topics of which groups have offsets are added.
 
 Source: RocketMQ ``TopicConfigManager`` and ``TopicConfig``.
 """
@@ -9,20 +10,18 @@ Source: RocketMQ ``TopicConfigManager`` and ``TopicConfig``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 from attrs.validators import ge, instance_of, le
 
-from reput.files import brokerjson
-from reput_consumer.metadata.document import BrokerDocument, section_of
+from reput_consumer.metadata.document import SettingsTable
 
 __all__ = ["FILE_NAME", "PERM_READ", "PERM_WRITE", "TopicSettings", "Topics"]
 
 FILE_NAME: Final = "topics.json"
 PERM_READ: Final = 4
 PERM_WRITE: Final = 2
-_TABLE: Final = "topicConfigTable"
 _QUEUES_MAX: Final = 65_536
 
 
@@ -58,48 +57,25 @@ class TopicSettings:
         return bool(self.perm & PERM_WRITE)
 
 
-_NAMES: Final = {
-    "attributes": "attributes",
-    "order": "order",
-    "perm": "perm",
-    "read_queue_nums": "readQueueNums",
-    "topic_filter_type": "topicFilterType",
-    "topic_sys_flag": "topicSysFlag",
-    "write_queue_nums": "writeQueueNums",
-}
-_KINDS: Final = {"attributes": dict, "order": bool, "topic_filter_type": str}
-
-
 @attrs.define(eq=False)
-class Topics:
+class Topics(SettingsTable[TopicSettings]):
     """The topics that the file knows. Thread-safe."""
 
-    document: BrokerDocument
-    _table: dict[str, dict[str, Any]] = attrs.field(init=False, factory=dict)
+    table_name = "topicConfigTable"
+    name_field = "topic", "topicName"
+    fields: ClassVar = {
+        "attributes": ("attributes", dict),
+        "order": ("order", bool),
+        "perm": ("perm", int),
+        "read_queue_nums": ("readQueueNums", int),
+        "topic_filter_type": ("topicFilterType", str),
+        "topic_sys_flag": ("topicSysFlag", int),
+        "write_queue_nums": ("writeQueueNums", int),
+    }
 
-    def load(self) -> None:
-        """Read the file."""
-        found = section_of(self.document.read(), _TABLE)
-        self._table = {name: entry for name, entry in found.items() if isinstance(entry, dict)}
-
-    def names(self) -> list[str]:
-        """Return the names of all topics, sorted."""
-        return sorted(self._table)
-
-    def get(self, topic: str) -> TopicSettings | None:
-        """Return the settings of a topic; None for one that the file does not know."""
-        entry = self._table.get(topic)
-        if entry is None:
-            return None
-        found = {
-            name: entry[member]
-            for name, member in _NAMES.items()
-            if type(entry.get(member)) is _KINDS.get(name, int)
-        }
-        try:
-            return TopicSettings(topic=topic, **found)
-        except ValueError:
-            return TopicSettings(topic=topic)  # numbers that no broker writes
+    def settings_of(self, name: str, found: Mapping[str, Any]) -> TopicSettings:
+        """See `SettingsTable.settings_of`."""
+        return TopicSettings(topic=name, **found)
 
     def ensure(self, settings: TopicSettings) -> TopicSettings:
         """Return the settings of a topic; one that the file does not know is added as given.
@@ -110,24 +86,23 @@ class Topics:
         found = self.get(settings.topic)
         return found if found is not None else self.put(settings)
 
-    def put(self, settings: TopicSettings) -> TopicSettings:
-        """Add a topic, or change its settings; members that only brokers know are kept.
+    def cover(self, counts: Mapping[str, int]) -> None:
+        """Have topics with so many queues at least, so that a broker serves what groups read.
+
+        Args:
+            counts: queues by topic. More than a broker can have are left out.
 
         Raises:
             OSError: the file cannot be written.
         """
-        entry: dict[str, Any] = {}
-
-        def edit(document: dict[str, Any]) -> bool:
-            table = section_of(document, _TABLE)
-            known = table.get(settings.topic)
-            entry.update(known if isinstance(known, dict) else {})
-            entry["topicName"] = settings.topic
-            entry.update({member: getattr(settings, name) for name, member in _NAMES.items()})
-            table[settings.topic] = dict(sorted(entry.items()))
-            return known != entry
-
-        with brokerjson.changing():
-            self.document.change(edit)
-            self._table = {**self._table, settings.topic: entry}
-        return settings
+        grown = []
+        for topic, count in counts.items():
+            found = self.get(topic)
+            if count > _QUEUES_MAX or (found is not None and found.read_queue_nums >= count):
+                continue
+            if found is None:
+                found = TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1)
+            write = max(found.write_queue_nums, count)
+            grown.append(attrs.evolve(found, read_queue_nums=count, write_queue_nums=write))
+        if grown:
+            self.put_many(grown)
