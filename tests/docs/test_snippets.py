@@ -25,6 +25,7 @@ ON_SPARK = {
     "docs/spark.md",
     "docs/spark-jobs.md",
     "docs/spark-streaming.md",
+    "docs/spark-tables.md",
     "docs/spark-writing.md",
     "spark/README.md",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from reput_export.options import texts_of
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-__all__ = ["absolute_paths", "read", "read_stream", "register"]
+__all__ = ["Paths", "absolute_paths", "read", "read_stream", "register"]
+
+Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+"""One path or several."""
 
 
 def register(spark: Any) -> None:
@@ -25,7 +28,7 @@ def register(spark: Any) -> None:
 
 def read(
     spark: Any,
-    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    path: Paths,
     *,
     columns: Iterable[str] | None = None,
     **options: Any,
@@ -58,7 +61,7 @@ def read(
 
 def read_stream(
     spark: Any,
-    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    path: Paths,
     *,
     columns: Iterable[str] | None = None,
     **options: Any,
@@ -88,7 +91,7 @@ def read_stream(
 
 
 def absolute_paths(
-    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    path: Paths,
 ) -> list[str]:
     """Return local paths as the caller means them: Spark's processes may work in other directories.
 

@@ -1,0 +1,49 @@
+"""All tables at once, as temporary views for SQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from reput_spark.tables import queueframes, rowframes, transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reput_spark.source.frames import Paths
+
+__all__ = ["TABLES", "register"]
+
+TABLES: Final[dict[str, Callable[..., Any]]] = {
+    "consumer_lag": queueframes.consumer_lag,
+    "dangling_transactions": transactions.dangling_transactions,
+    "dead_letters": rowframes.dead_letters,
+    "queues": queueframes.queues,
+    "retries": rowframes.retries,
+    "schedule_backlog": queueframes.schedule_backlog,
+    "trace": rowframes.trace,
+}
+"""Every table by its name: functions of a session and of paths."""
+
+
+def register(spark: Any, path: Paths, *, prefix: str = "") -> list[str]:
+    """Make a temporary view of each table.
+
+    A view reads the files when it is asked. Only of which groups there are retries and dead letters
+    is looked up here: call this again for groups that came later.
+
+    Args:
+        spark: the session, also one of Spark Connect.
+        path: as for `reput_spark.read`.
+        prefix: put before each name.
+
+    Returns:
+        The names of the views.
+
+    Raises:
+        SparkReputError: no store at a path.
+    """
+    names = []
+    for name, make in TABLES.items():
+        make(spark, path).createOrReplaceTempView(f"{prefix}{name}")
+        names.append(f"{prefix}{name}")
+    return names
