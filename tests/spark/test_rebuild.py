@@ -22,9 +22,8 @@ from reput_testing import snapshot
 pytest.importorskip("pyspark")
 
 from reput_spark import SparkReputError
-from reput_spark.jobs.engine import SparkEngine
+from reput_spark.jobs.engine import SparkEngine, do_task
 from reput_spark.jobs.rebuild import rebuild
-from reput_spark.source.tasks import TaskReader, task_source
 
 CONFIG = {
     "commitlog": {"file_size": 1 << 20, "preallocate": False},
@@ -366,29 +365,9 @@ def test_there_must_be_a_store_that_uses_the_plugin(spark, path, tmp_path):
 # --------------------------------------------------------------------------- without a JVM
 
 
-def test_a_reader_that_is_sent_has_no_tasks_but_the_one_it_is_given():
-    tasks = [Stumble(number, "", 0) for number in range(3)]
-    reader = task_source(_number_of, tasks)({}).reader(None)
-    partitions = reader.partitions()
-
-    sent = pickle.loads(pickle.dumps(reader))
-    (batch,) = sent.read(partitions[2])
-
-    assert sent.partitions() == []
-    assert batch["number"].to_pylist() == [2]
-    assert pickle.loads(batch["result"][0].as_py()) == 2
-
-
-def _number_of(task, report):
-    report(task.size)
-    return task.number
-
-
 def test_an_error_that_is_none_of_ours_is_named_with_its_task():
     def work(task, report):
         raise ZeroDivisionError("by zero")
 
-    reader = TaskReader(work, [Stumble(7, "/log", 0)])
-
     with pytest.raises(SparkReputError, match=r"stumble 7 in /log: ZeroDivisionError: by zero"):
-        list(reader.read(reader.partitions()[0]))
+        do_task(work, pickle.dumps(Stumble(7, "/log", 0)))

@@ -1,4 +1,11 @@
-"""Run tasks on Spark's executors: each reads its split where the log is, and no row is sent."""
+"""Run tasks on Spark's executors: each reads its split where the log is, and no row is sent.
+
+A job is a column of a DataFrame of numbers: a function of Spark's does the task of each number,
+and returns what came of it. So results travel as Spark's do, also through Spark Connect; of each
+task those of one attempt count, and a task that fails is begun again as often as the session
+allows. What a task writes, it writes so that no other attempt is in its way; see
+`reput_rebuild.tasks`.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +14,16 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reput_spark.errors import SparkReputError, code_of
+from reput.errors import CorruptFileError, ReputError
+from reput_spark.errors import SparkReputError, code_of, with_code
 from reput_spark.jobs.watching import watched
-from reput_spark.source.tasks import task_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reput_rebuild.engine import Task, Work
 
-__all__ = ["SparkEngine", "failure_of"]
+__all__ = ["SparkEngine", "do_task", "failure_of"]
 
 
 class SparkEngine:
@@ -37,21 +44,54 @@ class SparkEngine:
         Raises:
             SparkReputError: a task failed as often as Spark began it; the text says which.
         """
+        from pyspark import cloudpickle
+        from pyspark.sql.functions import udf
+
         if not tasks:
             return []
-        source = task_source(work, tasks)
-        self._spark.dataSource.register(source)
-        size = sum(task.size for task in tasks)
+        count, size = len(tasks), sum(task.size for task in tasks)
+        # As bytes: every task gets the whole list, and takes in only its own.
+        given = [cloudpickle.dumps(task) for task in tasks]
+        do = udf(lambda number: do_task(work, given[number]), "binary")
         try:
-            with watched(self._spark, len(tasks), lambda share: told(round(size * share))):
-                rows = self._spark.read.format(source.name()).load().collect()
+            with watched(self._spark, count, lambda share: told(round(size * share))):
+                # As many partitions as numbers: one for each task.
+                numbers = self._spark.range(0, count, 1, count)
+                # Not to be called a second time, whatever Spark makes of the plan.
+                result = do.asNondeterministic()("id").alias("result")
+                rows = numbers.select("id", result).collect()
         except Exception as error:
             raise failure_of(error) from error
-        results = {row.number: pickle.loads(bytes(row.result)) for row in rows}
-        if sorted(results) != list(range(len(tasks))):
-            raise SparkReputError("JOB", f"{len(results)} results came of {len(tasks)} tasks")
+        results = {row.id: pickle.loads(bytes(row.result)) for row in rows}
         told(size)
-        return [results[number] for number in range(len(tasks))]
+        return [results[number] for number in range(count)]
+
+
+def do_task(work: Work, given: bytes) -> bytes:
+    """Do one task, on an executor.
+
+    Args:
+        work: see `reput_rebuild.engine.Work`.
+        given: the task, pickled.
+
+    Returns:
+        What came of it, pickled.
+
+    Raises:
+        SparkReputError: whatever was raised, with a code and the task in its text, as Spark keeps
+            nothing else of it.
+    """
+    task = pickle.loads(given)
+    try:
+        with with_code():
+            return pickle.dumps(work(task, lambda size: None))
+    except SparkReputError:
+        raise
+    except ReputError as error:
+        code = "DAMAGED" if isinstance(error, CorruptFileError) else "JOB"
+        raise SparkReputError(code, f"{task}: {error}") from error
+    except Exception as error:
+        raise SparkReputError("JOB", f"{task}: {type(error).__name__}: {error}") from error
 
 
 def _parallelism_of(spark: SparkSession) -> int:
