@@ -65,7 +65,6 @@ def on_this_machine(trial: Trial) -> None:
 def on_spark(trial: Trial) -> None:
     """The session exists, and its workers have imported what they need."""
     from reput_spark import local_session
-    from reput_spark.jobs.compact import compact
     from reput_spark.jobs.engine import SparkEngine
 
     _prepare(trial)
@@ -74,8 +73,10 @@ def on_spark(trial: Trial) -> None:
     try:
         with _open(trial.directory / "small") as store:
             _fill(store, 100, bytes(10))
-        compact(session, trial.directory / "small")
-        _compact(trial, SparkEngine(session), f"reput-spark, tasks, local[{cores}]")
+        engine = SparkEngine(session)
+        with _open(trial.directory / "small") as store:
+            store.plugin("compaction").compact(engine=engine)
+        _compact(trial, engine, f"reput-spark, tasks, local[{cores}]")
     finally:
         session.stop()
 
@@ -89,7 +90,7 @@ def _prepare(trial: Trial) -> None:
         for queue in store.plugin_objects["compaction"].queues.values():
             queue.close_last()  # so that no run changes an existing file
     for name in _DERIVED:
-        shutil.copytree(root / name, trial.directory / _KEPT / name, copy_function=os.link)
+        shutil.copytree(root / name, trial.directory / _KEPT / name)
     trial.settle()
 
 
@@ -134,7 +135,7 @@ def _compact(
     found = _digest(root / "compaction")
     for name in _DERIVED:
         shutil.rmtree(root / name)
-        shutil.copytree(trial.directory / _KEPT / name, root / name, copy_function=os.link)
+        shutil.copytree(trial.directory / _KEPT / name, root / name)
     return found
 
 

@@ -52,16 +52,16 @@ def on_this_machine(trial: Trial) -> None:
 
 def on_spark(trial: Trial) -> None:
     """The session exists, and its workers have imported what they need."""
+    from reput_export.exporting.job import export
     from reput_spark import local_session
     from reput_spark.jobs.engine import SparkEngine
-    from reput_spark.jobs.stats import stats
 
     trial.warm_up()
     cores = os.cpu_count() or 1
     session = local_session(f"local[{cores}]")
     try:
         engine = SparkEngine(session)
-        stats(str(trial.directory / "warm-up"), engine)
+        export(str(trial.directory / "warm-up"), str(trial.directory / "small"), engine)
         _export(trial, engine, f"reput-spark, local[{cores}]", baseline=False)
     finally:
         session.stop()

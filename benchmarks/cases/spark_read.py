@@ -51,8 +51,8 @@ def cases() -> Iterator[Case]:
 def in_processes(trial: Trial) -> None:
     """Batches are made and dropped, as Spark's sink ``noop`` drops rows."""
     from reput_arrow import COLUMNS
+    from reput_arrow.reading.whole import plan
     from reput_rebuild.engine import LocalEngine
-    from reput_spark.jobs.splits import plan
 
     assert trial.big_log is not None
     trial.warm_up()
@@ -71,7 +71,7 @@ def in_processes(trial: Trial) -> None:
 
 def _make_and_drop(columns: Sequence[str], task: Task, report: Callable[[int], None]) -> int:
     from reput_arrow import schema_of, to_arrow
-    from reput_spark.jobs.splits import batches_of
+    from reput_arrow.reading.whole import batches_of
 
     schema, count = schema_of(columns, unit="us"), 0
     for batch in batches_of(task, report):

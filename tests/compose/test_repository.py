@@ -211,12 +211,12 @@ def test_plugins_and_examples_import_only_what_a_stranger_may(directory: Path) -
         if name.split(".")[0].startswith("reput") and name.split(".")[0] not in own
     }
 
-    # No plugins, but programs like any other: they make filters, compact and join groups as their
-    # users do.
+    # No plugins, but programs like any other: they make filters and join groups as their users
+    # do.
     others = {
         "client": {"reput_consumer"},
         "server": {"reput_consumer"},
-        "spark": {"reput_filter", "reput_compaction"},
+        "spark": {"reput_filter"},
     }.get(directory.name, set())
     offered = {"reput", *(f"reput_{name}" for name in EXTRAS)}
     assert {name.split(".")[0] for name in names} - others <= offered

@@ -74,6 +74,25 @@ def spark(started):
     return started.session
 
 
+class _Lasting:
+    """The session of all tests, which no command stops."""
+
+    def __init__(self, spark):
+        self._spark = spark
+
+    def __getattr__(self, name):
+        return getattr(self._spark, name)
+
+    def stop(self):
+        pass
+
+
+@pytest.fixture(scope="session")
+def lasting(spark):
+    """The session, for what stops a session when it is done."""
+    return _Lasting(spark)
+
+
 @pytest.fixture(scope="session")
 def plain_store(tmp_path_factory):
     """Directory of a store of some files: four topics, keys, tags, properties, bodies that differ.

@@ -12,7 +12,6 @@ import os
 import shutil
 import sys
 import time
-from importlib.util import find_spec
 
 import pytest
 
@@ -26,12 +25,12 @@ from sparkcluster import Cluster, kill_own_worker
 import reput
 from reput_arrow import to_arrow
 from reput_rebuild.driver import run_rebuild
-from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError, local_session, read
+from reput_spark.jobs import verify as verifying
 from reput_spark.jobs.engine import SparkEngine
 from reput_spark.jobs.export import export
+from reput_spark.jobs.stats import COLUMNS as STATS_COLUMNS
 from reput_spark.jobs.stats import stats
-from reput_spark.jobs.verify import verify
 from reput_spark.source.datasource import ReputDataSource
 from reput_spark.source.reader import LogView
 from reput_testing import snapshot
@@ -258,17 +257,28 @@ def test_rebuild(killing, made, tmp_path):
     assert not (path / "reput" / "rebuild").exists()
 
 
-def test_verify(killing, made):
-    found = verify(str(made), killing, split_size=SPLIT)
+def test_verify(spark, deadly, made, monkeypatch):
+    columns = "store string, physical_offset bigint, damage string"
+
+    def reading(session, paths, **options):
+        reader = session.read.format("deadly").schema(columns).option("batch_rows", "200")
+        return reader.option("corrupt", "collect").option("check_crc", "true").load(paths)
+
+    monkeypatch.setattr(verifying, "read", reading)
+
+    found = verifying.verify(spark, str(made))
 
     assert (found.message_count, found.damages) == (MESSAGES, ())
 
 
-def test_stats(killing, made):
-    found = stats(str(made), killing, split_size=SPLIT)
+def test_stats(spark, deadly, made):
+    found = stats(deadly.select(*STATS_COLUMNS))
+    rows = {name: table.collect() for name, table in found.items()}
+    spark.catalog.clearCache()
 
-    wanted = stats(str(made), LocalEngine(1), split_size=SPLIT)
-    assert all(found.tables[name].equals(wanted.tables[name]) for name in wanted.tables)
+    wanted = stats(read(spark, made, columns=STATS_COLUMNS))
+    assert rows == {name: table.collect() for name, table in wanted.items()}
+    spark.catalog.clearCache()
 
 
 def test_export(killing, made, expected, tmp_path):
@@ -277,26 +287,6 @@ def test_export(killing, made, expected, tmp_path):
     table = rows(ds.dataset(tmp_path / "out", partitioning="hive").to_table())
     assert table.equals(expected.cast(table.schema))
     assert len(list((tmp_path / "out").rglob("*.parquet"))) == done.file_count
-
-
-@pytest.mark.skipif(find_spec("reput_compaction") is None, reason="needs reput-compaction")
-def test_compact(killing, tmp_path):
-    from compactedstores import files_of, many, open_store, put
-
-    from reput_spark.jobs.compact import compact_with
-    from reput_testing import ManualClock
-
-    with open_store(tmp_path / "store", ManualClock()) as store:
-        put(store, many(400, 40))
-    shutil.copytree(tmp_path / "store", tmp_path / "alone")
-    with reput.open(tmp_path / "alone", threads=False) as store:
-        store.plugin("compaction").compact()
-
-    compact_with(killing, tmp_path / "store", None, split_size=5_000)
-
-    found, wanted = files_of(tmp_path / "store"), files_of(tmp_path / "alone")
-    assert {name for name in found if "compaction" in name}
-    assert all(found[name] == data for name, data in wanted.items() if "compaction" in name)
 
 
 def test_what_nobody_disturbs_is_read_by_both(spark, made):

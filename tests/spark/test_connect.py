@@ -52,12 +52,13 @@ except Exception as error:
 from reput_spark.jobs.export import export
 from reput_spark.jobs.engine import SparkEngine
 from reput_spark.jobs.rebuild import rebuild
-from reput_spark.jobs.stats import stats
+from reput_spark.jobs.stats import COLUMNS, stats
 from reput_spark.jobs.verify import verify
 
 engine = SparkEngine(spark)
-found["sound"] = verify(path, engine).message_count
-found["counted"] = stats(path, engine).message_count
+found["sound"] = verify(spark, path).message_count
+topics = stats(read(spark, path, columns=COLUMNS))["topics"]
+found["counted"] = sum(row.messages for row in topics.collect())
 found["exported"] = export(path, directory + "/parquet", engine).message_count
 built = rebuild(spark, directory + "/derived", ["consumequeue"], split_size=1 << 20)
 found["built"] = [each.message_count for each in built]

@@ -12,6 +12,7 @@ from writtenstores import FILE_SIZE, batch, bodies_of, table_of, write
 
 import reput_spark
 from reput_spark import SparkReputError
+from reput_spark.cli import engines
 from reput_spark.jobs.export import export
 
 # Where records begin is the new log's own; Java writes empty tags, which read as none.
@@ -137,7 +138,7 @@ def test_the_command_says_what_it_did(spark, tmp_path, monkeypatch):
 
     shared = Shared()
     command = importlib.import_module("reput_spark.cli.import_")  # its name is the command's, too
-    monkeypatch.setattr(command, "session_of", lambda master: shared)
+    monkeypatch.setattr(engines, "session_of", lambda *_, **__: shared)
     pq.write_table(pa.table({"topic": ["T"], "body": [b"x"]}), tmp_path / "x.parquet")
     arguments = [str(tmp_path / "x.parquet"), str(tmp_path / "store"), "--file-size", "4096"]
 
@@ -162,7 +163,7 @@ def test_the_command_follows_links_only_where_it_is_told_to(tmp_path, monkeypatc
         def stop(self):
             pass
 
-    monkeypatch.setattr(command, "session_of", lambda master: Session())
+    monkeypatch.setattr(engines, "session_of", lambda *_, **__: Session())
     monkeypatch.setattr("reput_spark.jobs.importing.import_parquet", note)
 
     CliRunner().invoke(command.import_, ["parquet", str(tmp_path / "store"), *given])

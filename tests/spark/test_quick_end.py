@@ -10,9 +10,7 @@ import pytest
 import reput
 from reput_arrow.logs import openlog as logs
 from reput_arrow.logs.opening import open_log
-from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
-from reput_spark.jobs.verify import verify
 from reput_spark.reading.options import ReadOptions
 from reput_spark.reading.tasks import find_logs, plan_tasks, read_task
 from reput_spark.source.schema import arrow_schema, spark_schema
@@ -50,6 +48,20 @@ def offsets_of(root, **options):
         for rows in read_task(task, wanted, schema)
         for offset in rows.column(0).to_pylist()
     ]
+
+
+def counted(root):
+    """How many records are sound, and where damage is, when every checksum is looked at."""
+    wanted = ReadOptions(paths=(str(root),), corrupt="collect", check_crc=True)
+    schema = arrow_schema(spark_schema(["physical_offset"], collects=True), collects=True)
+    rows = [
+        row
+        for task in plan_tasks(wanted)
+        for batch in read_task(task, wanted, schema)
+        for row in batch.to_pylist()
+    ]
+    places = [row["physical_offset"] for row in rows if row["damage"] is not None]
+    return len(rows) - len(places), places
 
 
 @pytest.mark.parametrize("count", [1, 50, 400, 1_500])
@@ -117,12 +129,8 @@ def test_zeros_over_a_record_do_not_hide_what_is_behind_them(tmp_path, damaged, 
         file.seek(whole[damaged])
         file.write(bytes(512))
 
-    with LocalEngine(1) as engine:
-        found = verify(str(tmp_path), engine)
-
     assert ends_of(tmp_path) == (slow, slow)
-    assert [each.physical_offset for each in found.damages] == [whole[damaged]]
-    assert found.message_count == len(whole) - 1
+    assert counted(tmp_path) == (len(whole) - 1, [whole[damaged]])
     with pytest.raises(SparkReputError, match="REPUT_DAMAGED"):
         offsets_of(tmp_path, split_size=1 << 20 if quickly else None)
     left = [offset for offset in whole if offset != whole[damaged]]
@@ -159,9 +167,7 @@ def test_a_border_that_a_body_forges_is_noticed_and_never_becomes_a_row(tmp_path
     with pytest.raises(SparkReputError, match=r"REPUT_DAMAGED\].*split_size=file"):
         offsets_of(tmp_path)
     assert offsets_of(tmp_path, corrupt="skip") == whole
-    with LocalEngine(1) as engine:
-        found = verify(str(tmp_path), engine)
-    assert (found.message_count, found.damages) == (301, ())
+    assert counted(tmp_path) == (301, [])
 
 
 def record_of(body, offset):

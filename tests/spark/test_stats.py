@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import collections
 import json
-from html.parser import HTMLParser
 
 import pytest
 from click.testing import CliRunner
-from sparkstores import fill, forged_store, messages_of
+from sparkstores import fill, messages_of
 
 import reput
-from reput.log import plan_splits
+from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
-from reput_rebuild.engine import LocalEngine
 
-pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
 
-from reput_spark import SparkReputError
-from reput_spark.jobs import stats
-from reput_spark.jobs.stats import QUESTIONS
-from reput_spark.jobs.stats import stats as count
-from reput_spark.jobs.stats_page import page
+from reput_spark import read
+from reput_spark.cli import engines
+from reput_spark.jobs.stats import COLUMNS, QUESTIONS, stats
 
 SPLIT = 1 << 16
 HOUR = 3_600_000
@@ -58,26 +54,26 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def counted(made):
-    return count(str(made), LocalEngine(1), split_size=SPLIT)
+def counted(spark, made):
+    """The rows of each table."""
+    tables = stats(read(spark, made, columns=COLUMNS, split_size=SPLIT))
+    found = {name: [row.asDict() for row in table.collect()] for name, table in tables.items()}
+    spark.catalog.clearCache()
+    return found
 
 
 def expected(root, key):
-    """Messages, bytes of records, bytes of bodies, by what ``key`` says of a message."""
-    found = collections.defaultdict(lambda: [0, 0, 0])
+    """Messages and bytes of records, by what ``key`` says of a message."""
+    found = collections.defaultdict(lambda: [0, 0])
     for message in messages_of(root):
         row = found[key(message)]
         row[0] += 1
         row[1] += message.size
-        row[2] += len(message.body)
     return {name: tuple(row) for name, row in found.items()}
 
 
 def rows_of(table, *names):
-    return {
-        tuple(row[name] for name in names): (row["messages"], row["bytes"], row["body_bytes"])
-        for row in table.to_pylist()
-    }
+    return {tuple(row[name] for name in names): (row["messages"], row["bytes"]) for row in table}
 
 
 @pytest.mark.parametrize(
@@ -89,16 +85,13 @@ def rows_of(table, *names):
     ],
 )
 def test_messages_and_bytes_are_those_of_a_plain_loop(made, counted, question, names, key):
-    assert rows_of(counted.tables[question], *names) == expected(made, key)
-    messages = counted.tables[question]["messages"].to_pylist()
+    assert rows_of(counted[question], *names) == expected(made, key)
+    messages = [row["messages"] for row in counted[question]]
     assert messages == sorted(messages, reverse=True)
 
 
 def test_hours_are_in_order_and_in_utc(made, counted):
-    found = [
-        (int(row["hour"].timestamp() * 1_000), row["messages"])
-        for row in counted.tables["hours"].to_pylist()
-    ]
+    found = [(int(row["hour"].timestamp() * 1_000), row["messages"]) for row in counted["hours"]]
 
     wanted = expected(made, lambda each: each.store_timestamp // HOUR * HOUR)
     assert found == [(hour, row[0]) for hour, row in sorted(wanted.items())]
@@ -109,171 +102,92 @@ def test_delays_are_counted_by_powers_of_two(made, counted):
     wanted = collections.Counter(
         (each.topic, each.store_timestamp - each.born_timestamp) for each in messages_of(made)
     )
-    table = counted.tables["delays"].to_pylist()
 
-    for row in table:
+    for row in counted["delays"]:
         inside = sum(
             number
             for (topic, delay), number in wanted.items()
             if topic == row["topic"] and row["from_ms"] <= delay < row["below_ms"]
         )
         assert inside == row["messages"] > 0
-    assert sum(row["messages"] for row in table) == 900
-    means = {row["topic"]: row["mean_delay_ms"] for row in counted.tables["topics"].to_pylist()}
-    for topic, mean in means.items():
-        delays = [delay for (name, delay), n in wanted.items() for _ in range(n) if name == topic]
-        assert mean == pytest.approx(sum(delays) / len(delays))
+    assert sum(row["messages"] for row in counted["delays"]) == 900
+    for row in counted["topics"]:
+        delays = [
+            delay for (name, delay), n in wanted.items() for _ in range(n) if name == row["topic"]
+        ]
+        assert row["mean_delay_ms"] == pytest.approx(sum(delays) / len(delays))
 
 
-def test_the_most_frequent_keys_come_first(counted):
-    top = counted.tables["keys"].to_pylist()[:20]
+def test_keys_are_counted_all_and_the_most_frequent_come_first(made, counted):
+    wanted = collections.Counter(
+        (each.topic, key) for each in messages_of(made) for key in each.keys
+    )
 
-    assert {row["key"] for row in top} == {f"often-{number}" for number in range(5)}
-    assert {row["messages"] for row in top} == {45}
-    assert all(row["messages_at_most"] == row["messages"] for row in top)
+    found = {(row["topic"], row["key"]): row["messages"] for row in counted["keys"]}
 
-
-def test_keys_that_are_dropped_are_told_by_a_bound(made, monkeypatch):
-    monkeypatch.setattr(stats, "KEYS_PER_SPLIT", 7)
-
-    found = count(str(made), LocalEngine(1), split_size=SPLIT).tables["keys"].to_pylist()
-
-    assert found
-    for row in found:
-        assert row["messages"] <= (45 if row["key"].startswith("often") else 1)
-        assert row["messages_at_most"] >= (45 if row["key"].startswith("often") else 1)
-    assert any(row["messages_at_most"] > row["messages"] for row in found)
+    assert found == wanted
+    assert {row["key"] for row in counted["keys"][:20]} == {f"often-{each}" for each in range(5)}
 
 
-def test_messages_stored_before_they_were_born_are_a_row_of_their_own(tmp_path):
+def test_messages_stored_before_they_were_born_are_a_row_of_their_own(spark, tmp_path):
     with reput.open(tmp_path, plugins=(), clock=lambda: 1_000_000) as store:
-        store.put(reput.Message("T", b"", born_timestamp=2_000_000))
-        store.put(reput.Message("T", b"", born_timestamp=1_000_000))
+        for born in (2_000_000, 1_000_000, 999_999, 999_993):
+            store.put(reput.Message("T", b"", born_timestamp=born))
 
-    table = count(str(tmp_path), LocalEngine(1)).tables["delays"]
+    table = stats(read(spark, tmp_path, columns=COLUMNS))["delays"].collect()
 
-    assert [(row["from_ms"], row["below_ms"], row["messages"]) for row in table.to_pylist()] == [
+    assert [(row.from_ms, row.below_ms, row.messages) for row in table] == [
         (None, 0, 1),
         (0, 1, 1),
+        (1, 2, 1),
+        (4, 8, 1),
     ]
 
 
-def test_an_empty_log_has_empty_tables(tmp_path):
-    with reput.open(tmp_path, plugins=()) as store:
-        store.put(reput.Message("T", b""))
-    log = next((tmp_path / "commitlog").iterdir())
-    log.write_bytes(bytes(log.stat().st_size))
-
-    found = count(str(tmp_path), LocalEngine(1))
-
-    assert found.message_count == 0
-    assert all(table.num_rows == 0 for table in found.tables.values())
-    assert "Nothing to show" in page(found, "empty")
+# --------------------------------------------------------------------------- the command
 
 
-def test_damage_is_refused_or_left_out(tmp_path):
+@pytest.fixture
+def run(lasting, monkeypatch):
+    """Runs the command in the session of all tests."""
+    monkeypatch.setattr(engines, "session_of", lambda *_, **__: lasting)
+    return lambda *words: CliRunner().invoke(command, ["spark", "stats", *map(str, words)])
+
+
+def test_the_command_prints_tables_or_json(run, made, counted):
+    shown = run(made)
+    document = run(made, "--json", "--top", 3)
+
+    assert (shown.exit_code, document.exit_code) == (0, 0), shown.output
+    assert "topic-3" in shown.stdout
+    assert all(f"{name}: {about}" in shown.stdout for name, about in QUESTIONS.items())
+    assert "more; --json shows all" in shown.stdout
+    found = json.loads(document.stdout)
+    assert found["message_count"] == 900
+    assert found["topics"] == counted["topics"]
+    assert found["keys"] == counted["keys"][:3]
+    assert found["hours"][0]["hour"] % HOUR == 0
+
+
+def test_the_command_refuses_damage_or_leaves_it_out(run, tmp_path):
     fill(tmp_path / "store")
     places = [message.physical_offset for message in messages_of(tmp_path / "store")]
     with open(tmp_path / "store" / "commitlog" / f"{0:020d}", "r+b") as file:
         file.seek(places[3] + 4)
         file.write(b"\xff")
 
-    with pytest.raises(SparkReputError, match=r"REPUT_DAMAGED.*split 0 .*commitlog.*corrupt=skip"):
-        count(str(tmp_path / "store"), LocalEngine(1))
+    refused = run(tmp_path / "store")
+    left = run(tmp_path / "store", "--corrupt", "skip", "--json")
 
-    left = count(str(tmp_path / "store"), LocalEngine(1), corrupt="skip")
-    assert (left.message_count, left.damage_count) == (len(places) - 1, 1)
-
-
-def test_a_forged_body_fails_closed_and_counts_once_where_damage_is_left_out(tmp_path):
-    """Its bytes are those of a sound record, and a split begins there."""
-    placed, forged = forged_store(tmp_path / "store", before=600)
-    with reput.open(tmp_path / "store", "r", plugins=()) as store:
-        sizes = range(1 << 16, 1 << 18, 40)
-        size = next(
-            size
-            for size in sizes
-            if any(split.start_offset == forged for split in plan_splits(store.log, size))
-        )
-
-    with pytest.raises(SparkReputError, match=r"REPUT_DAMAGED.*read the log in one piece"):
-        count(str(tmp_path / "store"), LocalEngine(1), split_size=size)
-    found = count(str(tmp_path / "store"), LocalEngine(1), split_size=size, corrupt="skip")
-
-    assert found.message_count == len(placed)
+    assert refused.exit_code == ExitCode.UNAVAILABLE
+    assert "REPUT_DAMAGED" in refused.stderr
+    found = json.loads(left.stdout)
+    assert (found["message_count"], found["damage_count"]) == (len(places) - 1, 1)
+    assert left.exit_code == ExitCode.DAMAGED
 
 
-# --------------------------------------------------------------------------- the page
+def test_the_command_says_what_a_path_without_a_log_is(run, tmp_path):
+    refused = run(tmp_path)
 
-
-class Tags(HTMLParser):
-    """Checks that what is opened is closed, and keeps texts."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.seen, self.texts = [], set(), []
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.add(tag)
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-
-def test_the_page_shows_hostile_names_as_they_are(tmp_path):
-    with reput.open(tmp_path, plugins=()) as store:
-        store.put(reput.Message("T", b"", tags="<script>alert(1)</script>", keys="a&b"))
-    found = count(str(tmp_path), LocalEngine(1))
-
-    text = page(found, "<b>title</b>")
-
-    tags = Tags()
-    tags.feed(text)
-    assert tags.open == []
-    assert not {"script", "b"} & tags.seen
-    assert {"svg", "table"} <= tags.seen
-    assert "<script>alert(1)</script>" in tags.texts
-    assert "http" not in text  # nothing is loaded from elsewhere
-
-
-def test_the_page_has_every_question(counted):
-    text = page(counted, "stats")
-
-    assert all(f'id="{name}"' in text for name in QUESTIONS)
-
-
-# --------------------------------------------------------------------------- Spark, the command
-
-
-def test_spark_counts_the_same_and_gives_frames(spark, made, counted):
-    from reput_spark.jobs.engine import SparkEngine
-
-    found = count(str(made), SparkEngine(spark), split_size=SPLIT)
-
-    assert {name: table.to_pylist() for name, table in found.tables.items()} == {
-        name: table.to_pylist() for name, table in counted.tables.items()
-    }
-    frames = found.frames(spark)
-    assert frames["topics"].agg({"messages": "sum"}).collect()[0][0] == 900
-    assert set(frames) == set(QUESTIONS)
-
-
-def test_the_command_prints_tables_json_and_a_page(made, tmp_path):
-    target = tmp_path / "page.html"
-
-    shown = CliRunner().invoke(
-        command, ["spark", "stats", str(made), "--jobs", "1", "--html", str(target)]
-    )
-    document = CliRunner().invoke(command, ["spark", "stats", str(made), "--jobs", "1", "--json"])
-
-    assert (shown.exit_code, document.exit_code) == (0, 0)
-    assert "topic-3" in shown.stdout
-    assert "<svg" in target.read_text(encoding="utf-8")
-    found = json.loads(document.stdout)
-    assert found["message_count"] == 900
-    assert sum(row["messages"] for row in found["hours"]) == 900
+    assert refused.exit_code == ExitCode.UNAVAILABLE
+    assert "no log there" in refused.stderr

@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 from sparkstores import fill, forged_store
 
 import reput
-from reput.log import plan_splits
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
-from reput_rebuild.engine import LocalEngine
 
-pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
 
+from reput_arrow.logs.finding import find_logs
+from reput_arrow.logs.opening import open_log
 from reput_spark import SparkReputError
-from reput_spark.jobs.verify import DAMAGE_SCHEMA, verify
-
-SPLIT = 1 << 16  # the smallest that may be asked for
+from reput_spark.cli import engines
+from reput_spark.jobs.verify import DAMAGE_SCHEMA, _described, verify
 
 
 def offsets(root):
@@ -52,27 +51,24 @@ def path(made, tmp_path):
     return shutil.copytree(made, tmp_path / "store")
 
 
-def test_a_sound_log_is_sound(made):
+def test_a_sound_log_is_sound(spark, made):
     told = []
 
-    found = verify(
-        str(made), LocalEngine(1), split_size=SPLIT, progress=lambda *each: told.append(each)
-    )
+    found = verify(spark, str(made), progress=lambda *each: told.append(each))
 
     assert (found.message_count, found.damages) == (1_500, ())
-    assert found.split_count > 1
     assert told[-1] == (found.size, found.size)
     assert found.table().schema == DAMAGE_SCHEMA
 
 
-def test_each_damage_is_named_with_its_file_and_all_else_is_counted(path):
+def test_each_damage_is_named_with_its_file_and_all_else_is_counted(spark, path):
     places = offsets(path)
     victims = {places[40]: "BAD_MAGIC", places[900]: "PHYSICAL_OFFSET", places[901]: "BAD_SIZE"}
     flip(path, places[40], 4)
     flip(path, places[900], 35)
     flip(path, places[901], 0)
 
-    found = verify(str(path), LocalEngine(1), split_size=SPLIT)
+    found = verify(spark, str(path))
 
     assert found.message_count == 1_500 - len(victims)
     covered = [
@@ -87,7 +83,7 @@ def test_each_damage_is_named_with_its_file_and_all_else_is_counted(path):
     assert found.damages[0].file.endswith(f"commitlog/{places[40] // (1 << 14) * (1 << 14):020d}")
 
 
-def test_a_body_that_does_not_match_its_checksum_is_damage(path):
+def test_a_body_that_does_not_match_its_checksum_is_damage(spark, path):
     with reput.open(path, "r", plugins=()) as store:
         (victim,) = [
             message
@@ -97,50 +93,60 @@ def test_a_body_that_does_not_match_its_checksum_is_damage(path):
         ]
     flip(path, victim.physical_offset, 88)
 
-    (damage,) = verify(str(path), LocalEngine(1), split_size=SPLIT).damages
+    (damage,) = verify(spark, str(path)).damages
 
     assert (damage.physical_offset, damage.reason) == (victim.physical_offset, "BODY_CRC")
     assert damage.size == victim.size
 
 
-def test_bytes_behind_the_last_record_are_told(path):
+def test_bytes_behind_the_last_record_are_told(spark, path):
     places = offsets(path)
     flip(path, places[-1], 4)
 
-    found = verify(str(path), LocalEngine(1), split_size=SPLIT)
+    found = verify(spark, str(path))
 
     assert found.message_count == 1_499
     assert [(each.physical_offset, each.reason) for each in found.damages] == [(places[-1], "TAIL")]
 
 
-def test_a_forged_body_is_no_damage(tmp_path):
-    """Its split does not land; what follows is read in one piece, and is sound."""
-    placed, forged = forged_store(tmp_path / "store", before=600)
-    with reput.open(tmp_path / "store", "r", plugins=()) as store:
-        size = next(
-            size
-            for size in range(SPLIT, 4 * SPLIT, 40)
-            if any(split.start_offset == forged for split in plan_splits(store.log, size))
-        )
+def test_a_forged_body_is_no_damage(spark, tmp_path):
+    """Files are read in one piece, so that no cut falls where its bytes look like a record."""
+    placed, _ = forged_store(tmp_path / "store", before=600)
 
-    found = verify(str(tmp_path / "store"), LocalEngine(1), split_size=size)
+    found = verify(spark, str(tmp_path / "store"))
 
     assert found.damages == ()
     assert found.message_count == len(placed)
 
 
-@settings(deadline=None, max_examples=25)
+def test_what_is_sound_when_it_is_looked_at_again_is_said_to_be_gone(made):
+    (place,) = find_logs((str(made),))
+    with open_log(place) as log:
+        damage = _described(place, log, offsets(made)[7])
+
+    assert (damage.reason, damage.size) == ("GONE", 0)
+
+
+def test_several_stores_are_verified_at_once_each_damage_by_its_own(spark, path, made):
+    flip(path, offsets(path)[40], 4)
+
+    found = verify(spark, [str(made), str(path)])
+
+    assert found.message_count == 2 * 1_500 - 1
+    assert [each.store for each in found.damages] == [str(path)]
+
+
+@settings(deadline=None, max_examples=8)
 @given(
-    hits=st.sets(st.tuples(st.integers(0, 1_498), st.integers(0, 43)), min_size=1, max_size=6),
-    split_size=st.integers(1 << 16, 1 << 18),
+    hits=st.sets(st.tuples(st.integers(0, 1_498), st.integers(0, 43)), min_size=1, max_size=20),
 )
-def test_every_record_is_counted_or_lies_in_damage(tmp_path_factory, made, hits, split_size):
+def test_every_record_is_counted_or_lies_in_damage(spark, tmp_path_factory, made, hits):
     path = shutil.copytree(made, tmp_path_factory.mktemp("hit") / "store")
     places = offsets(path)
     for record, position in hits:
         flip(path, places[record], position)
 
-    found = verify(str(path), LocalEngine(1), split_size=split_size)
+    found = verify(spark, str(path))
 
     hit = {record for record, _ in hits}
     damaged = {
@@ -153,26 +159,18 @@ def test_every_record_is_counted_or_lies_in_damage(tmp_path_factory, made, hits,
     assert {record for record, position in hits if position < 8} <= damaged
 
 
-def test_a_path_without_a_log_is_refused(tmp_path):
+def test_a_path_without_a_log_is_refused(spark, tmp_path):
     with pytest.raises(SparkReputError, match="no log there"):
-        verify(str(tmp_path), LocalEngine(1))
+        verify(spark, tmp_path)
 
 
-# --------------------------------------------------------------------------- on Spark
-
-
-def test_spark_finds_the_same_and_gives_a_frame(spark, path):
-    from reput_spark.jobs.engine import SparkEngine
-
+def test_the_report_is_a_frame(spark, path):
     places = offsets(path)
     flip(path, places[40], 4)
     flip(path, places[900], 4)
-    here = verify(str(path), LocalEngine(1), split_size=SPLIT)
 
-    found = verify(str(path), SparkEngine(spark), split_size=SPLIT)
+    rows = verify(spark, str(path)).frame(spark).orderBy("physical_offset").collect()
 
-    assert found == here
-    rows = found.frame(spark).orderBy("physical_offset").collect()
     assert [(row.physical_offset, row.reason) for row in rows] == [
         (places[40], "BAD_MAGIC"),
         (places[900], "BAD_MAGIC"),
@@ -182,17 +180,20 @@ def test_spark_finds_the_same_and_gives_a_frame(spark, path):
 # --------------------------------------------------------------------------- the command
 
 
-def run(*arguments):
-    return CliRunner().invoke(command, [str(each) for each in arguments])
+@pytest.fixture
+def run(lasting, monkeypatch):
+    """Runs the command in the session of all tests."""
+    monkeypatch.setattr(engines, "session_of", lambda *_, **__: lasting)
+    return lambda *words: CliRunner().invoke(command, ["spark", "verify", *map(str, words)])
 
 
-def test_the_command_shows_damage_and_says_so_by_its_exit_code(path):
-    sound = run("spark", "verify", path, "--jobs", 1)
+def test_the_command_shows_damage_and_says_so_by_its_exit_code(run, path):
+    sound = run(path)
     places = offsets(path)
     flip(path, places[40], 4)
 
-    damaged = run("spark", "verify", path, "--jobs", 1)
-    document = json.loads(run("spark", "verify", path, "--jobs", 1, "--json").stdout)
+    damaged = run(path)
+    document = json.loads(run(path, "--json").stdout)
 
     assert (sound.exit_code, damaged.exit_code) == (ExitCode.OK, ExitCode.DAMAGED)
     assert "1,500 messages" in sound.stdout

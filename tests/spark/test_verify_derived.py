@@ -14,6 +14,7 @@ from reput_rebuild.engine import LocalEngine
 
 pytest.importorskip("pyarrow")
 
+from reput_spark.cli import engines
 from reput_spark.jobs.verify_derived import DIFFERENCE_SCHEMA, verify_derived
 
 
@@ -76,8 +77,15 @@ def test_a_byte_that_differs_is_a_row_of_the_report(path):
     }
 
 
+@pytest.fixture
+def session(lasting, monkeypatch):
+    """Commands run in the session of all tests."""
+    monkeypatch.setattr(engines, "session_of", lambda *_, **__: lasting)
+
+
+@pytest.mark.usefixtures("session")
 def test_the_command_compares_when_asked_and_says_so_by_its_exit_code(path):
-    arguments = ["spark", "verify", str(path), "--jobs", "1"]
+    arguments = ["spark", "verify", str(path)]
     sound = CliRunner().invoke(command, [*arguments, "--derived"])
     assert (sound.exit_code, "the same" in sound.stdout) == (0, True), sound.output
     spoil(path)
@@ -93,14 +101,13 @@ def test_the_command_compares_when_asked_and_says_so_by_its_exit_code(path):
     assert [bool(each["differences"]) for each in store["plugins"]] == [True, False]
 
 
+@pytest.mark.usefixtures("session")
 def test_nothing_is_compared_where_the_log_is_damaged(path):
     with open(path / "commitlog" / f"{0:020d}", "r+b") as file:
         file.seek(88)  # the first body
         file.write(b"\xee\xee")
 
-    done = CliRunner().invoke(
-        command, ["spark", "verify", str(path), "--jobs", "1", "--derived", "--json"]
-    )
+    done = CliRunner().invoke(command, ["spark", "verify", str(path), "--derived", "--json"])
 
     assert done.exit_code == ExitCode.DAMAGED
     found = json.loads(done.stdout)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import click
 
-from reput_spark.cli.compact import compact
 from reput_spark.cli.demo import demo
 from reput_spark.cli.export import export
 from reput_spark.cli.import_ import import_
@@ -20,8 +19,11 @@ __all__ = ["spark"]
 
 @click.group(short_help="Rebuild, verify, export and count on Apache Spark.")
 def spark() -> None:
-    """Jobs that read whole logs: on Apache Spark, or with --jobs in processes of this machine."""
+    """Jobs that read whole logs, on Apache Spark.
+
+    For one machine there are commands without Spark: `reput rebuild`, `verify`, `report`, `export`.
+    """
 
 
-for _command in (rebuild, verify, export, import_, stats, demo, compact):
+for _command in (rebuild, verify, export, import_, stats, demo):
     spark.add_command(_command)

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput_cli.kit import ExitCode, json_option, with_debug
-from reput_spark.cli.engines import session_of
+from reput_spark.cli.engines import spark_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reput_cli.kit import ProgressBar
     from reput_rebuild.driver import Rebuilt
-    from reput_spark.jobs.stats import Stats
 
 __all__ = ["demo"]
 
@@ -49,27 +48,28 @@ def demo(master: str, as_json: bool) -> None:
         root = os.path.join(directory, "store")
         put_count = _make_store(root)
         click.echo("Starting Apache Spark, which takes some ten seconds", err=True)
-        spark = session_of(master, quick=True)
-        try:
-            with ProgressBar("on Spark", 3) as progress:
-                found = {"put_count": put_count, **_run(spark, root, progress)}
-        finally:
-            spark.stop()
-    built, counted = found.pop("built"), found.pop("stats")
+        with spark_at(master, quick=True) as spark, ProgressBar("on Spark", 3) as progress:
+            found = {"put_count": put_count, **_run(spark, root, progress)}
+    built, topics = found.pop("built"), found.pop("topics")
     right = not any(each.differences for each in built) and found["row_count"] == found["put_count"]
     if as_json:
-        _print_json(found, built, counted, right=right)
+        _print_json(found, built, topics, right=right)
     else:
-        _print(found, built, counted)
+        _print(found, built, topics)
     if not right:
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 
 def _run(spark: SparkSession, root: str, progress: ProgressBar) -> dict[str, Any]:
     """Do everything on Spark; return what was found, and how many seconds each step took."""
-    from reput_spark.jobs.engine import SparkEngine
+    from reput_spark.jobs.engine import collected
     from reput_spark.jobs.rebuild import rebuild
-    from reput_spark.jobs.stats import stats
+    from reput_spark.jobs.stats import COLUMNS, stats
+    from reput_spark.source.frames import read
+
+    def topics() -> list[dict[str, Any]]:
+        counted = stats(read(spark, root, columns=COLUMNS))["topics"]
+        return [row.asDict() for row in collected(counted)]
 
     def timed(step: str, work: Callable[[], Any]) -> Any:
         started = time.perf_counter()
@@ -83,7 +83,7 @@ def _run(spark: SparkSession, root: str, progress: ProgressBar) -> dict[str, Any
         "release": spark.version,
         "row_count": timed("read", lambda: _read(spark, root)),
         "built": timed("rebuild", lambda: rebuild(spark, root, _PLUGINS, check=True)),
-        "stats": timed("stats", lambda: stats(root, SparkEngine(spark))),
+        "topics": timed("stats", topics),
         "seconds": seconds,
     }
 
@@ -114,18 +114,17 @@ def _read(spark: SparkSession, root: str) -> int:
 
 
 def _print_json(
-    found: dict[str, Any], built: list[Rebuilt], counted: Stats, *, right: bool
+    found: dict[str, Any], built: list[Rebuilt], topics: list[dict[str, Any]], *, right: bool
 ) -> None:
     import attrs
 
     from reput_cli.kit import print_json
 
     plugins = [attrs.asdict(each) for each in built]
-    topics = counted.tables["topics"].to_pylist()
     print_json({**found, "right": right, "plugins": plugins, "topics": topics})
 
 
-def _print(found: dict[str, Any], built: list[Rebuilt], counted: Stats) -> None:
+def _print(found: dict[str, Any], built: list[Rebuilt], topics: list[dict[str, Any]]) -> None:
     from reput_cli.kit import Column, demostore, format_count, print_heading, print_table, styled
 
     print_heading(f"The same store on Apache Spark {found['release']}")
@@ -138,9 +137,8 @@ def _print(found: dict[str, Any], built: list[Rebuilt], counted: Stats) -> None:
         mark = styled("right", fg="green") if is_right else styled("WRONG", fg="red", bold=True)
         click.echo(f"  {mark}  {text}")
     print_heading("What it holds most of")
-    table = counted.tables["topics"].slice(0, _TOP).to_pylist()
     columns = [Column("TOPIC"), Column("MESSAGES", right=True), Column("BYTES", right=True)]
-    cells = [[row["topic"], f"{row['messages']:,}", f"{row['bytes']:,}"] for row in table]
+    cells = [[row["topic"], f"{row['messages']:,}", f"{row['bytes']:,}"] for row in topics[:_TOP]]
     print_table(columns, cells)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reput_cli.kit import ProgressBar
     from reput_rebuild.engine import Engine
 
-__all__ = ["engine_of", "progress_of", "session_of"]
+__all__ = ["engine_of", "progress_of", "session_of", "spark_at"]
 
 
 def progress_of(label: str) -> ProgressBar:
@@ -47,18 +47,33 @@ def engine_of(master: str, jobs: int | None) -> Iterator[Engine]:
         with LocalEngine(jobs) as engine:
             yield engine
         return
+    from reput_spark.jobs.engine import SparkEngine
+
+    with spark_at(master, ", or use --jobs") as session:
+        yield SparkEngine(session)
+
+
+@contextlib.contextmanager
+def spark_at(master: str, instead: str = "", *, quick: bool = False) -> Iterator[SparkSession]:
+    """Start a session, and stop it at the end.
+
+    Args:
+        master: where Spark runs.
+        instead: what to do without Spark, for the message that it is not installed.
+        quick: see `reput_spark.local_session`.
+
+    Raises:
+        Failure: PySpark is not installed.
+    """
     try:
         import pyspark  # noqa: F401 - to tell that it is missing before anything is begun
     except ImportError:
         raise Failure(
-            "PySpark is not installed: pip install reput-spark, or use --jobs",
-            ExitCode.UNAVAILABLE,
+            f"PySpark is not installed: pip install reput-spark{instead}", ExitCode.UNAVAILABLE
         ) from None
-    from reput_spark.jobs.engine import SparkEngine
-
-    session = session_of(master)
+    session = session_of(master, quick=quick)
     try:
-        yield SparkEngine(session)
+        yield session
     finally:
         session.stop()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from reput_cli.kit import follow_links_option, json_option, with_debug
-from reput_spark.cli.engines import progress_of, session_of
+from reput_spark.cli.engines import progress_of, spark_at
+from reput_spark.cli.options import master_option
 
 __all__ = ["import_"]
 
@@ -20,13 +21,7 @@ __all__ = ["import_"]
 @click.option(
     "--no-dispatch", is_flag=True, help="Leave queues and indexes to who opens the store next."
 )
-@click.option(
-    "--master",
-    metavar="URL",
-    default="local[*]",
-    show_default=True,
-    help="Where Spark runs: local[2], spark://host:7077, sc://host for Connect, …",
-)
+@master_option
 @json_option("one document at the end")
 @with_debug
 def import_(
@@ -38,38 +33,21 @@ def import_(
     as_json: bool,
 ) -> None:
     """Make the new store STORE of the messages in PARQUET, each queue in its order."""
-    from reput_cli.kit import (
-        ExitCode,
-        Failure,
-        follows_links,
-        format_count,
-        format_rate,
-        format_size,
-        print_json,
-    )
+    from reput_cli.kit import follows_links, format_count, format_rate, format_size, print_json
 
-    try:
+    with spark_at(master) as session, progress_of("importing") as progress:
         from reput_spark.jobs.importing import import_parquet
 
-        session = session_of(master)
-    except ImportError:
-        raise Failure(
-            "PySpark is not installed: pip install reput-spark", ExitCode.UNAVAILABLE
-        ) from None
-    try:
-        with progress_of("importing") as progress:
-            done = import_parquet(
-                session,
-                source,
-                store,
-                file_size=file_size,
-                dispatch=not no_dispatch,
-                follow_links=follows_links(),
-                progress=progress.update,
-            )
-            seconds = progress.seconds
-    finally:
-        session.stop()
+        done = import_parquet(
+            session,
+            source,
+            store,
+            file_size=file_size,
+            dispatch=not no_dispatch,
+            follow_links=follows_links(),
+            progress=progress.update,
+        )
+        seconds = progress.seconds
     if as_json:
         import attrs
 

@@ -9,7 +9,14 @@ import click
 
 from reput_cli.kit import ExitCode, format_count, warn
 
-__all__ = ["corrupt_option", "end_with_damage", "engine_options", "paths_argument"]
+__all__ = [
+    "corrupt_option",
+    "end_with_damage",
+    "engine_options",
+    "master_option",
+    "paths_argument",
+    "split_size_option",
+]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
@@ -36,28 +43,27 @@ def end_with_damage(damage_count: int) -> None:
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 
+master_option = click.option(
+    "--master",
+    metavar="URL",
+    default="local[*]",
+    show_default=True,
+    help="Where Spark runs: local[2], spark://host:7077, sc://host for Connect, …",
+)
+split_size_option = click.option(
+    "--split-size",
+    metavar="BYTES",
+    type=click.IntRange(min=1 << 16),
+    help="Bytes of the log that a task reads, about.",
+)
+
+
 def engine_options(command: _Command) -> _Command:
     """``--master``, ``--jobs`` and ``--split-size``."""
-    for option in (
-        click.option(
-            "--split-size",
-            metavar="BYTES",
-            type=click.IntRange(min=1 << 16),
-            help="Bytes of the log that a task reads, about.",
-        ),
-        click.option(
-            "--jobs",
-            metavar="COUNT",
-            type=click.IntRange(min=1),
-            help="No Spark: so many processes of this machine.",
-        ),
-        click.option(
-            "--master",
-            metavar="URL",
-            default="local[*]",
-            show_default=True,
-            help="Where Spark runs: local[2], spark://host:7077, sc://host for Connect, …",
-        ),
-    ):
-        command = option(command)
-    return command
+    jobs_option = click.option(
+        "--jobs",
+        metavar="COUNT",
+        type=click.IntRange(min=1),
+        help="No Spark: so many processes of this machine.",
+    )
+    return master_option(jobs_option(split_size_option(command)))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from reput_cli.kit import ExitCode, json_option, with_debug
-from reput_spark.cli.engines import engine_of, progress_of
-from reput_spark.cli.options import engine_options, paths_argument
+from reput_spark.cli.engines import progress_of, spark_at
+from reput_spark.cli.options import master_option, paths_argument, split_size_option
 
 if TYPE_CHECKING:
     from reput_spark.jobs.verify import Verified
@@ -24,35 +24,34 @@ __all__ = ["verify"]
     is_flag=True,
     help="Where all records are sound, compare what was derived from them, too: queues, index, …",
 )
-@engine_options
+@split_size_option
+@master_option
 @json_option("one document at the end")
 @with_debug
 def verify(
-    paths: tuple[str, ...],
-    derived: bool,
-    master: str,
-    jobs: int | None,
-    split_size: int | None,
-    as_json: bool,
+    paths: tuple[str, ...], derived: bool, split_size: int | None, master: str, as_json: bool
 ) -> None:
     """Read every record of the logs at PATH: structure, own offset, checksum.
 
-    With --derived, what plugins have made of the log is made once more, aside, and compared.
+    With --derived, what plugins have made of the log is made once more, aside, and compared; with
+    --split-size in smaller tasks. `reput verify` says more of one store, without Spark.
     """
     from reput.log import SPLIT_SIZE
     from reput_cli.kit import check_store
+    from reput_spark.jobs.engine import SparkEngine
     from reput_spark.jobs.verify import verify as run
     from reput_spark.jobs.verify_derived import verify_derived
 
-    size = split_size or SPLIT_SIZE
     stores = [check_store(path) for path in paths] if derived else []
     compared: list[VerifiedDerived] = []
-    with engine_of(master, jobs) as engine:
+    with spark_at(master) as spark:
         with progress_of("verifying") as progress:
-            found = run(paths, engine, split_size=size, progress=progress.update)
+            found = run(spark, paths, progress=progress.update)
             seconds = progress.seconds
+        engine = SparkEngine(spark)
         for store in stores if not found.damages else []:
             with progress_of("comparing") as progress:
+                size = split_size or SPLIT_SIZE
                 compared.append(
                     verify_derived(store, engine, split_size=size, progress=progress.update)
                 )
@@ -76,8 +75,7 @@ def _print(
         return
     rate = format_size(round(found.size / max(seconds, 1e-9)))
     click.echo(
-        f"{format_count(found.message_count, 'message')}, {format_size(found.size)} in "
-        f"{format_count(found.split_count, 'split')}, {rate}/s: "
+        f"{format_count(found.message_count, 'message')}, {format_size(found.size)}, {rate}/s: "
         + (format_count(len(found.damages), "damage") if found.damages else "all sound")
     )
     if found.damages:

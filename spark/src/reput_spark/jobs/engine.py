@@ -19,11 +19,11 @@ from reput_spark.errors import SparkReputError, code_of, with_code
 from reput_spark.jobs.watching import watched
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from reput_rebuild.engine import Task, Work
 
-__all__ = ["SparkEngine", "do_task", "failure_of"]
+__all__ = ["SparkEngine", "collected", "do_task", "failure_of"]
 
 
 class SparkEngine:
@@ -51,20 +51,34 @@ class SparkEngine:
             return []
         count, size = len(tasks), sum(task.size for task in tasks)
         # As bytes: every task gets the whole list, and takes in only its own.
-        given = [cloudpickle.dumps(task) for task in tasks]
+        pickled: Callable[[Any], bytes] = cloudpickle.dumps
+        given = [pickled(task) for task in tasks]
         do = udf(lambda number: do_task(work, given[number]), "binary")
-        try:
-            with watched(self._spark, count, lambda share: told(round(size * share))):
-                # As many partitions as numbers: one for each task.
-                numbers = self._spark.range(0, count, 1, count)
-                # Not to be called a second time, whatever Spark makes of the plan.
-                result = do.asNondeterministic()("id").alias("result")
-                rows = numbers.select("id", result).collect()
-        except Exception as error:
-            raise failure_of(error) from error
+        # Not to be called a second time, whatever Spark makes of the plan.
+        result = do.asNondeterministic()("id").alias("result")
+        # As many partitions as numbers: one for each task.
+        frame = self._spark.range(0, count, 1, count).select("id", result)
+        rows = collected(frame, lambda share: told(round(size * share)))
         results = {row.id: pickle.loads(bytes(row.result)) for row in rows}
         told(size)
         return [results[number] for number in range(count)]
+
+
+def collected(frame: DataFrame, told: Callable[[float], None] = lambda share: None) -> list[Row]:
+    """Return all rows of a DataFrame.
+
+    Args:
+        frame: the DataFrame.
+        told: called with the share of Spark's tasks that are done, which never falls.
+
+    Raises:
+        SparkReputError: a task failed as often as Spark began it.
+    """
+    try:
+        with watched(frame.sparkSession, told):
+            return frame.collect()
+    except Exception as error:
+        raise failure_of(error) from error
 
 
 def do_task(work: Work, given: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""Verify logs: every record's structure, own offset and checksum, in tasks.
+"""Verify logs: a read that collects damage, and what lies around each damage.
 
-Splits are read in two rounds (`reput_rebuild.rounds`); this module says what is read of one, and
-what a damage is.
+Spark reads every record with its checksum and counts; what is damaged comes as a row. The driver
+then looks at the damaged places, which are few: what is wrong there, and where the log goes on.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from reput.errors import CorruptFileError
-from reput.log import SPLIT_SIZE, read_split
-from reput.record import CorruptionKind
 from reput_arrow.logs.opening import open_log
 from reput_arrow.logs.place import COMMIT_LOG
-from reput_arrow.reading.tasks import Task
-from reput_rebuild.rounds import read_in_rounds
-from reput_spark.jobs.splits import plan
+from reput_arrow.reading.whole import plan
+from reput_export.columns import DAMAGE_COLUMN, STORE_COLUMN
+from reput_spark.errors import reading_with_code
+from reput_spark.jobs.engine import collected
+from reput_spark.source.frames import absolute_paths, read
 
 if TYPE_CHECKING:
-    from reput.log import LogReader
-    from reput_rebuild.engine import Engine
+    from reput_arrow.logs.openlog import OpenLog
+    from reput_arrow.logs.place import LogPlace
 
 __all__ = ["DAMAGE_SCHEMA", "Damage", "Verified", "verify"]
 
@@ -54,7 +53,8 @@ class Damage:
     end_offset: int
     """Where the log goes on."""
     reason: str
-    """Name of a `reput.record.CorruptionKind`; ``TAIL`` for bytes after the last record."""
+    """Name of a `reput.record.CorruptionKind`; ``TAIL`` for bytes after the last record, ``GONE``
+    for what was damaged when it was read and is not any more."""
     detail: str
 
     @property
@@ -70,7 +70,6 @@ class Verified:
     message_count: int
     size: int
     """Bytes of the logs."""
-    split_count: int
     damages: tuple[Damage, ...]
 
     def table(self) -> pa.Table:
@@ -86,31 +85,20 @@ class Verified:
         return spark.createDataFrame(self.table())
 
 
-@attrs.frozen
-class _Checked:
-    """What came of one task."""
-
-    message_count: int
-    damages: tuple[Damage, ...] = ()
-    is_sound: bool = True
-
-
 def verify(
+    spark: Any,
     paths: str | Sequence[str],
-    engine: Engine,
     *,
-    split_size: int = SPLIT_SIZE,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Verified:
-    """Read every record of the logs that paths lead to.
+    """Read every record of the logs that paths lead to; each task reads a file of a log.
 
     What a store's writer has found and repaired is no damage any more; ``reput losses`` shows it.
 
     Args:
+        spark: the session, also one of Spark Connect.
         paths: as for reading.
-        engine: `reput_spark.jobs.engine.SparkEngine`, or `reput_rebuild.engine.LocalEngine`.
-        split_size: bytes of the log in a task, about.
-        progress: called with bytes done and bytes in all; what is read twice counts twice.
+        progress: called with bytes done and bytes in all.
 
     Returns:
         How much was read, and each damage.
@@ -118,87 +106,62 @@ def verify(
     Raises:
         SparkReputError: no log at a path, or a task that failed.
     """
-    tasks = plan(paths, engine.parallelism, split_size)
-    told = progress or (lambda done, total: None)
-    found: list[tuple[Task, _Checked]] = read_in_rounds(
-        tasks, engine, _check, _search, _to_the_end, told
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody does
+
+    given = absolute_paths(paths)
+    with reading_with_code():
+        tasks = plan(given, 1, corrupt="skip")  # whole files, as they are read below
+    size = sum(task.size for task in tasks)
+    rows = read(
+        spark, given, columns=[STORE_COLUMN, "physical_offset"], corrupt="collect", check_crc=True
     )
-    damages = [damage for _, each in found for damage in each.damages]
-    damages += _tails([*tasks, *(task for task, _ in found)])
-    return Verified(
-        sum(each.message_count for _, each in found),
-        sum(task.size for task in tasks),
-        len(tasks),
-        tuple(sorted(damages, key=lambda each: (each.store, each.physical_offset))),
+    found = rows.groupBy(STORE_COLUMN).agg(
+        F.expr(f"count_if({DAMAGE_COLUMN} IS NULL)").alias("messages"),
+        F.expr(f"collect_set(IF({DAMAGE_COLUMN} IS NULL, NULL, physical_offset))").alias("places"),
     )
-
-
-def _check(task: Task, report: Callable[[int], None]) -> _Checked:
-    """Read one split, which most often is sound."""
-    count = 0
-    with open_log(task.place, task.log_end) as log:
-        try:
-            for batch in read_split(log, task.split, check_crc=True):
-                count += len(batch)
-                report(batch.end_offset - task.split.start_offset)
-        except CorruptFileError:
-            return _Checked(0, is_sound=False)
-    return _Checked(count)
-
-
-def _to_the_end(task: Task) -> Task:
-    """Return a stretch at the log's end with the end that all of the last file shows.
-
-    The quick look begins at a border near the end; where splits are not sound, that border may have
-    been the work of a body, too. A stretch before the end stays as it is.
-    """
-    if task.split.end_offset < task.log_end:
-        return task
-    with open_log(task.place) as log:
-        end = max(log.max_physical_offset, task.split.start_offset)
-    return attrs.evolve(task, split=attrs.evolve(task.split, end_offset=end), log_end=end)
-
-
-def _search(task: Task, report: Callable[[int], None]) -> _Checked:
-    """Read a stretch that is not sound, in one piece, and name each damage."""
-    split, count = task.split, 0
+    counted = {
+        row[0]: (row.messages, sorted(row.places))
+        for row in collected(found, lambda share: progress(round(size * share), size))
+    }
+    progress(size, size)
     damages: list[Damage] = []
-    with open_log(task.place, task.log_end) as log:
-        for batch in log.scan(split.start_offset, split.end_offset, check_crc=True):
-            if len(batch) and damages and damages[-1].end_offset < 0:
-                damages[-1] = attrs.evolve(damages[-1], end_offset=batch.start_offset)
-            count += len(batch)
-            found = batch.finding
-            if found is not None:
-                if damages and damages[-1].end_offset < 0:
-                    damages[-1] = attrs.evolve(damages[-1], end_offset=found.physical_offset)
-                damages.append(
-                    _damage(task, log, found.physical_offset, found.reason, found.detail)
-                )
-            report(batch.end_offset - split.start_offset)
-    if damages and damages[-1].end_offset < 0:
-        damages[-1] = attrs.evolve(damages[-1], end_offset=split.end_offset)
-    return _Checked(count, tuple(damages))
+    for place, end in {task.place: task.log_end for task in tasks}.items():
+        with reading_with_code(), open_log(place, end) as log:
+            _, places = counted.get(place.store, (0, []))
+            low, high = log.min_physical_offset, log.max_physical_offset
+            damages += [_described(place, log, each) for each in places if low <= each < high]
+            damages += _tail(place, log)
+    message_count = sum(count for count, _ in counted.values())
+    damages.sort(key=lambda each: (each.store, each.physical_offset))
+    return Verified(message_count, size, tuple(damages))
 
 
-def _damage(task: Task, log: LogReader, offset: int, reason: CorruptionKind, detail: str) -> Damage:
+def _described(place: LogPlace, log: OpenLog, offset: int) -> Damage:
+    """Read again what is damaged at ``offset``, up to the next record or the next damage."""
     path, position = log.path_of(offset)
-    return Damage(
-        task.place.store, path, position, offset, -1, reason.name, f"{reason.value} ({detail})"
-    )
+    batches = log.scan(offset, check_crc=True)
+    first = next(batches, None)
+    finding = None if first is None else first.finding
+    if finding is None or finding.physical_offset != offset:
+        return Damage(place.store, path, position, offset, offset, "GONE", "it is sound by now")
+    end = log.max_physical_offset
+    for batch in batches:
+        if len(batch):
+            end = int(batch.physical_offset[0])
+            break
+        if batch.finding is not None:
+            end = batch.finding.physical_offset
+            break
+    detail = f"{finding.reason.value} ({finding.detail})"
+    return Damage(place.store, path, position, offset, end, finding.reason.name, detail)
 
 
-def _tails(tasks: Sequence[Task]) -> Iterator[Damage]:
+def _tail(place: LogPlace, log: OpenLog) -> Iterator[Damage]:
     """Find bytes after the last record of a log: torn by a crash, or being written just now."""
-    ends = {task.place: task.log_end for task in tasks}  # of two looks, the later one counts
-    for place, end in ends.items():
-        if place.kind != COMMIT_LOG or place.only_base is not None:
-            continue
-        with open_log(place, end) as log:
-            if not log.size_at(end):
-                continue
-            path, position = log.path_of(end)
-            base = log.files.base_of(end)
-            stop = end if base is None else base + log.file_size
-            detail = "bytes that are no record, to the end of the file at most"
-            yield Damage(place.store, path, position, end, stop, "TAIL", detail)
+    end = log.max_physical_offset
+    if place.kind == COMMIT_LOG and place.only_base is None and log.size_at(end):
+        path, position = log.path_of(end)
+        base = log.files.base_of(end)
+        stop = end if base is None else base + log.file_size
+        detail = "bytes that are no record, to the end of the file at most"
+        yield Damage(place.store, path, position, end, stop, "TAIL", detail)

@@ -20,22 +20,22 @@ _GROUP = "spark.jobGroup.id"
 
 
 @contextlib.contextmanager
-def watched(spark: SparkSession, count: int, told: Callable[[float], None]) -> Iterator[None]:
-    """Call ``told``, while the block runs, with the share of ``count`` tasks that is done.
+def watched(spark: SparkSession, told: Callable[[float], None]) -> Iterator[None]:
+    """Call ``told``, while the block runs, with the share of its tasks that is done.
 
     The share goes from 0 to 1 and never falls. When the block fails, the tasks that it has started
     are stopped before the error goes on.
     """
     context = _context_of(spark)
     if context is None:
-        with _by_handler(spark, count, told):
+        with _by_handler(spark, told):
             yield
         return
     group = f"reput-{uuid.uuid4().hex}"
     before = context.getLocalProperty(_GROUP)
     context.setLocalProperty(_GROUP, group)
     ended = threading.Event()
-    thread = threading.Thread(target=_look, args=(context, group, count, told, ended), daemon=True)
+    thread = threading.Thread(target=_look, args=(context, group, told, ended), daemon=True)
     thread.start()
     try:
         yield
@@ -59,23 +59,34 @@ def _context_of(spark: SparkSession) -> Any:
         return None
 
 
-def _look(
-    context: Any,
-    group: str,
-    count: int,
-    told: Callable[[float], None],
-    ended: threading.Event,
-) -> None:
-    most = 0.0
+def _look(context: Any, group: str, told: Callable[[float], None], ended: threading.Event) -> None:
+    tell = _rising(told)
     while not ended.wait(_LOOK_SECONDS):
         try:
-            done = sum(stage.numCompletedTasks for stage in _stages(context, group))
+            stages = list(_stages(context, group))
         except Exception:  # the session is being stopped: it does not answer any more
             return
-        share = min(done / count, 1.0)
+        tell(
+            sum(stage.numCompletedTasks for stage in stages),
+            sum(stage.numTasks for stage in stages),
+        )
+
+
+def _rising(told: Callable[[float], None]) -> Callable[[int, int], None]:
+    """Return a function that takes tasks done and tasks in all, and calls ``told`` with more only.
+
+    Of a query with a shuffle, further stages are known late: what was told stays then.
+    """
+    most = 0.0
+
+    def tell(done: int, count: int) -> None:
+        nonlocal most
+        share = min(done / max(count, 1), 1.0)
         if share > most:
             most = share
             told(share)
+
+    return tell
 
 
 def _stages(context: Any, group: str) -> Iterator[Any]:
@@ -98,16 +109,16 @@ def _wait_until_idle(context: Any, group: str) -> None:
 
 
 @contextlib.contextmanager
-def _by_handler(spark: Any, count: int, told: Callable[[float], None]) -> Iterator[None]:
+def _by_handler(spark: Any, told: Callable[[float], None]) -> Iterator[None]:
     """Do the same through Spark Connect, which calls a handler."""
-    most = 0.0
+    tell = _rising(told)
 
     def handle(stages: Any, inflight_tasks: int, operation_id: Any, done: bool) -> None:
-        nonlocal most
-        share = min(sum(stage.num_completed_tasks for stage in stages or ()) / count, 1.0)
-        if share > most:
-            most = share
-            told(share)
+        known = list(stages or ())
+        tell(
+            sum(stage.num_completed_tasks for stage in known),
+            sum(stage.num_tasks for stage in known),
+        )
 
     spark.registerProgressHandler(handle)
     try:
