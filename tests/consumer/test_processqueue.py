@@ -43,28 +43,43 @@ class AgainstAModel(RuleBasedStateMachine):
 
         assert self.queue.remove(offsets) == expected
 
+    @rule(data=st.data())
+    def remove_run(self, data):
+        """What was put together, of which some may be finished or taken since."""
+        known = sorted({*self.waiting, *self.taken, 0})
+        start = data.draw(st.integers(0, len(known) - 1))
+        run = known[start : start + data.draw(st.integers(1, 5))]
+        expected = None
+        if self.waiting:
+            for offset in run:
+                self.waiting.pop(offset, None)
+            expected = min(self.waiting, default=self.newest + 1)
+
+        assert self.queue.remove_run(run) == expected
+
     @rule(count=st.integers(1, 5))
     def take(self, count):
         expected = sorted(self.waiting)[:count]
 
-        assert [offset for offset, _ in self.queue.take(count)] == expected
+        assert self.queue.take(count)[0] == expected
 
         for offset in expected:
             self.taken[offset] = self.waiting.pop(offset)
 
-    @rule()
-    def commit(self):
-        expected = max(self.taken) + 1 if self.taken else None
-        self.taken.clear()
+    @rule(count=st.none() | st.integers(1, 5))
+    def commit(self, count):
+        finished = sorted(self.taken)[:count]
+        for offset in finished:
+            del self.taken[offset]
 
-        assert self.queue.commit() == expected
+        assert self.queue.commit(count) == (finished[-1] + 1 if finished else None)
 
-    @rule()
-    def give_back(self):
-        self.waiting |= self.taken
-        self.taken.clear()
+    @rule(count=st.none() | st.integers(1, 5))
+    def give_back(self, count):
+        for offset in sorted(self.taken, reverse=True)[:count]:
+            self.waiting[offset] = self.taken.pop(offset)
 
-        self.queue.give_back()
+        self.queue.give_back(count)
 
     @invariant()
     def agree(self):
@@ -75,7 +90,8 @@ class AgainstAModel(RuleBasedStateMachine):
         assert queue.oldest == min(self.waiting, default=None)
         assert queue.span == (max(self.waiting) - min(self.waiting) if self.waiting else 0)
         assert (queue.has_waiting, queue.has_taken) == (bool(self.waiting), bool(self.taken))
-        assert all(offset in queue for offset in everything)
+        assert all((offset in queue) == (offset in everything) for offset in range(62))
+        assert all(queue.get(offset) == each for offset, each in self.waiting.items())
 
 
 TestProcessQueue = AgainstAModel.TestCase
@@ -104,3 +120,15 @@ def test_the_offset_to_commit_never_passes_the_oldest_unfinished_message_section
     assert queue.remove([0]) == 4
     assert queue.remove([4]) == 5
     assert queue.remove([4]) is None
+
+
+def test_a_window_that_moves_on_forever_stays_small_and_keeps_its_sizes():
+    queue = ProcessQueue()
+    for start in range(0, 40_000, 100):
+        queue.put(range(start, start + 100), [Sized(start + row) for row in range(100)])
+        if start:  # some messages are always left
+            assert queue.remove_run(range(start - 100, start)) == start
+
+    assert (len(queue), queue.oldest, queue.span) == (100, 39_900, 99)
+    assert queue.size == sum(range(39_900, 40_000))
+    assert len(queue._offsets) < 5_000

@@ -2,23 +2,25 @@
 
 A message that fails is sent back, and comes again through the group's retry topic.
 
-Source: RocketMQ ``ConsumeMessageConcurrentlyService`` and ``ProcessQueue#cleanExpiredMsg``.
+Source: RocketMQ ``ConsumeMessageConcurrentlyService``.
 """
 
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reput.errors import ReputError
-from reput_consumer.consuming.delivery import Delivery
+from reput_consumer.consuming.delivery import CONSUMED, OPEN, SETTLED, Delivery
+from reput_consumer.consuming.expiry import EXPIRE, overdue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from reput_consumer.consuming.line import Host
     from reput_consumer.group.assignment import Assignment
+    from reput_consumer.processing.processqueue import ProcessQueue
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +29,17 @@ __all__ = ["Concurrently"]
 _AGAIN_MS: Final = 5_000
 _EXPIRED_LEVEL: Final = 3
 _EXPIRED_AT_ONCE: Final = 16
-_EXPIRE: Final = "expire"
 _AGAIN: Final = "again"
+
+
+class _Fetched(NamedTuple):
+    """Messages that wait to be handed out: those from ``start`` on."""
+
+    assignment: Assignment
+    processing: ProcessQueue[Any]
+    queue_offsets: Sequence[int]
+    messages: Sequence[Any]
+    start: int
 
 
 class Concurrently:
@@ -36,88 +47,158 @@ class Concurrently:
 
     def __init__(self, engine: Host) -> None:
         self._engine = engine
-        self._fetched: deque[tuple[Delivery, int]] = deque()
-        """Each with the number of its messages that were handed out."""
-        self._again: list[tuple[int, Delivery]] = []
+        self._fetched: deque[_Fetched] = deque()
+        self._opened: Delivery | None = None
+        """What threads share; those that ask while rows of it are left get it as well."""
+        self._again: list[tuple[int, _Fetched]] = []
         """Messages that could not be sent back, and when they are handed out again, ms."""
 
     def add(
         self, assignment: Assignment, queue_offsets: Sequence[int], messages: Sequence[object]
     ) -> None:
         """See `Line.add`."""
-        self._fetched.append(
-            (Delivery(assignment, assignment.processing, queue_offsets, messages), 0)
-        )
+        fetched = _Fetched(assignment, assignment.processing, queue_offsets, messages, 0)
+        self._fetched.append(fetched)
 
-    def next(self, max_count: int, now: int) -> Delivery | None:
-        """See `Line.next`."""
-        fetched = self._fetched
+    @property
+    def may_have_more(self) -> bool:
+        """See `Line.may_have_more`."""
+        opened = self._opened
+        return bool(self._fetched) or (opened is not None and opened.unhanded_count > 1)
+
+    def take(self, max_count: int, now: int) -> Delivery | None:
+        """See `Line.take`."""
+        if self._opened is not None:
+            self.recall(self._opened)
+            self._opened = None
+        return self._hand_out(max_count, now, is_shared=False)
+
+    def open(self, max_count: int | None, now: int) -> Delivery | None:
+        """See `Line.open`."""
+        if self._opened is None or not self._opened.unhanded_count:
+            self._opened = self._hand_out(max_count, now, is_shared=True)
+        return self._opened
+
+    def _hand_out(self, max_count: int | None, now: int, *, is_shared: bool) -> Delivery | None:
+        fetched, engine = self._fetched, self._engine
         while fetched:
-            delivery, start = fetched.popleft()
-            if delivery.is_stale:
+            each = fetched.popleft()
+            assignment, processing, offsets, messages, start = each
+            if processing.is_dropped:
                 continue
-            end = start + max_count
-            if end < len(delivery.queue_offsets):
-                fetched.appendleft((delivery, end))
-            if start or end < len(delivery.queue_offsets):
-                delivery = delivery.part(start, end)
-            taken_at = delivery.assignment.taken_at
-            taken_at.update(dict.fromkeys(delivery.queue_offsets, now))
-            self._engine.timers.arm(_EXPIRE, now + self._engine.settings.consume_timeout_ms)
+            end = len(offsets) if max_count is None else min(start + max_count, len(offsets))
+            if end < len(offsets):
+                fetched.appendleft(each._replace(start=end))
+            goal = engine.goal_of(assignment.queue)
+            if goal is not None:  # what is beyond stays unfinished
+                end = bisect_left(offsets, goal, start, end)
+            if start == end:
+                continue
+            delivery = Delivery(
+                engine,
+                assignment,
+                processing,
+                offsets[start:end],
+                list(messages[start:end]),
+                iter(range(end - start if is_shared else 0)),
+            )
+            delivery.look(now)
+            engine.in_flight.add(delivery)
+            engine.timers.arm(EXPIRE, now + engine.settings.consume_timeout_ms)
             return delivery
         return None
 
-    def finish(self, delivery: Delivery) -> int | None:
-        """See `Line.finish`."""
-        assignment = delivery.assignment
-        for queue_offset in delivery.queue_offsets:
-            assignment.taken_at.pop(queue_offset, None)
-        if assignment.times:
-            for queue_offset in delivery.queue_offsets:
-                assignment.times.pop(queue_offset, None)
-        return delivery.processing.remove(delivery.queue_offsets)
+    def recall(self, delivery: Delivery) -> None:
+        """See `Line.recall`."""
+        left = delivery.recall()
+        if not left or delivery.is_stale:
+            return
+        offsets, messages = delivery.queue_offsets[-left:], delivery.messages[-left:]
+        self._fetched.appendleft(
+            _Fetched(delivery.assignment, delivery.processing, offsets, messages, 0)
+        )
+        delivery.shrink(left)
+        self._forget_settled(delivery)
 
-    def settle_failed(self, delivery: Delivery, level: int) -> None:
-        """See `Line.settle_failed`: send messages back; those that cannot be come again here."""
+    # ------------------------------------------------------------------ results
+
+    def settle(self, delivery: Delivery) -> int | None:
+        """See `Line.settle`."""
+        marks, offsets = delivery.marks, delivery.queue_offsets
+        assignment = delivery.assignment
+        if marks.count(CONSUMED) == len(marks):
+            marks[:] = bytes([SETTLED]) * len(marks)
+            self._engine.in_flight.discard(delivery)
+            found = offsets
+            offset = delivery.processing.remove_run(offsets) if offsets else None
+        else:
+            rows = [row for row, mark in enumerate(marks) if mark == CONSUMED]
+            if not rows:
+                return None
+            for row in rows:
+                marks[row], delivery.messages[row] = SETTLED, None
+            self._forget_settled(delivery)
+            found = [offsets[row] for row in rows]
+            offset = delivery.processing.remove(found)
+        if assignment.times:
+            for queue_offset in found:
+                assignment.times.pop(queue_offset, None)
+        return offset
+
+    def _forget_settled(self, delivery: Delivery) -> None:
+        if delivery.marks.count(SETTLED) == len(delivery.marks):
+            self._engine.in_flight.discard(delivery)
+
+    def retry(self, delivery: Delivery, level: int, rows: range) -> None:
+        """See `Line.retry`: send messages back; those that cannot be come again here."""
         engine = self._engine
-        settings = engine.settings
-        if settings.broadcast:
+        if engine.settings.broadcast:
             logger.warning(
                 "messages failed and do not come again, as the group broadcasts group=%s queue=%s "
                 "offsets=%s",
-                *(settings.group, delivery.assignment.queue, list(delivery.queue_offsets)),
+                *(engine.settings.group, delivery.assignment.queue),
+                [delivery.queue_offsets[row] for row in rows],
             )
-            engine.finish(delivery)
-            return
-        for row, queue_offset in enumerate(delivery.queue_offsets):
-            part = delivery.part(row, row + 1)
-            if queue_offset not in delivery.processing:
-                continue  # sent back already, as it took too long
-            if self._send_back(part, level):
-                engine.finish(part)
-            else:
-                self._come_again(part)
+            for row in rows:
+                delivery.marks[row] = delivery.marks[row] or CONSUMED
+        else:
+            for row in rows:
+                self._retry(delivery, level, row)
+        engine.settle(delivery)
 
-    def _send_back(self, delivery: Delivery, level: int) -> bool:
+    def _retry(self, delivery: Delivery, level: int, row: int) -> None:
+        message = delivery.messages[row]
+        if delivery.marks[row] != OPEN or delivery.is_stale:
+            return  # sent back already, as it took too long
+        if self._send_back(message, level):
+            delivery.marks[row] = delivery.marks[row] or CONSUMED
+        else:
+            self._come_again(delivery, row)
+
+    def _send_back(self, message: Any, level: int) -> bool:
         settings = self._engine.settings
         try:
             self._engine.port.send_back(
-                settings.group, delivery.messages[0], level, settings.max_reconsume_times
+                settings.group, message, level, settings.max_reconsume_times
             )
         except (ReputError, OSError) as error:
             logger.warning("message not sent back group=%s: %s", settings.group, error)
             return False
         return True
 
-    def _come_again(self, delivery: Delivery) -> None:
+    def _come_again(self, delivery: Delivery, row: int) -> None:
         engine, assignment = self._engine, delivery.assignment
         due = engine.port.clock() + _AGAIN_MS
         with engine.lock:
-            for queue_offset in delivery.queue_offsets:
-                assignment.times[queue_offset] = assignment.times.get(queue_offset, 0) + 1
-                assignment.taken_at.pop(queue_offset, None)
-            self._again.append((due, delivery))
+            queue_offset, message = delivery.queue_offsets[row], delivery.messages[row]
+            assignment.times[queue_offset] = assignment.times.get(queue_offset, 0) + 1
+            again = _Fetched(assignment, delivery.processing, [queue_offset], [message], 0)
+            self._again.append((due, again))
+            delivery.marks[row] = SETTLED
+            self._forget_settled(delivery)
             engine.timers.arm(_AGAIN, due)
+
+    # ------------------------------------------------------------------ locks, timed work
 
     def is_held(self, assignment: Assignment) -> bool:
         """See `Line.is_held`: never; the other member gets what is not finished once more."""
@@ -127,9 +208,6 @@ class Concurrently:
         """See `Line.unlocked`: concurrent reading needs no locks."""
         return []
 
-    def gone(self, assignments: Iterable[Assignment]) -> None:
-        """See `Line.gone`; `next` passes over what is stale."""
-
     def work(self, now: int) -> None:
         """See `Line.work`."""
         engine = self._engine
@@ -137,36 +215,33 @@ class Concurrently:
             if engine.timers.take(_AGAIN, now):
                 due = [each for at, each in self._again if at <= now]
                 self._again = [(at, each) for at, each in self._again if at > now]
-                self._fetched.extendleft((each, 0) for each in due)
+                self._fetched.extendleft(due)
                 for at, _ in self._again:
                     engine.timers.arm(_AGAIN, at)
                 engine.wake()
-            expires = engine.timers.take(_EXPIRE, now)
-            assignments = list(engine.assignments.values())
+            expires = engine.timers.take(EXPIRE, now)
+            assignments = list(engine.assignments.values()) if expires else []
+        for each in assignments:
+            self._expire(each, now)
         if expires:
-            for each in assignments:
-                self._expire(each, now)
             with engine.lock:
-                if any(each.taken_at for each in engine.assignments.values()):
-                    engine.timers.arm(_EXPIRE, now + engine.settings.consume_timeout_ms)
+                if engine.in_flight:
+                    engine.timers.arm(EXPIRE, now + engine.settings.consume_timeout_ms)
 
     def _expire(self, assignment: Assignment, now: int) -> None:
         """Send back the oldest messages of a queue that nobody has finished in time."""
-        engine, processing = self._engine, assignment.processing
+        engine = self._engine
         for _ in range(_EXPIRED_AT_ONCE):
             with engine.lock:
-                oldest = processing.oldest
-                since = None if oldest is None else assignment.taken_at.get(oldest)
-                if oldest is None or since is None:
-                    return
-                if now - since < engine.settings.consume_timeout_ms:
-                    return
-                message = processing.get(oldest)
-            part = Delivery(assignment, processing, (oldest,), (message,))
-            if engine.settings.broadcast or not self._send_back(part, _EXPIRED_LEVEL):
+                found = overdue(engine, assignment, now)
+            if found is None or engine.settings.broadcast:
+                return
+            delivery, row = found
+            if not self._send_back(delivery.messages[row], _EXPIRED_LEVEL):
                 return
             logger.warning(
                 "message sent back, as it took too long group=%s queue=%s offset=%d",
-                *(engine.settings.group, assignment.queue, oldest),
+                *(engine.settings.group, assignment.queue, delivery.queue_offsets[row]),
             )
-            engine.finish(part)
+            delivery.marks[row] = delivery.marks[row] or CONSUMED
+            engine.settle(delivery)

@@ -1,47 +1,89 @@
-"""`Delivery`: messages of one queue that were handed out together."""
+"""`Delivery`: messages of one queue that were handed out together.
+
+What becomes of each message is a mark, one byte. Whoever handles messages sets marks without a
+lock; the engine settles a delivery, which moves marks into the process queue, when somebody needs
+to know: at the end of a delivery, before offsets are saved, or when a thread waits for room.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, MutableSequence, Sequence
+from operator import length_hint
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 if TYPE_CHECKING:
+    from reput_consumer.consuming.line import Host
     from reput_consumer.group.assignment import Assignment
     from reput_consumer.processing.processqueue import ProcessQueue
 
-__all__ = ["Delivery"]
+__all__ = ["CONSUMED", "OPEN", "SETTLED", "Delivery"]
+
+OPEN: Final = 0
+CONSUMED: Final = 1
+"""It was consumed, which the process queue does not know yet."""
+SETTLED: Final = 2
+"""The process queue knows, or the message comes again as one of another delivery."""
 
 
 @attrs.define(eq=False)
 class Delivery:
-    """One handing out; queue offsets and messages are parallel."""
+    """One handing out; queue offsets, messages and marks are parallel."""
 
+    engine: Host
     assignment: Assignment
     processing: ProcessQueue[Any]
     """That of the assignment when the messages were fetched."""
     queue_offsets: Sequence[int]
-    messages: Sequence[Any]
+    messages: MutableSequence[Any]
+    """None where a message is settled alone, so that others do not keep it in memory."""
+    rows: Iterator[int]
+    """The rows that nobody has been handed yet. Threads may share it: to take the next of a range
+    cannot be interrupted."""
+    marks: bytearray = attrs.field(init=False)
+    _seen: list[tuple[int, int]] = attrs.field(init=False, factory=list)
+    """How many rows had been handed out at some times, ms; both ascending."""
+
+    @marks.default
+    def _marks(self) -> bytearray:
+        return bytearray(len(self.queue_offsets))
 
     def __len__(self) -> int:
-        return len(self.queue_offsets)
+        return len(self.marks)
 
     @property
     def is_stale(self) -> bool:
         """Whether results mean nothing: the queue was lost, or is read anew."""
-        return self.processing.is_dropped or self.assignment.is_lost
+        return self.processing.is_dropped
 
-    def part(self, start: int, end: int | None = None) -> Delivery:
-        """Return some of the messages as a delivery of their own."""
-        return Delivery(
-            self.assignment,
-            self.processing,
-            self.queue_offsets[start:end],
-            self.messages[start:end],
-        )
+    @property
+    def unhanded_count(self) -> int:
+        """How many messages nobody has been handed yet."""
+        return length_hint(self.rows)
 
-    def times_of(self, row: int) -> int:
-        """Return how often a message has failed, here and before it was sent back."""
-        here = self.assignment.times.get(self.queue_offsets[row], 0)
-        return int(self.messages[row].reconsume_times) + here
+    def recall(self) -> int:
+        """Hand out nothing more; return how many messages were left."""
+        return len(list(self.rows))
+
+    def shrink(self, count: int) -> None:
+        """Forget the last messages, which were not handed out."""
+        end = len(self.marks) - count
+        self.queue_offsets = self.queue_offsets[:end]
+        del self.messages[end:], self.marks[end:]
+
+    def failed_here(self, row: int) -> int:
+        """Return how often a message has failed since it was fetched."""
+        return self.assignment.times.get(self.queue_offsets[row], 0)
+
+    # ------------------------------------------------------------------ when
+
+    def look(self, now: int) -> None:
+        """Note how many messages were handed out by now, ms."""
+        count = len(self.marks) - self.unhanded_count
+        if count and (not self._seen or count > self._seen[-1][0]):
+            self._seen.append((count, now))
+
+    def handed_at(self, row: int) -> int | None:
+        """Return when a message was handed out at the latest, ms; None if it was not yet."""
+        return next((now for count, now in self._seen if count > row), None)

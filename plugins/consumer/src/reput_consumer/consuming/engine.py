@@ -1,10 +1,10 @@
 """`Engine`: one member of a group at work, whoever drives it.
 
-Threads that want messages call `take`, which fetches by itself when there is nothing at hand, and
-otherwise sleeps until a message arrives. Timed work (saves, expiry, retries) is done by `work`,
-which the owner of the engine calls at the times that the engine asks for.
+Threads that want messages call `take` or `open`, which fetch by themselves when there is nothing at
+hand, and otherwise sleep until a message arrives. Timed work (saves, expiry, retries) is done by
+`work`, which the owner of the engine calls at the times that the engine asks for.
 
-Source: RocketMQ ``DefaultMQPushConsumerImpl#pullMessage`` and ``RebalanceImpl``.
+Source: RocketMQ ``DefaultMQPushConsumerImpl`` and ``RebalanceImpl``.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from reput.errors import ReputError
 from reput_consumer.consuming.concurrent import Concurrently
-from reput_consumer.consuming.holdings import REBALANCE, SAVE, Holdings
+from reput_consumer.consuming.delivery import CONSUMED, OPEN
+from reput_consumer.consuming.fetching import Fetching
+from reput_consumer.consuming.holdings import REBALANCE, SAVE
 from reput_consumer.consuming.orderly import InOrder
 from reput_consumer.errors import ConsumerClosedError
-from reput_consumer.port.port import Fetched, FetchRequest, FetchStatus
 
 if TYPE_CHECKING:
     from reput_consumer.consuming.delivery import Delivery
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from reput_consumer.group.offsetstores import OffsetStore
     from reput_consumer.group.settings import MemberSettings
     from reput_consumer.port.port import ConsumerPort
-    from reput_consumer.processing.processqueue import ProcessQueue
     from reput_consumer.queues import MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -39,9 +38,11 @@ __all__ = ["Engine"]
 
 _LOCK_AGAIN_MS: Final = 3_000
 _RESUME: Final = "resume"
+_OPEN_BYTE: Final = bytes([OPEN])
+_CONSUMED_BYTE: Final = bytes([CONSUMED])
 
 
-class Engine(Holdings):
+class Engine(Fetching):
     """One member, and its messages. Thread-safe."""
 
     def __init__(
@@ -64,8 +65,6 @@ class Engine(Holdings):
         super().__init__(port, settings, offsets, wake_at)
         self.is_stopped = False
         """Whether `take` returns nothing more; what was taken can still be finished."""
-        self.goals: Mapping[MessageQueue, int] | None = None
-        """By queue, the queue offset up to which messages are wanted; None for no end."""
         line = InOrder if settings.ordered else Concurrently
         self.line: Line = line(self)
         self._closed = closed
@@ -86,120 +85,84 @@ class Engine(Holdings):
         Raises:
             ReputError: a queue cannot be read.
         """
+        return self._next(lambda now: self.line.take(max_count, now), seconds)
+
+    def open(self, seconds: float | None, max_count: int | None = None) -> Delivery | None:
+        """Return messages of one queue, to be handed out by their `Delivery.rows`.
+
+        Several threads may get the same delivery, and each of its messages only one of them.
+        What nobody was handed yet can be called back, so that the rows end early.
+
+        Args:
+            seconds: as for `take`.
+            max_count: most messages; None for as many as there are.
+
+        Returns:
+            As for `take`; the messages are to be marked, and settled.
+
+        Raises:
+            ReputError: as for `take`.
+        """
+        return self._next(lambda now: self.line.open(max_count, now), seconds)
+
+    def _next(
+        self, hand_out: Callable[[int], Delivery | None], seconds: float | None
+    ) -> Delivery | None:
         deadline = None if seconds is None else time.monotonic() + seconds
         while True:
-            with self.lock:
-                if self.is_closed or self.is_stopped or self._is_at_goals():
+            with self.mutex:
+                if self.is_closed or self.is_stopped:
                     return None
                 now = self.port.clock()
-                delivery = self.line.next(max_count, now)
+                delivery = hand_out(now)
+                if delivery is None and self._settle_all(now):
+                    delivery = hand_out(now)
                 if delivery is not None:
+                    if self._sleeping and (self._ready or self.line.may_have_more):
+                        self.lock.notify()
                     return delivery
+                if self._is_at_goals():
+                    return None
                 unlocked = self.line.unlocked(now)
                 fetching = None if unlocked else self._next_to_fetch()
                 if not unlocked and fetching is None:
                     left = None if deadline is None else deadline - time.monotonic()
                     if left is not None and left <= 0:
                         return None
-                    self.lock.wait(left)
+                    self._sleep(left)
                     continue
+                if self._sleeping and self._ready:
+                    self.lock.notify()
             if fetching is not None:
                 self._fetch(fetching)
             else:
                 self._lock_queues(unlocked)
 
-    def _is_at_goals(self) -> bool:
-        """Whether the member's queues are finished up to their goals."""
-        if self.goals is None:
-            return False
-        assignments = self.assignments
-        return all(
-            queue not in assignments or assignments[queue].offset >= goal
-            for queue, goal in self.goals.items()
-        )
+    def _sleep(self, seconds: float | None) -> None:
+        """Wait until there may be something to do, unless somebody has marked messages just now."""
+        self._sleeping += 1
+        self._watch()
+        try:
+            # A thread that marks a message looks at `is_watching` afterwards: what it marked before
+            # that was set is seen here.
+            if not self._settle_all(self.port.clock()):
+                self.lock.wait(seconds)
+        finally:
+            self._sleeping -= 1
+            self._watch()
 
     @property
     def is_over(self) -> bool:
         """Whether `take` returns None whatever comes."""
-        with self.lock:
+        with self.mutex:
             return self.is_closed or self.is_stopped or self._is_at_goals()
 
     def stop(self) -> None:
         """Have `take` return None, on all threads."""
         with self.lock:
             self.is_stopped = True
-            self.wake()
-
-    def _next_to_fetch(self) -> Assignment | None:
-        while self._ready:
-            each = self._ready.popleft()
-            each.is_ready = False
-            if not (each.is_lost or each.is_paused or each.is_fetching):
-                each.is_fetching = True
-                return each
-        return None
-
-    def _fetch(self, assignment: Assignment) -> None:
-        settings, processing = self.settings, assignment.processing
-        request = FetchRequest(
-            settings.group,
-            settings.member,
-            assignment.queue,
-            assignment.next_offset,
-            assignment.selector,
-            settings.fetch_count,
-            settings.fetch_bytes,
-        )
-        try:
-            self.port.fetch(request, partial(self._answered, assignment, processing))
-        except BaseException:
-            with self.lock:
-                assignment.is_fetching = False
-                self._make_ready(assignment)
-            raise
-
-    def _answered(
-        self, assignment: Assignment, processing: ProcessQueue[Any], fetched: Fetched
-    ) -> None:
-        """Take the answer to a fetch; on any thread, so this does not wait."""
-        with self.lock:
-            if processing is not assignment.processing or assignment.is_lost:
-                return  # the queue was lost, or is read anew
-            assignment.is_fetching = False
-            assignment.next_offset = fetched.next_offset
-            if fetched.status is FetchStatus.FOUND:
-                self._add(assignment, fetched)
-            elif fetched.status is FetchStatus.OFFSET_ILLEGAL:
-                logger.warning(
-                    "queue read from another offset queue=%s/%d offset=%d instead_of=%d",
-                    *(assignment.queue.topic, assignment.queue.queue_id),
-                    *(fetched.next_offset, assignment.offset),
-                )
-                self._read_anew(assignment, fetched.next_offset)
-            elif not len(processing):
-                # Nothing before this offset is wanted, so a restart need not read it again.
-                self._moved(assignment, fetched.next_offset, only_forward=True)
-            self._refill(assignment)
-            self.wake()
-
-    def _add(self, assignment: Assignment, fetched: Fetched) -> None:
-        offsets, messages = fetched.queue_offsets, fetched.messages
-        tags = assignment.selector.tags
-        if tags and not fetched.is_exact:
-            rows = [row for row, message in enumerate(messages) if message.tags in tags]
-            offsets = [offsets[row] for row in rows]
-            messages = [messages[row] for row in rows]
-        if messages:
-            assignment.processing.put(offsets, messages)
-            self.line.add(assignment, offsets, messages)
-        elif not len(assignment.processing):
-            self._moved(assignment, fetched.next_offset, only_forward=True)
-
-    def _refill(self, assignment: Assignment) -> None:
-        """Fetch more from a queue, unless too much of it is unfinished."""
-        settings = self.settings
-        if not assignment.processing.is_over(settings.limits, in_order=settings.ordered):
-            self._make_ready(assignment)
+            self.recall(self.assignments.values())
+            self.wake_all()
 
     def _lock_queues(self, assignments: list[Assignment]) -> None:
         settings, now = self.settings, self.port.clock()
@@ -215,44 +178,57 @@ class Engine(Holdings):
 
     # ------------------------------------------------------------------ results
 
-    def finish(self, delivery: Delivery) -> None:
-        """Count messages as consumed."""
-        with self.lock:
+    def finish(self, delivery: Delivery, count: int | None = None) -> None:
+        """Count messages as consumed: the first ``count`` of a delivery, or all."""
+        with self.mutex:
+            marks = delivery.marks
+            marks[:count] = marks[:count].replace(_OPEN_BYTE, _CONSUMED_BYTE)
+            self.settle(delivery)
+
+    def settle(self, delivery: Delivery) -> None:
+        """Count messages as consumed that are marked so."""
+        with self.mutex:
             if delivery.is_stale:
                 return
-            assignment = delivery.assignment
-            only_forward = not self.settings.ordered
-            offset = self.line.finish(delivery)
-            if offset is not None and not len(delivery.processing):
-                # What the selector has passed over needs not be looked at again either.
-                offset = max(offset, assignment.next_offset)
-            self._moved(assignment, offset, only_forward=only_forward)
-            if self.goals is not None:
+            assignment, processing = delivery.assignment, delivery.processing
+            offset = self.line.settle(delivery)
+            if offset is not None:
+                if not len(processing):
+                    # What the selector has passed over needs not be looked at again either.
+                    offset = max(offset, assignment.next_offset)
+                self._moved(assignment, offset, only_forward=not self.settings.ordered)
+            if self.goals is not None and self._sleeping:
+                self.wake_all()
+            if not assignment.is_ready and self._refill(assignment):
                 self.wake()
-            if not assignment.is_ready:
-                self._refill(assignment)
             if assignment.is_leaving:
                 self.give_up_soon()
 
-    def retry(self, delivery: Delivery, level: int = 0) -> None:
+    def _settle_all(self, now: int) -> bool:
+        """Settle what is marked; return whether there was any."""
+        found = [each for each in self.in_flight if CONSUMED in each.marks]
+        for each in self.in_flight:
+            each.look(now)
+        for each in found:
+            self.settle(each)
+        return bool(found)
+
+    def retry(self, delivery: Delivery, level: int = 0, rows: range | None = None) -> None:
         """Have messages come again: later, through the retry topic, or in order, after a pause.
 
         Args:
-            delivery: what failed.
+            delivery: the messages.
             level: delay level; 0 for 3 + how often it came back, -1 to give it up.
+            rows: those that failed; None for all.
         """
         if not delivery.is_stale:
-            self.line.settle_failed(delivery, level)
+            self.line.retry(delivery, level, range(len(delivery)) if rows is None else rows)
 
     def suspend(self, assignment: Assignment, until: int) -> None:
         """Hand out nothing of a queue until a time, ms."""
         with self.lock:
             assignment.suspended_until = until
             self.timers.arm(_RESUME, until)
-
-    def _moved(self, assignment: Assignment, offset: int | None, *, only_forward: bool) -> None:
-        if assignment.move(offset, only_forward=only_forward):
-            self._save_later()
 
     def save(self, *, durable: bool = False) -> None:
         """Commit how far the member is.
@@ -262,6 +238,7 @@ class Engine(Holdings):
             OSError: it cannot be written; the next save tries it again.
         """
         with self.lock:
+            self._settle_all(self.port.clock())
             changed = [each for each in self.assignments.values() if each.is_changed]
             offsets = {each.queue: each.offset for each in changed}
             for each in changed:
@@ -291,11 +268,6 @@ class Engine(Holdings):
             self._refill(assignment)
             self.wake()
 
-    def _read_anew(self, assignment: Assignment, offset: int) -> None:
-        assignment.read_anew(offset)
-        assignment.is_fetching = False
-        self._moved(assignment, offset, only_forward=False)
-
     def move(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on elsewhere in those of the queues that the member has; see `seek`."""
         with self.lock:
@@ -324,6 +296,7 @@ class Engine(Holdings):
             if self.is_closed:
                 return None
             rebalances, saves = self.timers.take(REBALANCE, now), self.timers.take(SAVE, now)
+            self._watch()
             if self.timers.take(_RESUME, now):
                 later = [each.suspended_until for each in self.assignments.values()]
                 for at in later:
@@ -354,8 +327,9 @@ class Engine(Holdings):
             if self.is_closed:
                 return
             self.is_closed = True
+            self.recall(self.assignments.values())
             self.timers.disarm()
-            self.wake()
+            self.wake_all()
         with contextlib.ExitStack() as ending:  # all of it, whatever fails; the last one first
             ending.callback(self._closed, self)
             ending.callback(self._leave)

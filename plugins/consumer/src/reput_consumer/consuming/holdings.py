@@ -19,6 +19,7 @@ from reput_consumer.group.start import start_offset
 from reput_consumer.selectors import Selector
 
 if TYPE_CHECKING:
+    from reput_consumer.consuming.delivery import Delivery
     from reput_consumer.consuming.line import Line
     from reput_consumer.group.offsetstores import OffsetStore
     from reput_consumer.group.settings import MemberSettings
@@ -52,12 +53,21 @@ class Holdings:
         self.settings = settings
         self.assignments: dict[MessageQueue, Assignment] = {}
         """The member's queues. Guarded by `lock`."""
-        self.lock = threading.Condition(threading.RLock())
+        self.in_flight: set[Delivery] = set()
+        """Deliveries with messages that are not settled. Guarded by `lock`."""
+        self.mutex = threading.RLock()
+        self.lock = threading.Condition(self.mutex)
+        """Notified of messages to take; `mutex` is the same lock, taken faster."""
         self.timers = Timers(wake_at)
-        self.listener: Callable[[], None] | None = None
-        """Called, from any thread, when there may be messages to take; for those who cannot
-        wait."""
+        self.is_watching = True
+        """Whether marks of messages are to be settled at once: somebody waits for them, or no save
+        is due that would settle them. Read without the lock."""
         self.is_closed = False
+        self.goals: Mapping[MessageQueue, int] | None = None
+        """By queue, the queue offset up to which messages are wanted; None for no end."""
+        self._listener: Callable[[], None] | None = None
+        self._sleeping = 0
+        """How many threads wait for messages."""
         self._offsets = offsets
         self._selectors: Mapping[str, Selector] = subscription_of(settings)
         self._ready: deque[Assignment] = deque()
@@ -128,6 +138,7 @@ class Holdings:
         """Save the offsets of queues and give them to others, but for queues that are held."""
         with self.lock:
             found = [self.assignments[queue] for queue in queues]
+            self.recall(found)
             lost = {each.queue: each for each in found if not self.line.is_held(each)}
             for each in lost.values():
                 each.is_lost = each.processing.is_dropped = True
@@ -138,9 +149,9 @@ class Holdings:
                 if each.is_changed and self.settings.auto_commit
             }
             for each in found:
-                each.is_leaving = each.queue not in lost  # `finish` has it given up then
-            self.line.gone(lost.values())
-            self.lock.notify_all()
+                each.is_leaving = each.queue not in lost  # settled, it is given up
+            self.forget_stale()
+            self.wake_all()
         if not lost:
             return
         for queue in lost:
@@ -202,6 +213,7 @@ class Holdings:
                 each.is_lost = each.processing.is_dropped = True
             queues = list(self.assignments)
             self.assignments.clear()
+            self.forget_stale()
         for queue in queues:
             self.port.drop(self.settings.member, queue)
         if self._is_member:
@@ -212,24 +224,93 @@ class Holdings:
         with self.lock:
             self.timers.arm(REBALANCE, self.port.clock())
 
+    # ------------------------------------------------------------------ what is handed out
+
+    def recall(self, assignments: Iterable[Assignment]) -> None:
+        """Settle what is marked of some queues, and hand out nothing more of it; under the lock."""
+        queues = {each.queue for each in assignments}
+        for delivery in [each for each in self.in_flight if each.assignment.queue in queues]:
+            self.line.recall(delivery)
+            self.settle(delivery)
+
+    def settle(self, delivery: Delivery) -> None:
+        """Count messages as consumed that are marked so; the engine knows how."""
+        raise NotImplementedError
+
+    def forget_stale(self) -> None:
+        """Forget deliveries of queues that are lost, or are read anew; under the lock."""
+        for delivery in [each for each in self.in_flight if each.is_stale]:
+            delivery.recall()
+            self.in_flight.remove(delivery)
+
+    # ------------------------------------------------------------------ how far to go
+
+    def goal_of(self, queue: MessageQueue) -> int | None:
+        """Return the queue offset up to which messages are wanted; None for no end.
+
+        Where there are goals, nothing is wanted of a queue that has come since they were set.
+        """
+        return None if self.goals is None else self.goals.get(queue, 0)
+
+    def _is_at_goals(self) -> bool:
+        """Whether the member's queues are finished up to their goals."""
+        if self.goals is None:
+            return False
+        assignments = self.assignments
+        return all(
+            queue not in assignments or assignments[queue].offset >= goal
+            for queue, goal in self.goals.items()
+        )
+
     # ------------------------------------------------------------------ what is to be done
 
     def _make_ready(self, assignment: Assignment) -> None:
-        if not (
+        if (
             assignment.is_ready
             or assignment.is_fetching
             or assignment.is_lost
             or assignment.is_paused
         ):
+            return
+        goal = self.goal_of(assignment.queue)
+        if goal is None or assignment.next_offset < goal:
             assignment.is_ready = True
             self._ready.append(assignment)
 
     def _save_later(self) -> None:
-        if self.settings.auto_commit:
+        if self.settings.auto_commit and not self.timers.is_armed(SAVE):
             self.timers.arm(SAVE, self.port.clock() + self.settings.save_interval_ms)
+            self._watch()
+
+    def _watch(self) -> None:
+        """Find out whether somebody watches marks now."""
+        self.is_watching = (
+            self._sleeping > 0
+            or self._listener is not None
+            or (self.settings.auto_commit and not self.timers.is_armed(SAVE))
+        )
+
+    def listen(self, listener: Callable[[], None] | None) -> None:
+        """Have a function called when there may be messages to take; None to end that.
+
+        It is called under the lock, from any thread; for those who cannot wait.
+        """
+        with self.lock:
+            self._listener = listener
+            self._watch()
 
     def wake(self) -> None:
-        """Wake those who wait for messages; under the lock."""
+        """Wake one of those who wait for messages; under the lock.
+
+        Whoever finds some wakes the next one if there is more to do.
+        """
+        if self._sleeping:
+            self.lock.notify()
+        if self._listener is not None:
+            self._listener()
+
+    def wake_all(self) -> None:
+        """Wake all who wait, to see that it is over; under the lock."""
         self.lock.notify_all()
-        if self.listener is not None:
-            self.listener()
+        if self._listener is not None:
+            self._listener()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from reput_consumer.consuming.delivery import Delivery
     from reput_consumer.consuming.timers import Timers
@@ -22,16 +22,28 @@ __all__ = ["Host", "Line"]
 
 
 class Host(Protocol):
-    """The engine, as its line sees it."""
+    """The engine, as its line and its deliveries see it."""
 
     port: ConsumerPort
     settings: MemberSettings
     assignments: dict[MessageQueue, Assignment]
+    in_flight: set[Delivery]
+    """Deliveries with messages that are not settled. Guarded by `lock`."""
+    is_watching: bool
+    """Whether a mark of a message is to be settled at once; may be read without the lock."""
     lock: threading.Condition
     timers: Timers
 
-    def finish(self, delivery: Delivery) -> None:
-        """Count messages as consumed."""
+    def settle(self, delivery: Delivery) -> None:
+        """Count messages as consumed that are marked so."""
+        ...
+
+    def retry(self, delivery: Delivery, level: int = 0, rows: range | None = None) -> None:
+        """Have messages come again."""
+        ...
+
+    def goal_of(self, queue: MessageQueue) -> int | None:
+        """Return the queue offset up to which messages are wanted; None for no end."""
         ...
 
     def suspend(self, assignment: Assignment, until: int) -> None:
@@ -43,12 +55,12 @@ class Host(Protocol):
         ...
 
     def wake(self) -> None:
-        """Wake those who wait for messages; under the lock."""
+        """Wake one of those who wait for messages; under the lock."""
         ...
 
 
 class Line(Protocol):
-    """Called under the engine's lock, but for `settle`."""
+    """Called under the engine's lock, but for `retry` and `work`."""
 
     def add(
         self, assignment: Assignment, queue_offsets: Sequence[int], messages: Sequence[object]
@@ -56,15 +68,28 @@ class Line(Protocol):
         """Put fetched messages at the end."""
         ...
 
-    def next(self, max_count: int, now: int) -> Delivery | None:
+    @property
+    def may_have_more(self) -> bool:
+        """Whether another thread should look for messages, too."""
+        ...
+
+    def take(self, max_count: int, now: int) -> Delivery | None:
         """Hand out messages of one queue; None if none can be handed out now."""
         ...
 
-    def finish(self, delivery: Delivery) -> int | None:
-        """Count messages as consumed; return the queue offset to commit, None if none."""
+    def open(self, max_count: int | None, now: int) -> Delivery | None:
+        """Begin to hand out messages of one queue, row by row; None if there are none now."""
         ...
 
-    def settle_failed(self, delivery: Delivery, level: int) -> None:
+    def recall(self, delivery: Delivery) -> None:
+        """Take back what nobody was handed of a delivery, to hand it out later."""
+        ...
+
+    def settle(self, delivery: Delivery) -> int | None:
+        """Finish messages that are marked; return the queue offset to commit, None if none is."""
+        ...
+
+    def retry(self, delivery: Delivery, level: int, rows: range) -> None:
         """See to it that failed messages come again; called without the lock."""
         ...
 
@@ -78,8 +103,4 @@ class Line(Protocol):
 
     def work(self, now: int) -> None:
         """Do what is due; called without the lock."""
-        ...
-
-    def gone(self, assignments: Iterable[Assignment]) -> None:
-        """Forget queues that the member has lost."""
         ...

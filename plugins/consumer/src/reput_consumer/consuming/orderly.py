@@ -8,15 +8,16 @@ Source: RocketMQ ``ConsumeMessageOrderlyService``.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import ReputError
-from reput_consumer.consuming.delivery import Delivery
+from reput_consumer.consuming.delivery import CONSUMED, OPEN, SETTLED, Delivery
 from reput_consumer.port.port import DEAD_LETTER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from reput_consumer.consuming.line import Host
     from reput_consumer.group.assignment import Assignment
@@ -31,6 +32,10 @@ _EXTEND_MS: Final = 20_000
 _SHORTEST_MS: Final = 10
 _LONGEST_MS: Final = 30_000
 _LOCKS: Final = "locks"
+_OPENED_COUNT: Final = 256
+"""Most messages of one queue before the next queue has its turn."""
+_DONE: Final = bytes([CONSUMED, SETTLED])
+_KNOWN: Final = bytes([SETTLED])
 
 
 class InOrder:
@@ -48,68 +53,139 @@ class InOrder:
         self._line_up(assignment)
 
     def _line_up(self, assignment: Assignment) -> None:
-        if assignment not in self._waiting:
+        if not assignment.is_in_line:
+            assignment.is_in_line = True
             self._waiting.append(assignment)
 
-    def next(self, max_count: int, now: int) -> Delivery | None:
-        """See `Line.next`."""
+    @property
+    def may_have_more(self) -> bool:
+        """See `Line.may_have_more`."""
+        return bool(self._waiting)
+
+    def take(self, max_count: int, now: int) -> Delivery | None:
+        """See `Line.take`."""
+        return self._hand_out(max_count, now, is_by_row=False)
+
+    def open(self, max_count: int | None, now: int) -> Delivery | None:
+        """See `Line.open`; nobody else gets what was opened."""
+        return self._hand_out(
+            _OPENED_COUNT if max_count is None else max_count, now, is_by_row=True
+        )
+
+    def _hand_out(self, max_count: int, now: int, *, is_by_row: bool) -> Delivery | None:
         for _ in range(len(self._waiting)):
             each = self._waiting.popleft()
+            each.is_in_line = False
             if each.is_lost or each.is_leaving or not _has_next(each.processing):
-                continue  # `finish` lines it up again
-            self._waiting.append(each)
+                continue  # `settle` lines it up again
             if each.suspended_until > now or self._is_unlocked(each, now):
+                self._line_up(each)
                 continue
-            self._waiting.pop()
-            found = each.processing.take(max_count)
-            offsets, messages = zip(*found, strict=True)
+            offsets, messages = each.processing.take(max_count)
+            beyond = self._beyond_goal(each, offsets)
+            if beyond:
+                each.processing.give_back(beyond)
+                del offsets[-beyond:], messages[-beyond:]
+                if not offsets:
+                    continue
             if self._needs_locks:
                 self._engine.timers.arm(_LOCKS, each.locked_at + _EXTEND_MS)
-            return Delivery(each, each.processing, offsets, messages)
+            rows = iter(range(len(offsets) if is_by_row else 0))
+            delivery = Delivery(self._engine, each, each.processing, offsets, messages, rows)
+            self._engine.in_flight.add(delivery)
+            return delivery
         return None
 
-    def finish(self, delivery: Delivery) -> int | None:
-        """See `Line.finish`."""
-        assignment = delivery.assignment
-        for queue_offset in delivery.queue_offsets:
-            assignment.times.pop(queue_offset, None)
-        offset = delivery.processing.commit()
-        self._line_up(assignment)
-        self._engine.wake()
+    def _beyond_goal(self, assignment: Assignment, queue_offsets: Sequence[int]) -> int:
+        """Return how many of the last messages are not wanted."""
+        goal = self._engine.goal_of(assignment.queue)
+        return 0 if goal is None else len(queue_offsets) - bisect_left(queue_offsets, goal)
+
+    def recall(self, delivery: Delivery) -> None:
+        """See `Line.recall`."""
+        left = delivery.recall()
+        if left and not delivery.is_stale:
+            delivery.processing.give_back(left)
+            delivery.shrink(left)
+            self._end_if_settled(delivery)
+
+    # ------------------------------------------------------------------ results
+
+    def settle(self, delivery: Delivery) -> int | None:
+        """See `Line.settle`; a message that is marked waits for those before it."""
+        if delivery not in self._engine.in_flight:
+            return None
+        marks = delivery.marks
+        end = len(marks) - len(marks.lstrip(_DONE))
+        start = len(marks) - len(marks.lstrip(_KNOWN))
+        if end == start:
+            return None
+        times = delivery.assignment.times
+        for row in range(start, end) if times else ():
+            times.pop(delivery.queue_offsets[row], None)
+        marks[start:end] = _KNOWN * (end - start)
+        delivery.messages[start:end] = [None] * (end - start)
+        offset = delivery.processing.commit(end - start)
+        self._end_if_settled(delivery)
         return offset
 
-    def settle_failed(self, delivery: Delivery, level: int) -> None:
-        """See `Line.settle_failed`: pause the queue; give up what has failed too often."""
+    def _end_if_settled(self, delivery: Delivery) -> None:
+        if delivery.marks.count(SETTLED) == len(delivery.marks):
+            self._end(delivery)
+
+    def _end(self, delivery: Delivery) -> None:
+        """Have others get messages of the queue."""
+        self._engine.in_flight.discard(delivery)
+        self._line_up(delivery.assignment)
+        self._engine.wake()
+
+    def retry(self, delivery: Delivery, level: int, rows: range) -> None:
+        """See `Line.retry`: pause the queue; give up what has failed too often."""
         engine, assignment = self._engine, delivery.assignment
         most, comes_again = engine.settings.max_reconsume_times, False
-        for row, queue_offset in enumerate(delivery.queue_offsets):
-            is_given_up = level < 0 or (most is not None and delivery.times_of(row) >= most)
-            if not (is_given_up and self._give_up(delivery.messages[row])):
-                comes_again = True
-                with engine.lock:
-                    assignment.times[queue_offset] = assignment.times.get(queue_offset, 0) + 1
-        if not comes_again or delivery.is_stale:
-            engine.finish(delivery)
-            return
+        for row in rows:
+            message = delivery.messages[row]
+            if delivery.marks[row] != OPEN:
+                continue
+            times = message.reconsume_times + delivery.failed_here(row)
+            if (level < 0 or (most is not None and times >= most)) and self._give_up(message):
+                delivery.marks[row] = CONSUMED
+                continue
+            comes_again = True
+            queue_offset = delivery.queue_offsets[row]
+            with engine.lock:
+                assignment.times[queue_offset] = assignment.times.get(queue_offset, 0) + 1
+        engine.settle(delivery)
+        if comes_again:
+            self._put_back(delivery)
+
+    def _put_back(self, delivery: Delivery) -> None:
+        engine, assignment = self._engine, delivery.assignment
         pause = min(max(engine.settings.suspend_ms, _SHORTEST_MS), _LONGEST_MS)
         with engine.lock:
+            if delivery.is_stale or delivery not in engine.in_flight:
+                return
+            delivery.recall()
+            delivery.marks[:] = _KNOWN * len(delivery)
             delivery.processing.give_back()
             engine.suspend(assignment, engine.port.clock() + pause)
-            self._line_up(assignment)
+            self._end(delivery)
             if assignment.is_leaving:
                 engine.give_up_soon()
 
-    def _give_up(self, message: object) -> bool:
+    def _give_up(self, message: Any) -> bool:
         settings = self._engine.settings
         if settings.broadcast:
             logger.warning("message given up group=%s message=%r", settings.group, message)
             return True
         try:
-            self._engine.port.send_back(settings.group, message, DEAD_LETTER, None)  # type: ignore[arg-type]
+            self._engine.port.send_back(settings.group, message, DEAD_LETTER, None)
         except (ReputError, OSError) as error:
             logger.warning("message not given up group=%s: %s", settings.group, error)
             return False
         return True
+
+    # ------------------------------------------------------------------ locks, timed work
 
     @property
     def _needs_locks(self) -> bool:
@@ -130,24 +206,23 @@ class InOrder:
             if not each.is_lost and each.suspended_until <= now and self._is_unlocked(each, now)
         ]
 
-    def gone(self, assignments: Iterable[Assignment]) -> None:
-        """See `Line.gone`; `next` passes over queues that are lost."""
-
     def work(self, now: int) -> None:
         """See `Line.work`: extend the locks of queues whose messages are being consumed."""
         engine = self._engine
         with engine.lock:
             if not engine.timers.take(_LOCKS, now):
                 return
-            held = [each for each in engine.assignments.values() if each.processing.has_taken]
+            held = {each.assignment.queue: each for each in engine.in_flight if not each.is_stale}
         if not held:
             return
         settings = engine.settings
-        locked = engine.port.lock(settings.group, settings.member, [each.queue for each in held])
+        locked = engine.port.lock(settings.group, settings.member, list(held))
         with engine.lock:
-            for each in held:
-                if each.queue in locked:
-                    each.locked_at = now
+            for queue, delivery in held.items():
+                if queue in locked:
+                    delivery.assignment.locked_at = now
+                else:
+                    self.recall(delivery)  # what comes next must wait for the lock
             engine.timers.arm(_LOCKS, now + _EXTEND_MS)
 
 

@@ -23,6 +23,10 @@ class Timers:
             self._due[name] = at
             self.wake_at(at)
 
+    def is_armed(self, name: str) -> bool:
+        """Return whether some work is to be done at some time."""
+        return name in self._due
+
     def take(self, name: str, now: int) -> bool:
         """Return whether some work is due, and count it as done."""
         if self._due.get(name, now + 1) > now:

@@ -12,10 +12,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from reput_consumer.faces.message import ReceivedMessage
+from reput_consumer.consuming.delivery import CONSUMED, OPEN
+from reput_consumer.faces.message import ReceivedMessage, received
 from reput_consumer.faces.running import Run
 
 if TYPE_CHECKING:
+    from reput_consumer.consuming.delivery import Delivery
     from reput_consumer.consuming.engine import Engine
     from reput_consumer.queues import MessageQueue
 
@@ -47,7 +49,10 @@ class Consumer:
         self._engine = engine
         self._explicit = explicit
         self._idle = idle
+        self._opened: Delivery | None = None
+        """What messages are handed out from."""
         self._at_hand: ReceivedMessage | None = None
+        """What counts as consumed when the next message is asked for."""
 
     def __repr__(self) -> str:
         settings = self._engine.settings
@@ -75,8 +80,8 @@ class Consumer:
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Return an iterator that waits for messages; see ``idle`` and ``until``."""
-        while (message := self.next(self._idle)) is not None:
-            yield message
+        while (delivery := self._open(self._idle)) is not None:
+            yield from self._messages_of(delivery)
 
     def next(self, seconds: float | None = None) -> ReceivedMessage | None:
         """Count the message at hand as consumed, and return the next one.
@@ -91,14 +96,42 @@ class Consumer:
             ConsumerClosedError: the consumer is closed.
             ReputError: messages cannot be read.
         """
+        while (delivery := self._open(seconds)) is not None:
+            for row in delivery.rows:
+                message = received(delivery, row, delivery.messages[row])
+                self._at_hand = None if self._explicit else message
+                return message
+        return None
+
+    def _open(self, seconds: float | None) -> Delivery | None:
+        """Count the message at hand as consumed, and return what the next ones are taken from."""
         self._finish_at_hand()
-        self._engine.check_open()
-        delivery = self._engine.take(1, seconds)
-        if delivery is None:
-            return None
-        message = ReceivedMessage(self._engine, delivery, 0)
-        self._at_hand = None if self._explicit else message
-        return message
+        engine, opened = self._engine, self._opened
+        engine.check_open()
+        if opened is not None:
+            if opened.unhanded_count:
+                return opened
+            engine.settle(opened)
+        # In order, a message is handed out only when the one before it was acknowledged.
+        is_single = self._explicit and engine.settings.ordered
+        self._opened = engine.open(seconds, 1 if is_single else None)
+        return self._opened
+
+    def _messages_of(self, delivery: Delivery) -> Iterator[ReceivedMessage]:
+        """Hand out what is left of a delivery, without a look at anything that others change."""
+        engine, is_explicit = self._engine, self._explicit
+        marks, messages = delivery.marks, delivery.messages
+        for row in delivery.rows:
+            message = received(delivery, row, messages[row])
+            if is_explicit:
+                yield message
+                continue
+            self._at_hand = message
+            yield message
+            if marks[row] == OPEN:  # the next one is asked for
+                marks[row] = CONSUMED
+                if engine.is_watching:
+                    engine.settle(delivery)
 
     def _finish_at_hand(self) -> None:
         message, self._at_hand = self._at_hand, None
@@ -107,24 +140,28 @@ class Consumer:
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """Return an asynchronous iterator; while it waits, other tasks run."""
+        while (delivery := self._open(0) or await self._arrival()) is not None:
+            for message in self._messages_of(delivery):
+                yield message
+            await asyncio.sleep(0)  # other tasks run, too, while messages never end
+
+    async def _arrival(self) -> Delivery | None:
+        """Wait for messages, and open them; None if none come."""
         loop, arrived = asyncio.get_running_loop(), asyncio.Event()
         engine = self._engine
-        engine.listener = lambda: _set_soon(loop, arrived)
+        engine.listen(lambda: _set_soon(loop, arrived))
         try:
-            while True:
+            while (delivery := self._open(0)) is None:
+                if engine.is_over:
+                    return None
+                async with asyncio.timeout(self._idle):
+                    await arrived.wait()
                 arrived.clear()
-                message = self.next(0)
-                if message is not None:
-                    yield message
-                elif engine.is_over:
-                    return
-                else:
-                    try:
-                        await asyncio.wait_for(arrived.wait(), self._idle)
-                    except TimeoutError:
-                        return
+        except TimeoutError:
+            return None
         finally:
-            engine.listener = None
+            engine.listen(None)
+        return delivery
 
     # ------------------------------------------------------------------ a function for each message
 

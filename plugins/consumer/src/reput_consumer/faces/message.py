@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from reput.record import unpack_body
+from reput_consumer.consuming.delivery import CONSUMED, OPEN
 from reput_consumer.names import is_retry_topic
 
 if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_consumer.consuming.delivery import Delivery
-    from reput_consumer.consuming.engine import Engine
     from reput_consumer.queues import MessageQueue
 
-__all__ = ["ReceivedMessage"]
+__all__ = ["ReceivedMessage", "all_received", "received"]
 
-_RETRY_TOPIC = "RETRY_TOPIC"
+_RETRY_TOPIC: Final = "RETRY_TOPIC"
+_COMPRESSED: Final = 1
+"""The bit of ``sys_flag`` that says so."""
 
 
 class ReceivedMessage:
@@ -24,16 +26,13 @@ class ReceivedMessage:
     All fields of `reput.MessageView` are there, too: ``keys``, ``tags``, ``properties``, ….
     """
 
-    __slots__ = ("_delivery", "_engine", "_is_done", "_row", "view")
+    # Millions of them are made: `received` fills the slots, as to call __init__ takes longer.
+    __slots__ = ("_delivery", "_row", "view")
 
-    def __init__(self, engine: Engine, delivery: Delivery, row: int) -> None:
-        """Make one of the messages of a delivery."""
-        self._engine = engine
-        self._delivery = delivery
-        self._row = row
-        self._is_done = False
-        self.view: MessageView = delivery.messages[row]
-        """The record."""
+    _delivery: Delivery
+    _row: int
+    view: MessageView
+    """The record."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.view, name)
@@ -60,27 +59,30 @@ class ReceivedMessage:
     @property
     def body(self) -> bytes:
         """The body as the producer was given it, unpacked if it travels compressed."""
-        return unpack_body(self.view.body, self.view.sys_flag)
+        view = self.view
+        flag = view.sys_flag
+        return unpack_body(view.body, flag) if flag & _COMPRESSED else view.body
 
     @property
     def reconsume_times(self) -> int:
         """How often the message has failed before."""
-        return self._delivery.times_of(self._row)
-
-    def _alone(self) -> Delivery:
-        delivery = self._delivery
-        return delivery if len(delivery) == 1 else delivery.part(self._row, self._row + 1)
+        return self.view.reconsume_times + self._delivery.failed_here(self._row)
 
     @property
     def is_done(self) -> bool:
-        """Whether `ack` or `retry` was called."""
-        return self._is_done
+        """Whether `ack` or `retry` was called, or the message was sent back for taking too long."""
+        return self._delivery.marks[self._row] != OPEN
 
     def ack(self) -> None:
-        """Count the message as consumed; a second call does nothing."""
-        if not self._is_done:
-            self._is_done = True
-            self._engine.finish(self._alone())
+        """Count the message as consumed; a second call does nothing.
+
+        It costs little: offsets are looked at when they are saved, or when a thread waits.
+        """
+        delivery, marks = self._delivery, self._delivery.marks
+        if marks[self._row] == OPEN:
+            marks[self._row] = CONSUMED
+            if delivery.engine.is_watching or OPEN not in marks:
+                delivery.engine.settle(delivery)
 
     def retry(self, level: int = 0) -> None:
         """Have the message come again; a message that is done already stays so.
@@ -90,6 +92,26 @@ class ReceivedMessage:
                 give it up, as a dead letter. In an ordered consumer the queue pauses instead, and
                 only 0 and -1 mean something.
         """
-        if not self._is_done:
-            self._is_done = True
-            self._engine.retry(self._alone(), level)
+        if not self.is_done:
+            self._delivery.engine.retry(self._delivery, level, range(self._row, self._row + 1))
+
+
+def received(delivery: Delivery, row: int, view: MessageView) -> ReceivedMessage:
+    """Return one of the messages of a delivery."""
+    message = ReceivedMessage()
+    message._delivery = delivery
+    message._row = row
+    message.view = view
+    return message
+
+
+def all_received(delivery: Delivery, start: int, end: int) -> list[ReceivedMessage]:
+    """Return messages of a delivery: the rows ``[start, end)``."""
+    new, found = ReceivedMessage, []
+    for row, view in enumerate(delivery.messages[start:end], start):
+        message = new()  # as in `received`, without a call for each
+        message._delivery = delivery
+        message._row = row
+        message.view = view
+        found.append(message)
+    return found

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final, Self
 
 from reput.errors import OffsetOutOfRangeError
 from reput_consumer.errors import NotAssignedError
-from reput_consumer.faces.message import ReceivedMessage
+from reput_consumer.faces.message import all_received
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from reput_consumer.consuming.engine import Engine
+    from reput_consumer.faces.message import ReceivedMessage
     from reput_consumer.queues import MessageQueue
 
 __all__ = ["PullConsumer"]
@@ -59,7 +60,7 @@ class PullConsumer:
         delivery = engine.take(max_count, seconds)
         if delivery is None:
             return []
-        found = [ReceivedMessage(engine, delivery, row) for row in range(len(delivery))]
+        found = all_received(delivery, 0, len(delivery))
         engine.finish(delivery)
         return found
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from attrs.validators import ge, instance_of
 
-from reput_consumer.faces.message import ReceivedMessage
+from reput_consumer.consuming.delivery import CONSUMED, OPEN
+from reput_consumer.faces.message import all_received, received
 
 if TYPE_CHECKING:
     from reput_consumer.consuming.delivery import Delivery
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = ["Retry", "Run"]
+
+_OPENED_COUNT: Final = 256
+"""Messages of one queue that a thread, or several, work on before the next queue has its turn."""
+_CONSUMED: Final = bytes([CONSUMED])
 
 
 @attrs.frozen
@@ -77,40 +83,87 @@ class Run:
         return self.consumed
 
     def _work(self) -> None:
+        handle = self._handle_each if self.batch == 1 else self._handle_batches
+        # In order, a batch may begin in one fetch and end in the next one, but not here.
+        count = max(_OPENED_COUNT // self.batch, 1) * self.batch
         try:
-            while (delivery := self.engine.take(self.batch, self.idle)) is not None:
-                self._handle(delivery)
+            while (delivery := self.engine.open(self.idle, count)) is not None:
+                try:
+                    handle(delivery)
+                finally:
+                    self.engine.settle(delivery)
         except BaseException as error:  # it goes to the caller of `run`, on another thread
             self.error = error
             self.engine.stop()
 
-    def _handle(self, delivery: Delivery) -> None:
-        outcome = self._outcome(delivery)
-        done = len(delivery) if outcome is None else min(outcome.done, len(delivery))
+    def _handle_each(self, delivery: Delivery) -> None:
+        """Handle messages one by one, while other threads may do so with others of the delivery."""
+        handler, marks, messages = self.handler, delivery.marks, delivery.messages
+        engine, count = self.engine, 0
+        for row in delivery.rows:
+            try:
+                returned = handler(received(delivery, row, messages[row]))
+            except Exception as error:  # it may raise anything: its message comes again
+                returned = self._failure(delivery, row, error)
+            if returned is False or isinstance(returned, Retry):
+                self._settle(delivery, row, row + 1, returned)
+                continue
+            count += 1
+            if marks[row] == OPEN:
+                marks[row] = CONSUMED
+                if engine.is_watching:
+                    engine.settle(delivery)
+        self._count(count, 0)
+
+    def _handle_batches(self, delivery: Delivery) -> None:
+        """Handle messages batch by batch, as `_handle_each` does one by one."""
+        handler, marks, engine = self.handler, delivery.marks, self.engine
+        while batch := list(islice(delivery.rows, self.batch)):
+            start, end = batch[0], batch[-1] + 1
+            try:
+                returned = handler(all_received(delivery, start, end))
+            except Exception as error:  # as above: all of them come again
+                returned = self._failure(delivery, start, error)
+            if returned is False or isinstance(returned, Retry):
+                self._settle(delivery, start, end, returned)
+                continue
+            self._count(end - start, 0)
+            if marks.count(OPEN, start, end) == end - start:
+                marks[start:end] = _CONSUMED * (end - start)
+            else:  # the handler has said more of some of them
+                _mark(marks, start, end)
+            if engine.is_watching:
+                engine.settle(delivery)
+
+    def _settle(self, delivery: Delivery, start: int, end: int, returned: Retry | bool) -> None:
+        """Do with messages what a handler has said."""
+        outcome = self._outcome(returned)
+        done = min(outcome.done, end - start)
+        self._count(done, end - start - done)
+        _mark(delivery.marks, start, start + done)
+        self.engine.retry(delivery, outcome.level, range(start + done, end))
+
+    def _outcome(self, returned: Retry | bool) -> Retry:
+        """Return what a handler has said; in order, all that it was given comes again."""
+        outcome = returned if isinstance(returned, Retry) else Retry()
+        return attrs.evolve(outcome, done=0) if self.engine.settings.ordered else outcome
+
+    def _failure(self, delivery: Delivery, row: int, error: Exception) -> Retry:
+        logger.error(
+            "handler failed group=%s queue=%s offset=%d",
+            *(self.engine.settings.group, delivery.assignment.queue),
+            delivery.queue_offsets[row],
+            exc_info=error,
+        )
+        return Retry()
+
+    def _count(self, done: int, failed: int) -> None:
         with self._lock:
             self.consumed += done
-            self.failed += len(delivery) - done
-        if outcome is None:
-            self.engine.finish(delivery)
-        elif done and not self.engine.settings.ordered:
-            self.engine.finish(delivery.part(0, done))
-            if done < len(delivery):
-                self.engine.retry(delivery.part(done), outcome.level)
-        else:
-            self.engine.retry(delivery, outcome.level)
+            self.failed += failed
 
-    def _outcome(self, delivery: Delivery) -> Retry | None:
-        """Return how messages are to come again; None if they were consumed."""
-        messages = [ReceivedMessage(self.engine, delivery, row) for row in range(len(delivery))]
-        try:
-            returned = self.handler(messages[0] if self.batch == 1 else messages)
-        except Exception:  # a handler may raise anything: its messages come again
-            logger.exception(
-                "handler failed group=%s queue=%s offset=%d",
-                *(self.engine.settings.group, delivery.assignment.queue),
-                delivery.queue_offsets[0],
-            )
-            return Retry()
-        if isinstance(returned, Retry):
-            return returned
-        return Retry() if returned is False else None
+
+def _mark(marks: bytearray, start: int, end: int) -> None:
+    """Mark messages as consumed of which nothing was said."""
+    for row in range(start, end):
+        marks[row] = marks[row] or CONSUMED

@@ -38,14 +38,14 @@ class Assignment:
     is_ready: bool = False
     """Whether it stands in the list of queues to fetch from."""
     is_paused: bool = False
+    is_in_line: bool = False
+    """Whether it stands in the list of queues to hand out from; of queues read in order."""
     locked_at: int = 0
     """When the queue was locked last, ms; of queues that are read in order."""
     suspended_until: int = 0
     """Until when no message is handed out, ms; of queues that are read in order."""
     times: dict[int, int] = attrs.field(factory=dict)
-    """How often a message of a queue read in order has failed, by queue offset."""
-    taken_at: dict[int, int] = attrs.field(factory=dict)
-    """When unfinished messages were handed out, ms, by queue offset."""
+    """How often an unfinished message has failed here, by queue offset."""
 
     def move(self, offset: int | None, *, only_forward: bool) -> bool:
         """Note how far the queue is finished; return whether that was news."""
@@ -61,7 +61,6 @@ class Assignment:
         self.processing = ProcessQueue()
         self.next_offset = offset
         self.times.clear()
-        self.taken_at.clear()
         self.suspended_until = 0
 
 
