@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import re
 from pathlib import Path
 
 import attrs
 
-from reput_consumer import ConsumerConfig, MemberSettings
+from reput_consumer import Average, Consumer, ConsumerConfig, MemberSettings
+from reput_consumer.group.settings import MAX_RECONSUME_TIMES
 from reput_consumer.metadata import localoffsets
+from reput_consumer.metadata.groups import GroupSettings
 from reput_consumer.queues import MessageQueue
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "consumer-groups.md").read_text("utf-8")
+FROM_JAVA = (ROOT / "docs" / "from-the-java-client.md").read_text("utf-8")
 
 
 def test_the_snippets_run_from_top_to_bottom_and_print_what_they_say(tmp_path, monkeypatch):
@@ -40,12 +44,41 @@ def test_the_table_of_options_is_the_class():
     assert shown == [(field.name, field.default) for field in attrs.fields(ConsumerConfig)]
 
 
-def test_arguments_that_the_page_names_are_settings():
-    table = PAGE.split("## For those who come from the Java client")[1]
+def test_arguments_that_the_page_for_java_names_are_settings():
+    table = FROM_JAVA.split("## Settings")[1].split("## What a message tells")[0]
     named = set(re.findall(r"`(\w+)=", table))
 
-    known = {field.name for field in attrs.fields(MemberSettings)} | {"done", "level", "threads"}
-    assert named - known <= {"start", "broadcast", "strategy", "run"}
+    known = {field.name for field in attrs.fields(MemberSettings)}
+    assert len(named) > 10
+    assert named - known <= {"start", "broadcast", "strategy", "name"}
+
+
+def test_what_the_page_for_java_says_of_defaults_is_so():
+    settings = MemberSettings(group="g", member="m", selectors={})
+
+    assert (settings.start.kind, settings.broadcast) == ("latest", False)
+    assert settings.strategy == Average()
+    assert MAX_RECONSUME_TIMES == GroupSettings(group="g").retry_max_times == 16
+    assert (settings.fetch_count, settings.fetch_bytes) == (32, 256 << 10)
+    limits = settings.limits
+    assert (limits.message_count, limits.size_mib, limits.span) == (1_000, 100, 2_000)
+    assert settings.consume_timeout_ms == 15 * 60_000
+    assert (settings.suspend_ms, settings.save_interval_ms) == (1_000, 5_000)
+    assert settings.auto_commit
+    parameters = inspect.signature(Consumer.run).parameters
+    assert (parameters["threads"].default, parameters["batch"].default) == (20, 1)
+
+
+def test_what_the_page_for_java_says_of_messages_is_so(at):
+    at.put("1", keys=["k"])
+    table = FROM_JAVA.split("## What a message tells")[1].split("## Administration")[0]
+    named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)[`\[]", row[2:])}
+    named = {name for name in named if name.islower()} - {"message"}
+
+    with at.consumer() as consumer:
+        message = consumer.next(0)
+        assert len(named) > 8
+        assert all(hasattr(message, name) for name in named)
 
 
 def test_local_offsets_of_the_page_are_the_code_s():

@@ -8,6 +8,7 @@ from pathlib import Path
 import indexfile
 import loop
 import record
+import retries
 import timerwheel
 
 IMAGES = Path(__file__).resolve().parents[2] / "images"
@@ -20,6 +21,8 @@ def drawings() -> dict[str, str]:
         "reput.zh.svg": loop.draw(loop.CHINESE).svg(),
         "record.svg": record.draw().svg(),
         "index-file.svg": indexfile.draw().svg(),
+        "retries.svg": retries.draw(retries.ENGLISH).svg(),
+        "retries.zh.svg": retries.draw(retries.CHINESE).svg(),
         "timer-wheel.svg": timerwheel.draw().svg(),
     }
 
