@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from enginetasks import Step, fail_at_three, name_process
+from enginetasks import Step, die, fail_at_three, name_process
 
-from reput_rebuild.engine import LocalEngine
+from reput_rebuild.engine import LocalEngine, ProcessEndedError
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -48,3 +51,50 @@ def test_as_many_processes_as_processors_when_nobody_says():
     assert LocalEngine().parallelism == (os.cpu_count() or 1)
     assert not LocalEngine(1).splits
     assert LocalEngine(2).splits
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from enginetasks import Step, name_process
+from reput_rebuild.engine import LocalEngine
+
+print("begun", flush=True)
+{guard}
+    with LocalEngine(2) as engine:
+        print(len(engine.run(name_process, [Step(number) for number in range(4)])), "done")
+"""
+
+
+def run_script(path, guard):
+    path.write_text(SCRIPT.format(guard=guard))
+    support = Path(__file__).parents[1] / "support"
+    asked = [sys.executable, str(path), str(support)]
+    return subprocess.run(asked, capture_output=True, text=True, timeout=60)
+
+
+def test_a_script_without_a_guard_is_told_once_what_it_needs(tmp_path):
+    done = run_script(tmp_path / "plain.py", "if True:")
+
+    assert done.returncode == 1
+    assert "done" not in done.stdout
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("reput_rebuild.engine.ProcessEndedError: no process could begin")
+    assert 'needs `if __name__ == "__main__":`' in last
+    # The script's own traceback, with its cause: no process adds one.
+    assert done.stderr.count("plain.py") == 1
+
+
+def test_a_script_with_a_guard_is_imported_and_does_its_work_once(tmp_path):
+    done = run_script(tmp_path / "guarded.py", 'if __name__ == "__main__":')
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("done") == 1
+
+
+def test_a_process_that_is_killed_is_told_and_the_engine_goes_on():
+    with LocalEngine(2) as engine:
+        with pytest.raises(ProcessEndedError, match=r"killed, perhaps.*fewer processes"):
+            engine.run(die, [Step(0), Step(1)])
+
+        assert [number for number, _ in engine.run(name_process, [Step(5)])] == [5]

@@ -1,6 +1,8 @@
 """Runs tasks one by one in this process, or side by side in several processes of this machine.
 
-An engine knows nothing of what a task does. Spark's is in the distribution ``reput-spark``.
+An engine knows nothing of what a task does. Spark's is in the distribution ``reput-spark``. Each of
+several processes imports the script that was started, as processes of `multiprocessing` do, so that
+a script has its work below ``if __name__ == "__main__":``.
 """
 
 from __future__ import annotations
@@ -11,15 +13,32 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+
+import attrs
+
+from reput.errors import ReputError
 
 if TYPE_CHECKING:
     from ctypes import Array
     from multiprocessing.sharedctypes import Synchronized
 
-__all__ = ["Engine", "LocalEngine", "Task", "Work"]
+__all__ = ["Engine", "LocalEngine", "ProcessEndedError", "Task", "Work"]
 
 _LOOK_SECONDS = 0.2  # interval between updates of the bar while no task ends
+_UNGUARDED = 3
+"""Exit code of a process that only imports the script again."""
+
+
+@attrs.define(eq=False, slots=False)
+class ProcessEndedError(ReputError):
+    """A process of a `LocalEngine` ended before its task did; no task runs any more."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class Task(Protocol):
@@ -76,6 +95,10 @@ class LocalEngine:
         jobs: number of processes; one for each processor when left out.
         splits: whether work is cut into parts; only for several processes when left out. In parts
             a log is read once for several plugins, in one piece once for each.
+
+    Raises:
+        ProcessEndedError: from `run`: a process ended, or none could begin, as a script uses
+            several without ``if __name__ == "__main__":``.
     """
 
     def __init__(self, jobs: int | None = None, *, splits: bool | None = None) -> None:
@@ -83,9 +106,15 @@ class LocalEngine:
         self.is_here = self.parallelism == 1
         self.splits = not self.is_here if splits is None else splits
         self._pool: ProcessPoolExecutor | None = None
+        if not self.is_here and getattr(multiprocessing.current_process(), "_inheriting", False):
+            # A process of an engine, which imports the script, and comes here once more: the mark
+            # is the one by which multiprocessing refuses to begin a process then. The process that
+            # waits for this one says what to do.
+            raise SystemExit(_UNGUARDED)
         # Spawned, not forked: the calling process may have threads, and locks that they hold.
         self._context = multiprocessing.get_context("spawn")
         self._meters = self._context.RawArray("q", self.parallelism)
+        self._begun = self._context.Value("i", 0)
 
     def __enter__(self) -> Self:
         return self
@@ -100,16 +129,35 @@ class LocalEngine:
         """See `Engine.run`."""
         if self.is_here:
             return _run_here(work, tasks, told)
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(
-                self.parallelism,
-                mp_context=self._context,
-                initializer=_begin,
-                initargs=(self._meters, self._context.Value("i", 0)),
+        try:
+            pool = self._pool = self._pool or self._new_pool()
+            futures = {pool.submit(_work, work, task): task for task in tasks}
+            self._wait(futures, told)
+            return [future.result() for future in futures]
+        except BrokenProcessPool as error:
+            self._pool = None
+            raise ProcessEndedError(self._why_ended()) from error
+
+    def _new_pool(self) -> ProcessPoolExecutor:
+        self._begun.value = 0
+        return ProcessPoolExecutor(
+            self.parallelism,
+            mp_context=self._context,
+            initializer=_begin,
+            initargs=(self._meters, self._begun),
+        )
+
+    def _why_ended(self) -> str:
+        if self._begun.value:
+            return (
+                "a process ended in the middle of a task: killed, perhaps, as memory ran out; "
+                "fewer processes (jobs) take less"
             )
-        futures = {self._pool.submit(_work, work, task): task for task in tasks}
-        self._wait(futures, told)
-        return [future.result() for future in futures]
+        return (
+            "no process could begin its work. Each imports the script that was started: the script "
+            'needs `if __name__ == "__main__":` before what it does (or LocalEngine(1), which '
+            "works in this process)"
+        )
 
     def _wait(self, futures: dict[Future[Any], Task], told: Callable[[int], None]) -> None:
         waiting = set(futures)
