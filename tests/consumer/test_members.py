@@ -204,3 +204,29 @@ def test_a_thousand_queues_are_given_to_a_new_member_quickly(at):
             assert (len(owned(a)), len(owned(b))) == (500, 500)
 
     assert seconds < 0.2  # both members, and where each of 500 queues begins
+
+
+def test_a_port_that_cannot_tell_now_is_asked_again_and_ends_nothing(at, monkeypatch, caplog):
+    """As a port before a network cannot at times."""
+    for queue in range(2):
+        at.put("1", "2", queue=queue)
+    port = type(at.plugin._port)
+
+    def fail(*_, **__):
+        raise reput.ReputError("no answer")
+
+    with at.consumer(ordered=True, name="b") as old:
+        assert bodies(old) == ["1", "2", "1", "2"]
+        with monkeypatch.context() as broken:
+            for method in ("lock", "commit", "committed", "offset_by_time"):
+                broken.setattr(port, method, fail)
+            new = at.consumer(ordered=True, name="a")
+            at.work_for(30_000)
+            assert (owned(new), owned(old)) == ([], [1])
+        with new:
+            at.work_for(30_000)
+            assert (owned(new), owned(old)) == ([0], [1])
+            at.put("3", queue=0)
+            assert bodies(new)[-1:] == ["3"]
+
+    assert "no answer" in caplog.text

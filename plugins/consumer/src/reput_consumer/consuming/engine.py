@@ -165,10 +165,8 @@ class Engine(Fetching):
             self.wake_all()
 
     def _lock_queues(self, assignments: list[Assignment]) -> None:
-        settings, now = self.settings, self.port.clock()
-        locked = self.port.lock(
-            settings.group, settings.member, [each.queue for each in assignments]
-        )
+        now = self.port.clock()
+        locked = self.locked([each.queue for each in assignments])
         with self.lock:
             for each in assignments:
                 if each.queue in locked:

@@ -157,7 +157,14 @@ class Holdings:
         for queue in lost:
             self.port.drop(self.settings.member, queue)
         if changed:
-            self._offsets.save(changed, durable=False)
+            try:
+                self._offsets.save(changed, durable=False)
+            except (ReputError, OSError) as error:
+                logger.warning(
+                    "offsets not saved of queues that were given up, so messages may come again "
+                    "group=%s: %s",
+                    *(self.settings.group, error),
+                )
         if self.settings.ordered and not self.settings.broadcast:
             self.port.unlock(self.settings.group, self.settings.member, lost)
         logger.info("gave up queues group=%s queues=%s", self.settings.group, shown(lost))
@@ -165,12 +172,16 @@ class Holdings:
     def _take_over(self, queues: list[MessageQueue]) -> None:
         now = self.port.clock()
         if self.settings.ordered and not self.settings.broadcast:
-            locked = self.port.lock(self.settings.group, self.settings.member, queues)
+            locked = self.locked(queues)
             if len(locked) < len(queues):
                 with self.lock:
                     self.timers.arm(REBALANCE, now + _LOCK_AGAIN_MS)
             queues = [queue for queue in queues if queue in locked]
-        grown = self._grown_topics({queue.topic for queue in queues})
+        try:
+            grown = self._grown_topics({queue.topic for queue in queues})
+        except (ReputError, OSError) as error:
+            self._try_again(error)
+            return
         taken = {}
         for queue in queues:
             try:
@@ -179,9 +190,7 @@ class Holdings:
                     self.port, queue, stored, self.settings.start, has_grown=queue.topic in grown
                 )
             except (ReputError, OSError) as error:
-                logger.warning("queue not read yet group=%s: %s", self.settings.group, error)
-                with self.lock:
-                    self.timers.arm(REBALANCE, now + _START_AGAIN_MS)
+                self._try_again(error)
                 continue
             selector = self._selectors.get(queue.topic, Selector())
             # A start that is not stored is saved soon: messages that come while the group is away
@@ -197,6 +206,20 @@ class Holdings:
                 self._save_later()
             self.wake()
         logger.info("took queues group=%s queues=%s", self.settings.group, shown(taken))
+
+    def _try_again(self, error: Exception) -> None:
+        """Take queues over later, of which nothing can be said now."""
+        logger.warning("queues not read yet group=%s: %s", self.settings.group, error)
+        with self.lock:
+            self.timers.arm(REBALANCE, self.port.clock() + _START_AGAIN_MS)
+
+    def locked(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Lock queues, or keep them locked; return those that the member has as far as is known."""
+        try:
+            return self.port.lock(self.settings.group, self.settings.member, queues)
+        except (ReputError, OSError) as error:
+            logger.warning("queues not locked group=%s: %s", self.settings.group, error)
+            return set()
 
     def _grown_topics(self, topics: Iterable[str]) -> set[str]:
         """Return the topics that this member, or its group, has begun to read before."""

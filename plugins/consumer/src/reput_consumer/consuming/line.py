@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from reput_consumer.consuming.delivery import Delivery
     from reput_consumer.consuming.timers import Timers
@@ -44,6 +44,10 @@ class Host(Protocol):
 
     def goal_of(self, queue: MessageQueue) -> int | None:
         """Return the queue offset up to which messages are wanted; None for no end."""
+        ...
+
+    def locked(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Lock queues, or keep them locked; return those that the member has."""
         ...
 
     def suspend(self, assignment: Assignment, until: int) -> None:

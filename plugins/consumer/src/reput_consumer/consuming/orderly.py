@@ -215,8 +215,7 @@ class InOrder:
             held = {each.assignment.queue: each for each in engine.in_flight if not each.is_stale}
         if not held:
             return
-        settings = engine.settings
-        locked = engine.port.lock(settings.group, settings.member, list(held))
+        locked = engine.locked(list(held))
         with engine.lock:
             for queue, delivery in held.items():
                 if queue in locked:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -15,6 +14,7 @@ from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
 from reput_consumer.errors import GroupDisabledError
 from reput_consumer.names import dead_letter_topic
 from reput_consumer.port.arrivals import Arrivals, QueueKey
+from reput_consumer.port.known import KnownQueues
 from reput_consumer.port.locks import QueueLocks
 from reput_consumer.port.port import Fetched, FetchRequest, FetchStatus
 from reput_consumer.port.registry import Membership, Registry
@@ -59,18 +59,13 @@ class EmbeddedPort:
     arrivals: Arrivals = attrs.field(init=False, factory=Arrivals)
     locks: QueueLocks = attrs.field(init=False)
     sender: SendBack = attrs.field(init=False)
-    _known: dict[str, set[int]] = attrs.field(init=False, factory=dict)
-    """Queue ids of topics that members read, to notice new ones."""
-    _listed: set[str] = attrs.field(init=False, factory=set)
-    """Those of `_known` that are complete: to list the store's queues takes its time."""
-    _grown: set[str] = attrs.field(init=False, factory=set)
-    """Topics with new queues that members were not told of."""
+    known: KnownQueues = attrs.field(init=False)
     _filters: dict[tuple[str, Selector], MessageFilter | None] = attrs.field(
         init=False, factory=dict
     )
-    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
     def __attrs_post_init__(self) -> None:
+        self.known = KnownQueues(self.context, self.registry)
         self.locks = QueueLocks(self.context.clock)
         self.sender = SendBack(self.context, self.groups, self.topics)
 
@@ -85,16 +80,7 @@ class EmbeddedPort:
         settings = self.topics.get(topic)
         if settings is not None and not settings.is_readable:
             return []
-        with self._lock:
-            ids = set(self._known[topic]) if topic in self._listed else None
-        if ids is None:
-            was_read = topic in self.registry.topics()
-            ids = {each.queue_id for each in self.context.store.queues() if each.topic == topic}
-            with self._lock:
-                self._known.setdefault(topic, set()).update(ids)
-                # `arrive` notices new ones of topics that members read, and did all the while.
-                if was_read and topic in self.registry.topics():
-                    self._listed.add(topic)
+        ids = self.known.of_topic(topic)
         if settings is not None:
             ids |= set(range(settings.read_queue_nums))
         return [MessageQueue(topic, self.broker, queue_id) for queue_id in sorted(ids)]
@@ -217,7 +203,7 @@ class EmbeddedPort:
         broadcast: bool = False,
     ) -> None:
         """See `ConsumerPort.join`."""
-        self.context.store.queues()  # without a plugin that reads queues, better raise than wait
+        self.known.check_reader()
         for topic, selector in selectors.items():
             self._filter(topic, selector)
         settings = self.check_group(group)
@@ -243,9 +229,7 @@ class EmbeddedPort:
         self.arrivals.forget(member)
         self.locks.release_all(group, member)
         self.registry.remove(group, member)
-        topics = self.registry.topics()
-        with self._lock:
-            self._listed &= topics
+        self.known.forget_unread()
 
     def members(self, group: str) -> list[str]:
         """See `ConsumerPort.members`."""
@@ -271,22 +255,13 @@ class EmbeddedPort:
         if not self.arrivals.are_awaited and not self.registry.groups():
             return
         keys = _queues_in(batch)
-        topics = self.registry.topics()
-        grown = set()
-        with self._lock:
-            for topic, queue_id in keys:
-                if topic in topics and queue_id not in self._known.setdefault(topic, set()):
-                    self._known[topic].add(queue_id)
-                    grown.add(topic)
-            self._grown |= grown
-        if grown:
+        if self.known.notice(keys):
             self.topics_grew()
         self.arrivals.arrive(keys)
 
     def tell_growth(self) -> None:
         """Tell members of new queues that `arrive` has seen; on a thread that may wait."""
-        with self._lock:
-            grown, self._grown = self._grown, set()
+        grown = self.known.take_growth()
         if grown:
             self.registry.tell_readers(grown)
 

@@ -3,6 +3,17 @@
 It follows the requests of RocketMQ's protocol, one method for each, so that it can stand before a
 network as well: fetch (11), committed and commit (14, 15), bounds (30, 31), offset_by_time (29),
 send_back (36), members (34, 35, 38, 40), lock and unlock (41, 42).
+
+What a port before a network has to do beyond the words of each method:
+
+* Answers to fetches and calls of ``changed`` come on threads of the port's own, never on one that
+  still holds a lock of the port: members use the port from inside of both.
+* Every fetch is answered. Where the broker is gone, or says that it cannot now, the port answers
+  after a pause with `FetchStatus.NO_NEW_MESSAGE` and the offset that was asked for: the member asks
+  again then, and until then it asks nobody for that queue.
+* All other methods may wait for the network, and raise a `ReputError` when it does not answer; the
+  member logs that and tries again after seconds. `drop`, `leave` and `unlock` do not raise.
+* Queues that are lost are left alone by members; what still comes for them is ignored.
 """
 
 from __future__ import annotations
@@ -78,15 +89,24 @@ class ConsumerPort(Protocol):
     # ------------------------------------------------------------------ messages
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues of a topic that may be read; none if there is no such topic."""
+        """Return the queues of a topic that may be read; none if there is no such topic.
+
+        Members of a group share the queues out by what each of them is told, so all of them must be
+        told the same, at the latest after ``changed`` was called.
+
+        Raises:
+            ReputError: it cannot be told now; the member keeps the queues of the topic it has.
+        """
         ...
 
     def fetch(self, request: FetchRequest, answer: Callable[[Fetched], None]) -> None:
         """Ask for messages; ``answer`` is called once, at once or later, from any thread.
 
-        Later only if there is no new message and the request may wait: the answer then tells that
-        it is time to ask again. It must return quickly. A request that `leave` or `drop` gives up
-        may never be answered.
+        An embedded store answers before this returns, and later only if there is no new message and
+        the request may wait: the answer then tells that it is time to ask again. A port before a
+        network always answers later; this returns once the request is on its way. ``answer`` must
+        be called without a lock of the port, and returns quickly. A request that `leave` or `drop`
+        gives up may never be answered.
 
         Raises:
             ReputError: the queue cannot be read; ``answer`` is not called.
@@ -98,11 +118,19 @@ class ConsumerPort(Protocol):
         ...
 
     def bounds(self, queue: MessageQueue) -> tuple[int, int]:
-        """Return the first queue offset of a queue, and the one of its next message."""
+        """Return the first queue offset of a queue, and the one of its next message.
+
+        Raises:
+            ReputError: it cannot be told now.
+        """
         ...
 
     def offset_by_time(self, queue: MessageQueue, timestamp: int) -> int:
-        """Return the queue offset of the first message stored at that time (ms) or later."""
+        """Return the queue offset of the first message stored at that time (ms) or later.
+
+        Raises:
+            ReputError: it cannot be told now.
+        """
         ...
 
     def send_back(
@@ -180,11 +208,21 @@ class ConsumerPort(Protocol):
         ...
 
     def members(self, group: str) -> list[str]:
-        """Return the client ids of a group's members."""
+        """Return the client ids of a group's members, in any order.
+
+        Raises:
+            ReputError: it cannot be told now; the member keeps the queues it has.
+        """
         ...
 
     def lock(self, group: str, member: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues for one member of a group, or keep them locked; return those it has."""
+        """Lock queues for one member of a group, or keep them locked; return those it has.
+
+        Members ask again every 20 s while a message is being consumed; a lock lasts 60 s.
+
+        Raises:
+            ReputError: it cannot be told now; the member waits before it hands out more.
+        """
         ...
 
     def unlock(self, group: str, member: str, queues: Iterable[MessageQueue]) -> None:

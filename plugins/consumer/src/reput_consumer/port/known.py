@@ -1,0 +1,89 @@
+"""`KnownQueues`: which queues the topics have that members read, and which have come since.
+
+To list all queues of a store takes a read for each. So a topic's queues are listed once, when its
+first member joins; what arrives later tells of new ones.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput_consumer.port.arrivals import QueueKey
+
+if TYPE_CHECKING:
+    from reput.plugin import StoreContext
+    from reput_consumer.port.registry import Registry
+
+__all__ = ["KnownQueues"]
+
+
+@attrs.define(eq=False)
+class KnownQueues:
+    """Queue ids by topic. Thread-safe."""
+
+    context: StoreContext
+    registry: Registry
+    _known: dict[str, set[int]] = attrs.field(init=False, factory=dict)
+    """Of topics that members read."""
+    _listed: set[str] = attrs.field(init=False, factory=set)
+    """Those of `_known` that are complete."""
+    _grown: set[str] = attrs.field(init=False, factory=set)
+    """Topics with new queues that members were not told of."""
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+
+    def of_topic(self, topic: str) -> set[int]:
+        """Return the ids of the queues that a topic has.
+
+        Raises:
+            NoReaderError: the store has no plugin that reads queues.
+        """
+        with self._lock:
+            if topic in self._listed:
+                return set(self._known[topic])
+        was_read = topic in self.registry.topics()
+        ids = {each.queue_id for each in self.context.store.queues() if each.topic == topic}
+        with self._lock:
+            self._known.setdefault(topic, set()).update(ids)
+            # `notice` sees new ones of topics that members read, and did all the while.
+            if was_read and topic in self.registry.topics():
+                self._listed.add(topic)
+        return ids
+
+    def check_reader(self) -> None:
+        """See to it that a reader is there: members would wait without one, and for ever.
+
+        Raises:
+            NoReaderError: the store has no plugin that reads queues.
+        """
+        with self._lock:
+            if self._listed:
+                return
+        self.context.store.queues()
+
+    def notice(self, keys: Iterable[QueueKey]) -> bool:
+        """Take notice of queues that messages came to; return whether members are to be told."""
+        topics = self.registry.topics()
+        grown = set()
+        with self._lock:
+            for topic, queue_id in keys:
+                if topic in topics and queue_id not in self._known.setdefault(topic, set()):
+                    self._known[topic].add(queue_id)
+                    grown.add(topic)
+            self._grown |= grown
+        return bool(grown)
+
+    def take_growth(self) -> Collection[str]:
+        """Return topics with new queues, once."""
+        with self._lock:
+            grown, self._grown = self._grown, set()
+        return grown
+
+    def forget_unread(self) -> None:
+        """List topics anew that no member reads any more when somebody reads them again."""
+        topics = self.registry.topics()
+        with self._lock:
+            self._listed &= topics
