@@ -40,8 +40,8 @@ from reput_spark import code_of, read
 
 frame = read(spark, path, columns=["physical_offset", "topic", "body"])
 found["offsets"] = sorted(row.physical_offset for row in frame.collect())
-some = read(spark, path, columns=["physical_offset", "topic"], pushdown=True)
-found["pushed"] = some.where("topic = 'topic-1' AND physical_offset < 5000").count()
+some = read(spark, path, columns=["physical_offset", "topic"], topic="topic-1", max_offset=5000)
+found["pruned"] = some.count()
 found["plain"] = spark.read.format("reput").load(path).where("topic = 'topic-1'").count()
 try:
     spark.read.format("reput").load("/nothing/there").count()
@@ -119,11 +119,11 @@ def found(plain_store, tmp_path_factory):
 
 def test_a_store_is_read(found, plain_store):
     messages = messages_of(plain_store)
-    pushed = [each for each in messages if each.topic == "topic-1" and each.physical_offset < 5_000]
+    pruned = [each for each in messages if each.topic == "topic-1" and each.physical_offset < 5_000]
 
     assert found["kind"] == "pyspark.sql.connect.session"
     assert found["offsets"] == [each.physical_offset for each in messages]
-    assert found["pushed"] == len(pushed)
+    assert found["pruned"] == len(pruned)
     assert found["plain"] == 100
     assert found["code"] == "NO_LOG"
 

@@ -16,7 +16,6 @@ from reput.errors import CorruptFileError
 from reput_arrow.logs.ledgerentries import ENTRY_DTYPE
 from reput_arrow.logs.opening import open_log
 from reput_arrow.logs.place import LEDGER
-from reput_arrow.reading.rows import Condition
 from reput_spark import ReadOptions, SparkReputError
 from reput_spark.reading.tasks import find_logs, plan_tasks, read_task
 from reput_spark.source.schema import arrow_schema, spark_schema
@@ -107,18 +106,18 @@ def ledger(tmp_path, messages):
     return made.write()
 
 
-def rows_of(path, conditions=(), **options):
+def rows_of(path, **options):
     parsed = ReadOptions.parse({"path": str(path), **options})
     return [
         row
-        for task in plan_tasks(parsed, conditions)
-        for batch in read_task(task, parsed, SCHEMA, conditions)
+        for task in plan_tasks(parsed)
+        for batch in read_task(task, parsed, SCHEMA)
         for row in batch.to_pylist()
     ]
 
 
-def offsets(path, conditions=(), **options):
-    return [row["physical_offset"] for row in rows_of(path, conditions, **options)]
+def offsets(path, **options):
+    return [row["physical_offset"] for row in rows_of(path, **options)]
 
 
 def test_the_head_of_an_entry_is_48_bytes():
@@ -153,10 +152,10 @@ def test_one_file_of_a_ledger_is_read_alone(ledger):
 def test_any_range_of_offsets(data, ledger_of_all):
     low = data.draw(st.integers(0, ledger_of_all.position))
     high = data.draw(st.integers(0, ledger_of_all.position))
-    pushed = (Condition("physical_offset", "<", high),)
     rows = data.draw(st.sampled_from(["1", "100"]))
 
-    found = offsets(ledger_of_all.directory, pushed, min_offset=str(low), batch_rows=rows)
+    limits = {"min_offset": str(low), "max_offset": str(high)}
+    found = offsets(ledger_of_all.directory, **limits, batch_rows=rows)
 
     assert found == [each for each in ledger_of_all.offsets if low <= each < high]
 

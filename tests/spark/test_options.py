@@ -41,7 +41,8 @@ def test_all_options_at_once():
             "check_crc": "TRUE",
             "split_size": "65536",
             "batch_rows": "7",
-            "pushdown": "true",
+            "key": "k 1",
+            "pruning": "False",
         }
     )
 
@@ -59,7 +60,9 @@ def test_all_options_at_once():
         check_crc=True,
         split_size=65_536,
         batch_rows=7,
-        pushdown=True,
+        is_queued=True,
+        key="k 1",
+        prunes=False,
     )
 
 
@@ -164,7 +167,7 @@ def test_values_are_written_as_people_have_them():
             "topic": ["a", "b"],
             "queue_id": range(3),
             "check_crc": True,
-            "pushdown": False,
+            "pruning": False,
             "min_offset": 5,
             "start": dt.datetime(2026, 1, 31, tzinfo=dt.UTC),
             "end": None,
@@ -175,7 +178,7 @@ def test_values_are_written_as_people_have_them():
         "topic": "a,b",
         "queue_id": "0,1,2",
         "check_crc": "true",
-        "pushdown": "false",
+        "pruning": "false",
         "min_offset": "5",
         "start": "2026-01-31T00:00:00+00:00",
     }

@@ -15,7 +15,7 @@ from reput_arrow import COLUMNS, to_arrow
 from reput_spark import ReadOptions, SparkReputError, code_of
 from reput_spark.reading.tasks import plan_tasks, read_task
 from reput_spark.source.datasource import ReputDataSource
-from reput_spark.source.reader import LogPartition, LogView
+from reput_spark.source.reader import LogPartition
 from reput_spark.source.schema import arrow_schema, spark_schema
 
 
@@ -250,19 +250,6 @@ def test_source_reader_and_partitions_go_to_executors_and_come_back(plain_store)
     assert {row["topic"] for row in rows} == {"topic-1"}
     assert len(rows) == 100
     assert list(rows[0]) == schema.names
-
-
-def test_the_reader_takes_conditions_only_when_it_is_told_to(plain_store):
-    from pyspark.sql.datasource import DataSourceReader
-
-    plain = ReputDataSource({"path": str(plain_store)})
-    pushing = ReputDataSource({"path": str(plain_store), "pushdown": "true"})
-
-    # Spark refuses every reader that has this method while the setting is off.
-    readers = [source.reader(source.schema()) for source in (plain, pushing)]
-    assert readers[0].pushFilters.__func__ is DataSourceReader.pushFilters
-    assert readers[1].pushFilters.__func__ is not DataSourceReader.pushFilters
-    assert all(isinstance(each, LogView) for each in readers)
 
 
 def test_a_log_without_splits_is_read_as_nothing(tmp_path):

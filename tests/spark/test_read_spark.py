@@ -146,17 +146,13 @@ CONDITIONS = [
 ]
 
 
-def test_pushed_conditions_change_no_answer(spark, plain_store):
-    """Each is pushed to a frame of its own; all are one query, as a query costs half a second."""
+def test_conditions_of_a_query_are_decided_by_spark(spark, plain_store):
     flags = [f"coalesce({condition}, false) AS `{condition}`" for condition in CONDITIONS]
-    reader = spark.read.format("reput").option("pushdown", "true")
-    pushed = [
-        reader.load(str(plain_store)).where(each).withColumn("asked", lit(each))
-        for each in CONDITIONS
-    ]
+    whole = read(spark, plain_store, columns=COLUMN_NAMES)
+    chosen = [whole.where(each).withColumn("asked", lit(each)) for each in CONDITIONS]
 
-    expected = sorted_table(read(spark, plain_store, columns=COLUMN_NAMES).selectExpr("*", *flags))
-    found = sorted_table(functools.reduce(DataFrame.unionAll, pushed))
+    expected = sorted_table(whole.selectExpr("*", *flags))
+    found = sorted_table(functools.reduce(DataFrame.unionAll, chosen))
 
     for condition in CONDITIONS:
         wanted = expected.filter(expected[condition]).drop_columns(CONDITIONS).to_pylist()
@@ -166,7 +162,7 @@ def test_pushed_conditions_change_no_answer(spark, plain_store):
 
 
 def test_a_frame_that_is_used_twice_gives_each_use_its_own_rows(spark, plain_store):
-    """Spark keeps what was pushed last for all uses of a frame: so nothing is unless asked for."""
+    """Spark keeps what it gave a source last for all uses of a frame: so this one takes nothing."""
     frame = read(spark, plain_store, columns=["flag", "topic"])
     few, some = frame.where("flag < 5"), frame.where("topic = 'topic-1'")
 
@@ -177,18 +173,9 @@ def test_a_frame_that_is_used_twice_gives_each_use_its_own_rows(spark, plain_sto
     assert (few.count(), frame.count()) == (5, 400)
 
 
-def test_conditions_are_decided_while_reading_where_that_is_asked_for(spark, plain_store):
-    def plan_of(condition):
-        frame = read(spark, plain_store, columns=["topic", "queue_id"], pushdown=True)
-        frame = frame.where(condition)
-        return frame, frame._jdf.queryExecution().executedPlan().toString()
-
-    frame, plan = plan_of("queue_id = 1")
-    _, other = plan_of("length(topic) = 7")
-
-    assert "Filter " not in plan
-    assert "Filter " in other
-    assert {row.queue_id for row in frame.collect()} == {1}
+def test_an_option_that_was_removed_says_what_to_use(spark, plain_store):
+    with pytest.raises(SparkReputError, match="topic, queue_id, min_offset"):
+        read(spark, plain_store, pushdown=True)
 
 
 def test_the_filter_of_consumers_selects_the_same_messages(spark, plain_store):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-
 import attrs
 import numpy as np
 import pytest
@@ -11,41 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sparkstores import messages_of
 
-from reput_arrow.reading.rows import Condition, offset_range
 from reput_spark import ReadOptions
 from reput_spark.reading.tasks import plan_tasks, read_task
 from reput_spark.source.schema import arrow_schema, spark_schema
 
 SCHEMA = arrow_schema(spark_schema(["physical_offset", "topic", "tags"]))
-OPERATORS = {
-    "=": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "in": lambda value, many: value in many,
-}
-COLUMNS = ["queue_id", "queue_offset", "physical_offset", "size", "flag", "tags_code"]
-NUMBERS = st.integers(-3, 200) | st.integers(0, 120_000) | st.sampled_from([1 << 40, -(1 << 70)])
 
 
 @pytest.fixture(scope="module")
 def messages(plain_store):
     return messages_of(plain_store)
-
-
-@st.composite
-def conditions(draw):
-    kind = draw(st.sampled_from(["number", "topic", "in", "topic in"]))
-    topics = st.sampled_from(["topic-0", "topic-1", "topic-9"])
-    if kind == "topic":
-        return Condition("topic", "=", draw(topics))
-    if kind == "topic in":
-        return Condition("topic", "in", tuple(draw(st.lists(topics))))
-    column = draw(st.sampled_from(COLUMNS))
-    if kind == "in":
-        return Condition(column, "in", tuple(draw(st.lists(NUMBERS))))
-    return Condition(column, draw(st.sampled_from(["=", "<", "<=", ">", ">="])), draw(NUMBERS))
 
 
 OPTIONS = st.fixed_dictionaries(
@@ -67,7 +40,7 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-def wanted(message, options, conditions):
+def wanted(message, options):
     """The model: one message, one condition after another."""
     number = int(message.properties["number"])
     return (
@@ -82,43 +55,21 @@ def wanted(message, options, conditions):
         and {None: True, "weight > 5": number % 10 > 5}.get(
             options.filter and options.filter.text, 10 <= number <= 20
         )
-        and all(OPERATORS[c.operator](getattr(message, c.column), c.value) for c in conditions)
     )
 
 
 @settings(deadline=None, max_examples=150)
-@given(given_options=OPTIONS, pushed=st.lists(conditions(), max_size=3).map(tuple))
-def test_rows_are_those_of_the_model(given_options, pushed, plain_store, messages):
+@given(given_options=OPTIONS)
+def test_rows_are_those_of_the_model(given_options, plain_store, messages):
     pytest.importorskip("reput_filter")
     options = ReadOptions.parse({"path": str(plain_store), **given_options})
 
-    batches = [
-        batch
-        for task in plan_tasks(options, pushed)
-        for batch in read_task(task, options, SCHEMA, pushed)
-    ]
+    batches = [batch for task in plan_tasks(options) for batch in read_task(task, options, SCHEMA)]
 
     found = [offset for batch in batches for offset in batch.column(0).to_pylist()]
-    assert found == [
-        message.physical_offset for message in messages if wanted(message, options, pushed)
-    ]
+    assert found == [message.physical_offset for message in messages if wanted(message, options)]
     assert all(0 < batch.num_rows <= options.batch_rows for batch in batches)
     assert all(batch.schema == SCHEMA for batch in batches)
-
-
-def test_a_range_of_offsets_comes_from_options_and_conditions_together():
-    options = ReadOptions.parse({"min_offset": "100", "max_offset": "900"})
-
-    assert offset_range(options) == (100, 900)
-    assert offset_range(ReadOptions(paths=())) == (None, None)
-    pushed = (
-        Condition("physical_offset", ">", 200),
-        Condition("physical_offset", "<=", 300),
-        Condition("queue_offset", ">", 5_000),
-    )
-    assert offset_range(options, pushed) == (201, 301)
-    assert offset_range(options, (Condition("physical_offset", "=", 250),)) == (250, 251)
-    assert offset_range(options, (Condition("physical_offset", "in", (1, 2)),)) == (100, 900)
 
 
 def test_splits_that_hold_nothing_wanted_are_not_read(plain_store, messages):

@@ -116,7 +116,7 @@ def test_losses_are_passed_over_when_that_is_asked_for(name):
         ("max_bytes_per_batch", "0", "1 or more"),
         ("max_records_per_batch", "many", "1 or more"),
         ("failOnDataLoss", "maybe", "true or false"),
-        ("pushdown", "true", "leave it out"),
+        ("pushdown", "true", "use the options topic"),
         ("startin", "latest", "'starting' was meant?"),
         ("topic", "", "topic"),
     ],

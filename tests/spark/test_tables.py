@@ -204,7 +204,11 @@ def test_the_page_names_every_column():
     for name in tables.TABLES:
         (row,) = re.findall(rf"\| `{name}` \|.*", page)
         for column in {**COLUMNS, "trace": TRACE_COLUMNS}.get(name, "").split(", "):
-            assert f"`{column.split(' ')[0]}`" in row or column in ("", "store string", "broker string")
+            assert f"`{column.split(' ')[0]}`" in row or column in (
+                "",
+                "store string",
+                "broker string",
+            )
 
 
 def test_a_path_without_a_store_is_told(spark, tmp_path):

@@ -20,12 +20,13 @@ CORRUPT: Final = ("fail", "skip", "collect")
 OPTIONS: Final = {
     "path": "a store, a directory of log files, one such file, or a directory of stores",
     "paths": "a JSON list of such paths; `load([…])` makes it",
-    "topic": "only these topics, separated by commas",
+    "topic": "only what is in the queues of these topics, separated by commas",
     "queue_id": "only these queues, separated by commas",
     "min_offset": "physical offset at which the first record wanted may begin",
     "max_offset": "physical offset after the last record wanted",
     "min_queue_offset": "first queue offset wanted",
     "max_queue_offset": "queue offset after the last one wanted",
+    "key": "only messages of `topic` with this key: UNIQ_KEY, or a word of KEYS",
     "start": "store time of the oldest message wanted: ms since the epoch, or ISO 8601",
     "end": "store time after that of the newest message wanted, likewise",
     "filter": "a condition in SQL92 on properties, or tags; needs reput-filter",
@@ -35,9 +36,14 @@ OPTIONS: Final = {
     "raw": "`true`: leave bodies that producers compressed as stored, and `sys_flag` likewise",
     "split_size": "bytes of a task, about (268435456), or `file`: whole files",
     "batch_rows": "most rows of an Arrow batch (8192)",
-    "pushdown": "`true`: apply conditions of the query while reading; for a frame used once",
+    "pruning": "`false`: scan the log also where queues or the index lead to the messages",
 }
 """Every option of a read, and what it means."""
+_GONE: Final = {
+    "pushdown": "use the options topic, queue_id, min_offset, min_queue_offset, key, start, … "
+    "instead: they hold for every query of the frame, and read only what they ask for",
+}
+"""Options that there were, and what to do without them."""
 _INT32_MAX: Final = (1 << 31) - 1
 _INT64_MAX: Final = (1 << 63) - 1
 _SPLIT_SIZE_MIN: Final = 1 << 16
@@ -46,10 +52,9 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @attrs.frozen(kw_only=True)
 class ReadOptions(Selection):
-    """What a read was asked for, and what only Spark asks."""
+    """What a read was asked for, as Spark hands it over."""
 
     raw: bool = False
-    pushdown: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str], others: Collection[str] = ()) -> ReadOptions:
@@ -64,15 +69,23 @@ class ReadOptions(Selection):
                 that it does not take.
         """
         given = by_name(options)
+        for name in _GONE.keys() & given.keys():
+            raise SparkReputError("OPTION", f"there is no option {name!r} any more; {_GONE[name]}")
         refuse_unknown(given, sorted({*OPTIONS, *others}))
+        topics = _words("topic", given)
+        queue_offsets = [_number(f"{name}_queue_offset", given) for name in ("min", "max")]
+        if "key" in given and (topics is None or not given["key"]):
+            raise refusal("key", given["key"], "a text, and the option topic beside it,")
         return cls(
             paths=_paths(given),
-            topics=_words("topic", given),
+            topics=topics,
             queue_ids=_numbers("queue_id", given),
             min_offset=_number("min_offset", given),
             max_offset=_number("max_offset", given),
-            min_queue_offset=_number("min_queue_offset", given),
-            max_queue_offset=_number("max_queue_offset", given),
+            min_queue_offset=queue_offsets[0],
+            max_queue_offset=queue_offsets[1],
+            is_queued=topics is not None or queue_offsets != [None, None],
+            key=given.get("key"),
             start_timestamp=_time("start", given),
             end_timestamp=_time("end", given),
             filter=_filter(given),
@@ -81,7 +94,7 @@ class ReadOptions(Selection):
             raw=_flag("raw", given),
             split_size=_split_size(given),
             batch_rows=_number("batch_rows", given, 1, _INT32_MAX) or BATCH_ROWS,
-            pushdown=_flag("pushdown", given),
+            prunes=_choice("pruning", given, ("true", "false")) == "true",
         )
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from reput_arrow.logs.place import LogPlace
-    from reput_arrow.reading.rows import Condition
     from reput_arrow.reading.tasks import Task
     from reput_spark.reading.options import ReadOptions
 
@@ -31,26 +30,21 @@ def find_logs(paths: tuple[str, ...] | list[str]) -> list[LogPlace]:
         return finding.find_logs(paths)
 
 
-def plan_tasks(options: ReadOptions, conditions: tuple[Condition, ...] = ()) -> list[Task]:
+def plan_tasks(options: ReadOptions) -> list[Task]:
     """Plan the tasks of a read, in the order of the logs and of their bytes.
 
     Raises:
         SparkReputError: no log at a path, or one that cannot be read.
     """
     with reading_with_code():
-        return tasks.plan_tasks(options, conditions)
+        return tasks.plan_tasks(options)
 
 
-def read_task(
-    task: Task,
-    options: ReadOptions,
-    schema: pa.Schema,
-    conditions: tuple[Condition, ...] = (),
-) -> Iterator[pa.RecordBatch]:
+def read_task(task: Task, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Read the rows of one task.
 
     Raises:
         SparkReputError: damage, and the option ``corrupt`` is ``"fail"``.
     """
     with reading_with_code():
-        yield from tasks.read_task(task, options, schema, conditions)
+        yield from tasks.read_task(task, options, schema)

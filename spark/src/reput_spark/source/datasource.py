@@ -50,11 +50,9 @@ class ReputDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the columns in ``schema``."""
-        from reput_spark.source.reader import LogView, PushingLogReader
+        from reput_spark.source.reader import LogView
 
-        options = self._read_options()
-        kind = PushingLogReader if options.pushdown else LogView
-        return kind(options, schema)
+        return LogView(self._read_options(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a stream of the columns in ``schema``."""

@@ -51,9 +51,6 @@ def read(
     given = texts_of(options)
     checked = ReadOptions.parse(given)
     schema = _schema_of(columns, collects=checked.corrupt == "collect")
-    if checked.pushdown:
-        # Without this setting, a reader that wants the query's conditions cannot be used at all.
-        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     reader = spark.read.format("reput").schema(schema).options(**given)
     found: DataFrame = reader.load(absolute_paths(path))
     return found

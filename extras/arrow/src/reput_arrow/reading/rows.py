@@ -6,14 +6,26 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reput.record.layout import (
+    KEY_SEPARATOR,
+    PROPERTY_KEYS,
+    PROPERTY_UNIQ_KEY,
+    TRANSACTION_COMMIT,
+    TRANSACTION_ROLLBACK,
+)
+from reput_arrow.texts import binaries
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.record import DispatchBatch
+    from reput_arrow.reading.pruning.records import Left
     from reput_arrow.reading.selection import Selection
 
-__all__ = ["Condition", "offset_range", "wanted_rows"]
+__all__ = ["Condition", "wanted_rows"]
 
 
 @attrs.frozen
@@ -50,28 +62,17 @@ _COMPARE: dict[str, Any] = {
 }
 
 
-def offset_range(
-    options: Selection, conditions: tuple[Condition, ...] = ()
-) -> tuple[int | None, int | None]:
-    """Return the physical offsets ``[low, high)`` that a read wants at most; None: no limit."""
-    lows, highs = [options.min_offset], [options.max_offset]
-    for each in conditions:
-        if each.column == "physical_offset" and each.operator != "in":
-            if each.operator in ("=", ">", ">="):
-                lows.append(each.value + (each.operator == ">"))
-            if each.operator in ("=", "<", "<="):
-                highs.append(each.value + (each.operator != "<"))
-    low = max((each for each in lows if each is not None), default=None)
-    return low, min((each for each in highs if each is not None), default=None)
-
-
 def wanted_rows(
-    batch: DispatchBatch, options: Selection, conditions: tuple[Condition, ...] = ()
+    batch: DispatchBatch, options: Selection, conditions: tuple[Condition | Left, ...] = ()
 ) -> npt.NDArray[np.bool_] | None:
     """Return the rows that a read wants, ``(n,)`` bool; None for all of them."""
     parts = []
     if options.topics is not None:
         parts.append(_of_topics(batch, options.topics))
+    if options.is_queued:
+        transaction = batch.transaction
+        if transaction.any():
+            parts.append((transaction == 0) | (transaction == TRANSACTION_COMMIT))
     if options.queue_ids is not None:
         parts.append(np.isin(batch.queue_id, sorted(options.queue_ids)))
     for column, low, high in [
@@ -84,12 +85,39 @@ def wanted_rows(
         if high is not None:
             parts.append(batch.column(column) < high)
     parts += [condition.rows(batch) for condition in conditions]
+    if options.key is not None:
+        parts.append(_with_key(batch, options.key, parts))
     if options.filter is not None and (not parts or np.logical_and.reduce(parts).any()):
         # Last: it looks at properties, which a batch without a wanted row is never asked for.
         parts.append(options.filter.matches_batch(batch))
     if not parts:
         return None
     found: npt.NDArray[np.bool_] = np.logical_and.reduce(parts)
+    return found
+
+
+def _with_key(
+    batch: DispatchBatch, key: str, parts: list[npt.NDArray[np.bool_]]
+) -> npt.NDArray[np.bool_]:
+    """Return whether each row has a key, ``(n,)``; False for rows that ``parts`` leave out.
+
+    Source: RocketMQ ``IndexService#buildIndex``: UNIQ_KEY as it is, each word of KEYS; a message
+    that was rolled back has no keys.
+    """
+    found = np.zeros(len(batch), np.bool_)
+    wanted = np.logical_and.reduce(parts) if parts else np.ones(len(batch), np.bool_)
+    wanted &= batch.transaction != TRANSACTION_ROLLBACK
+    if not key or not wanted.any():
+        return found
+    unique = binaries(batch.text(PROPERTY_UNIQ_KEY), batch.start)
+    found |= pc.fill_null(pc.equal(unique, pa.scalar(key.encode())), False).to_numpy(
+        zero_copy_only=False
+    )
+    words = binaries(batch.text(PROPERTY_KEYS), batch.start)
+    may = pc.fill_null(pc.match_substring(words, key.encode()), False)
+    for row in np.flatnonzero(wanted & may.to_numpy(zero_copy_only=False)).tolist():
+        found[row] |= key.encode() in words[row].as_py().split(KEY_SEPARATOR.encode())
+    found &= wanted
     return found
 
 

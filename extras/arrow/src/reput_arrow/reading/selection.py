@@ -40,6 +40,10 @@ class Selection:
     """ms."""
     end_timestamp: int | None = None
     """ms, exclusive."""
+    is_queued: bool = False
+    """Whether only messages are wanted that a queue has: no prepared, no rolled back one."""
+    key: str | None = None
+    """Of messages of `topics`: UNIQ_KEY, or a word of KEYS."""
     filter: MessageFilter | None = None
     corrupt: str = "fail"
     """At damage: ``"fail"``, ``"skip"`` it, or make rows of it (``"report"``, ``"collect"``)."""
@@ -49,6 +53,8 @@ class Selection:
     split_size: int | None = SPLIT_SIZE
     """Bytes; None for whole files."""
     batch_rows: int = BATCH_ROWS
+    prunes: bool = True
+    """Whether queues and the key index may lead to the messages; the answer is the same."""
 
     @property
     def is_reporting(self) -> bool:

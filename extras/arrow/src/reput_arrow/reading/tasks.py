@@ -16,7 +16,9 @@ from reput_arrow.logs.finding import find_logs
 from reput_arrow.logs.opening import open_log
 from reput_arrow.logs.openlog import OpenLog
 from reput_arrow.logs.place import LogPlace
-from reput_arrow.reading.rows import Condition, offset_range, wanted_rows
+from reput_arrow.reading.pruning.pruning import prune
+from reput_arrow.reading.pruning.records import Left, PartReader
+from reput_arrow.reading.rows import Condition, wanted_rows
 from reput_arrow.reading.selection import BROKER_COLUMN, DAMAGE_COLUMN, STORE_COLUMN
 from reput_arrow.reading.times import first_file_after, last_file_before
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.record import Corruption, DispatchBatch
+    from reput_arrow.reading.pruning.plan import KeyPlaces, QueueRanges
     from reput_arrow.reading.selection import Selection
 
 __all__ = [
@@ -43,6 +46,8 @@ class Task:
     place: LogPlace
     split: Split
     log_end: int
+    part: QueueRanges | KeyPlaces | None = None
+    """What is read by its places, where not all of the split is."""
 
     @property
     def size(self) -> int:
@@ -55,23 +60,21 @@ class Task:
         return f"split {split.number} {where}"
 
 
-def plan_tasks(options: Selection, conditions: tuple[Condition, ...] = ()) -> list[Task]:
+def plan_tasks(options: Selection) -> list[Task]:
     """Plan the tasks of a read, in the order of the logs and of their bytes.
 
     Args:
-        options: of the read.
-        conditions: those of the query; parts of a log that they rule out get no task.
+        options: of the read; parts of a log that they rule out get no task.
 
     Raises:
         StoreNotFoundError: no log at a path.
         CorruptFileError: a log that cannot be read.
     """
-    low, high = offset_range(options, conditions)
+    low, high = options.min_offset, options.max_offset
     tasks: list[Task] = []
     for place in find_logs(options.paths):
         with _looked_at(place, options) as log:
-            splits = _splits(log, place, options, low, high)
-            tasks += [Task(place, split, log.max_physical_offset) for split in splits]
+            tasks += _tasks(log, place, options, low, high)
     return tasks
 
 
@@ -89,10 +92,10 @@ def _looked_at(place: LogPlace, options: Selection) -> Iterator[OpenLog]:
         yield log
 
 
-def _splits(
+def _tasks(
     log: OpenLog, place: LogPlace, options: Selection, low: int | None, high: int | None
-) -> list[Split]:
-    """Return the splits of one log that may hold a record at ``[low, high)``."""
+) -> list[Task]:
+    """Return the tasks of one log that may hold a record at ``[low, high)``."""
     start, end = log.min_physical_offset, log.max_physical_offset
     if options.start_timestamp is not None:
         start = max(start, last_file_before(log, place, options.start_timestamp))
@@ -101,13 +104,24 @@ def _splits(
         start = max(start, _file_border(log, low))
     if high is not None:
         end = min(end, _file_border(log, high + log.file_size - 1))
+    pruned = prune(log, place, options, start, end)
+    found: list[tuple[int, Split | QueueRanges | KeyPlaces]]
+    found = [(part.begin, part) for part in pruned.parts]
     size = place.file_size if _by_file(options) else options.split_size
     assert size is not None
-    return [
-        split
-        for split in plan_splits(log, size, start, end)
-        if (low is None or split.end_offset > low) and (high is None or split.start_offset < high)
-    ]
+    for begin, stop in pruned.ranges:
+        for split in plan_splits(log, size, begin, stop):
+            is_below = high is None or split.start_offset < high
+            if (low is None or split.end_offset > low) and is_below:
+                found.append((split.start_offset, split))
+    tasks = []
+    for number, (_, each) in enumerate(sorted(found, key=lambda pair: pair[0])):
+        if isinstance(each, Split):
+            split, part = attrs.evolve(each, number=number), None
+        else:
+            split, part = Split(number, each.begin, each.begin), each
+        tasks.append(Task(place, split, log.max_physical_offset, part))
+    return tasks
 
 
 def _by_file(options: Selection) -> bool:
@@ -126,12 +140,7 @@ def _file_border(log: OpenLog, offset: int) -> int:
     return first + (offset - first) // log.file_size * log.file_size
 
 
-def read_task(
-    task: Task,
-    options: Selection,
-    schema: pa.Schema,
-    conditions: tuple[Condition, ...] = (),
-) -> Iterator[pa.RecordBatch]:
+def read_task(task: Task, options: Selection, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Read the rows of one task.
 
     Args:
@@ -139,14 +148,22 @@ def read_task(
         options: of the read.
         schema: of the batches: columns of `reput_arrow.COLUMNS`, `STORE_COLUMN`, `BROKER_COLUMN`,
             `DAMAGE_COLUMN`.
-        conditions: those of the query that are applied here.
 
     Raises:
         CorruptFileError: damage, and ``corrupt`` is ``"fail"``.
     """
     with open_log(task.place, task.log_end) as log:
-        batches = batches_of(log, task.split, options)
-        yield from rows_of(batches, task, options, schema, conditions)
+        if task.part is None:
+            batches = batches_of(log, task.split, options)
+            yield from rows_of(batches, task, options, schema)
+            return
+        reader = PartReader(log, task.place, task.part, options.check_crc)
+        yield from rows_of(reader.batches(), task, options, schema)
+        if reader.left is not None:
+            # What leads to the records is wrong: all of the log tells.
+            split = Split(task.split.number, log.min_physical_offset, task.log_end)
+            batches = batches_of(log, split, options)
+            yield from rows_of(batches, task, options, schema, (reader.left,))
 
 
 def rows_of(
@@ -154,7 +171,7 @@ def rows_of(
     task: Task,
     options: Selection,
     schema: pa.Schema,
-    conditions: tuple[Condition, ...] = (),
+    conditions: tuple[Condition | Left, ...] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Make Arrow batches of the batches that one task has read; see `read_task`."""
     added = (STORE_COLUMN, BROKER_COLUMN, DAMAGE_COLUMN)

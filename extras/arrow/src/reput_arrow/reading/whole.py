@@ -49,6 +49,8 @@ def plan(
 
 def plan_selection(selection: Selection, parallelism: int) -> list[Task]:
     """Plan the splits of a read, smaller ones where there would be too few; see `plan`."""
+    # A split is all that a job is given of a task.
+    selection = attrs.evolve(selection, prunes=False)
     tasks = plan_tasks(selection)
     even = sum(task.size for task in tasks) // (parallelism * _TASKS_PER_PROCESS)
     size = selection.split_size

@@ -43,6 +43,7 @@ def scan(
     queue: int | Iterable[int] | None = None,
     min_queue_offset: int | None = None,
     max_queue_offset: int | None = None,
+    key: str | None = None,
     since: Moment | None = None,
     until: Moment | None = None,
     columns: Iterable[str] | None = None,
@@ -62,12 +63,14 @@ def scan(
     Args:
         path: a store, a directory of log files, one such file, a directory of stores, a URI of
             HDFS, S3 and others that `pyarrow.fs` knows, or several of these.
-        topic: only these topics.
+        topic: only messages in the queues of these topics. Where the store's consume queues lead
+            to them, and they are few, nothing else is read.
         queue: only these queues.
-        min_queue_offset: first queue offset wanted. With one topic and one queue, the store's
-            consume queue leads to the messages; else the whole log is read.
+        min_queue_offset: first queue offset wanted.
         max_queue_offset: queue offset after the last one wanted.
-        since: store time of the oldest message wanted. Log files that are older are not read.
+        key: only messages of ``topic`` with this key, UNIQ_KEY or a word of KEYS. Where the store's
+            index leads to them, nothing else is read.
+        since: store time of the oldest message wanted. What is older in the log is not read.
         until: store time after that of the newest message wanted; likewise.
         columns: those wanted, of `COLUMNS`, and ``"store"``, the path that a row came from, and
             ``"broker"``, the name of that directory; all of `COLUMNS` when left out. Columns
@@ -90,12 +93,16 @@ def scan(
             raise ConfigError("scan", name, f"{value!r} is none", known)
     if not 0 < batch_size <= _BATCH_SIZE_MAX:
         raise ConfigError("scan", "batch_size", f"1 to {_BATCH_SIZE_MAX} expected")
+    if key is not None and (topic is None or not isinstance(key, str)):
+        raise ConfigError("scan", "key", f"a text, with topic=, expected, found {key!r}")
     selection = Selection(
         paths=paths_of(path),
         topics=one_or_many("topic", topic, str),
         queue_ids=one_or_many("queue", queue, int),
         min_queue_offset=min_queue_offset,
         max_queue_offset=max_queue_offset,
+        is_queued=not (topic is None and min_queue_offset is None and max_queue_offset is None),
+        key=key,
         start_timestamp=milliseconds("since", since),
         end_timestamp=milliseconds("until", until),
         filter=compiled(where),

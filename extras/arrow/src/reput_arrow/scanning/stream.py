@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import pyarrow as pa
 
-from reput_arrow.reading.rows import Condition
 from reput_arrow.reading.tasks import plan_tasks, read_task
-from reput_arrow.scanning.queues import queue_part
 from reput_arrow.texts import as_text
 
 if TYPE_CHECKING:
@@ -23,8 +21,6 @@ __all__ = ["BATCH_SIZE", "Scan"]
 BATCH_SIZE: Final = 16 << 20
 """Bytes of an Arrow batch, at most, when left out."""
 _WINDOW_ROWS: Final = 1 << 20  # no window of the log has so many records
-_IN_QUEUES: Final = Condition("transaction", "in", (0x0, 0x8))
-"""Messages that a queue has: no prepared and no rolled back one."""
 
 
 @attrs.frozen(eq=False)
@@ -85,17 +81,8 @@ class Scan:
         """Yield batches as the log has them: bodies are bytes, and sizes are any."""
         schema = _with_type(self.schema, "body", pa.binary())
         options = attrs.evolve(self.selection, batch_rows=_WINDOW_ROWS)
-        conditions: tuple[Condition, ...] = ()
-        if options.min_queue_offset is not None or options.max_queue_offset is not None:
-            conditions = (_IN_QUEUES,)
-            part = queue_part(options)
-            if part is not None:
-                yield from part.batches(schema)
-                if part.left is None:
-                    return
-                options = part.left
-        for task in plan_tasks(options, conditions):
-            yield from read_task(task, options, schema, conditions)
+        for task in plan_tasks(options):
+            yield from read_task(task, options, schema)
 
     def _finished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return ``batch`` with the body in the type that was asked for."""

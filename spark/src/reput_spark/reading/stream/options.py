@@ -52,10 +52,6 @@ class StreamOptions:
         """
         given = by_name(options)
         read = ReadOptions.parse(given, _OURS)
-        if read.pushdown:
-            raise SparkReputError(
-                "OPTION", "option 'pushdown': Spark gives streams no conditions; leave it out"
-            )
         starting, timestamp = _starting(given.get("starting", EARLIEST))
         return cls(
             read=read,
