@@ -29,11 +29,13 @@ ON_SPARK = {
     "docs/spark-writing.md",
     "spark/README.md",
 }
+# They need a broker, and run in `tests/client`.
+AT_BROKERS = {"docs/client.md"}
 # Pages in another language have the snippets of their sisters, which `test_languages` compares.
 WITH_PYTHON = [
     page
     for page in pages()
-    if page not in ON_SPARK
+    if page not in ON_SPARK | AT_BROKERS
     and not page.startswith("examples/")  # they have environments of their own
     and not page.startswith("docs/zh/")
     and not page.endswith(".zh.md")

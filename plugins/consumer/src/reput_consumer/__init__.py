@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from reput_consumer.progress import GroupProgress as GroupProgress
     from reput_consumer.progress import QueueProgress as QueueProgress
     from reput_consumer.queues import MessageQueue as MessageQueue
+    from reput_consumer.selectors import ALL as ALL
     from reput_consumer.selectors import SQL92 as SQL92
     from reput_consumer.selectors import TAG as TAG
     from reput_consumer.selectors import Selector as Selector
     from reput_consumer.selectors import sql as sql
 
 _HOMES = {
+    "ALL": "selectors",
     "Average": "allocation.simple",
     "Circle": "allocation.simple",
     "Configured": "allocation.simple",
