@@ -164,6 +164,38 @@ def test_a_store_counts_what_is_put_into_it(tmp_path):
     }
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_counts_of_splits_add_up_to_the_same_file(tmp_path, jobs):
+    from reput_rebuild.driver import run_rebuild
+    from reput_rebuild.engine import LocalEngine
+
+    clock = ManualClock(NOON)
+    config = {"commitlog": {"file_size": 1 << 21, "preallocate": False}}
+    with reput.open(tmp_path, plugins=["audit"], config=config, clock=clock) as store:
+        for number in range(40):
+            message = reput.Message(f"topic-{number % 3}", b"x" * (number % 7))
+            store.put_many([message] * 1000)
+            clock.advance(HOUR)
+    before = (tmp_path / "audit" / "counts").read_bytes()
+
+    with LocalEngine(jobs, splits=True) as engine:
+        (built,) = run_rebuild(tmp_path, ["audit"], engine)
+
+    assert (tmp_path / "audit" / "counts").read_bytes() == before
+    assert (built.split_count > 1, built.reason) == (True, None)
+
+
+def test_an_empty_log_has_the_file_that_a_dispatch_would_write(tmp_path):
+    from reput_rebuild.local import rebuild
+
+    with reput.open(tmp_path, plugins=["audit"]):
+        pass
+
+    (built,) = rebuild(tmp_path, ["audit"], check=True)
+
+    assert built.differences == ()
+
+
 def test_the_store_shows_the_totals(tmp_path):
     fill(tmp_path)
 

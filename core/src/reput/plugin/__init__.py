@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from reput.plugin.rebuilding.comparing import Difference as Difference
     from reput.plugin.rebuilding.comparing import TouchedMessage as TouchedMessage
     from reput.plugin.rebuilding.leads import Leads as Leads
+    from reput.plugin.rebuilding.merging import MergingBuilder as MergingBuilder
     from reput.plugin.rebuilding.sharding import NotSplittableError as NotSplittableError
     from reput.plugin.rebuilding.sharding import ShardBuilder as ShardBuilder
     from reput.plugin.rebuilding.sharding import ShardScan as ShardScan
@@ -50,6 +51,7 @@ _HOMES = {
     "Difference": "rebuilding.comparing",
     "Leads": "rebuilding.leads",
     "InstalledPlugin": "host.discovery",
+    "MergingBuilder": "rebuilding.merging",
     "MessageFilter": "filters",
     "MissingMessage": "answers",
     "NoConfig": "base",

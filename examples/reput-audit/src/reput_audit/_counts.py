@@ -47,6 +47,13 @@ class Counts:
             self.rows[key] = messages + int(message_count[row]), size + int(body_size[row])
         self.dispatched_to = max(self.dispatched_to, batch.end_offset)
 
+    def merge(self, later: Counts) -> None:
+        """Add counts of messages that stand after those counted here."""
+        for key, (messages, size) in later.rows.items():
+            so_far = self.rows.get(key, (0, 0))
+            self.rows[key] = so_far[0] + messages, so_far[1] + size
+        self.dispatched_to = max(self.dispatched_to, later.dispatched_to)
+
     def cut(self, physical_offset: int, file_size: int) -> None:
         """Forget messages from ``physical_offset`` to the end, and all of that commit-log file."""
         if physical_offset < self.dispatched_to:

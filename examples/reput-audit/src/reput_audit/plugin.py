@@ -15,6 +15,7 @@ from reput.errors import CorruptFileError, StoreNotFoundError
 from reput.files import Disk
 from reput_audit._counts import Counts, Tally, decode_counts, encode_counts
 from reput_audit.layout import DIRECTORY, FILE_NAME
+from reput_audit.shards import CountsBuilder
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +91,11 @@ class AuditPlugin(reput.Plugin):
         """Forget the commit-log files that were removed."""
         with self._lock:
             self._counts.trim(min_physical_offset)
+
+    @reput.hookimpl
+    def reput_shards(self, context: reput.StoreContext) -> CountsBuilder:
+        """Count splits of the log side by side."""
+        return CountsBuilder(context, _PERIODS_MS[self.config.period])
 
     @reput.hookimpl
     def reput_report(self) -> dict[str, object] | None:
