@@ -14,8 +14,8 @@ from sinkrows import FILE_SIZE, QUERY, bodies_of, expected, options_of, rows_of,
 
 import reput
 from reput.files import Disk
-from reput_spark.writing.stream.matching import found_rows
-from reput_spark.writing.stream.segments import TaskFacts, write_segment
+from reput_spark.writing.segments import TaskFacts, write_segment
+from reput_spark.writing.settling.matching import found_rows
 from reput_testing import PowerCuts
 from reput_testing.disks.simulateddisk import SimulatedDisk
 from reput_testing.effort import is_soak

@@ -16,9 +16,9 @@ from sinkrows import QUERY, options_of, sink_of
 
 import reput
 from reput.files import Disk
-from reput_spark.writing.stream import matching
-from reput_spark.writing.stream.matching import found_rows
-from reput_spark.writing.stream.segments import TaskFacts, write_segment
+from reput_spark.writing.segments import TaskFacts, write_segment
+from reput_spark.writing.settling import matching
+from reput_spark.writing.settling.matching import found_rows
 from reput_testing.disks.failing import FaultyDisk
 
 MAP = pa.map_(pa.string(), pa.string())

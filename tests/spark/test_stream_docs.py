@@ -9,7 +9,7 @@ import pytest
 
 import reput
 from reput_spark.reading.stream.options import STREAM_OPTIONS
-from reput_spark.writing.stream.options import SINK_OPTIONS
+from reput_spark.writing.options import SINK_OPTIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-streaming.md"
 TEXT = PAGE.read_text(encoding="utf-8")

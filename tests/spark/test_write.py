@@ -37,6 +37,7 @@ from reput_export.writing.staging.segments import write_task
 from reput_export.writing.staging.sidecars import SIDECAR_DTYPE
 from reput_rebuild.engine import LocalEngine
 from reput_spark import SparkReputError
+from reput_spark.writing.segments import stage_segment
 
 CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
 
@@ -267,10 +268,10 @@ def test_a_write_one_of_whose_tasks_says_nothing_is_not_published(tmp_path):
     from reput_spark.source.writer import LogWriter, TaskMessage
 
     plan = planned(tmp_path / "store")
-    (task,) = written(plan, [[rows_of(0, 5)]])
+    segment = stage_segment([rows_of(0, 5)], plan, 0, 0, Disk())
 
     with pytest.raises(SparkReputError, match=r"\[REPUT_JOB\].*None"):
-        LogWriter(plan).commit([TaskMessage(task), None])
+        LogWriter(plan).commit([TaskMessage(segment), None])
 
     assert not (tmp_path / "store" / "commitlog").exists()
 
@@ -443,7 +444,8 @@ def test_dispatch_brings_queues_up_to_date(tmp_path):
         ({"keep": "body"}, "'keep' is 'body'; store_timestamp or store_host"),
         ({"raw": "yes"}, "'raw' is 'yes'; true or false"),
         ({"write_id": "../x"}, "'write_id' is '../x'"),
-        ({"jobs": "0"}, "'jobs' is '0'"),
+        ({"lock_timeout": "soon"}, "'lock_timeout' is 'soon'; seconds"),
+        ({"jobs": "2"}, "no option 'jobs' of a write"),
         ({"staged": f"write-{'0' * 32}"}, "no option 'staged' of a write"),
         ({"path": "s3://bucket/store"}, "a store is written where files can be mapped"),
     ],
@@ -619,8 +621,8 @@ def test_what_a_plugin_would_act_on_is_taken_only_raw(tmp_path):
     rows = batch(topic="T", body=[b"x"], properties=pa.array([[("DELAY", "3")]], kind))
 
     with pytest.raises(SparkReputError, match=r"plugin 'schedule' .*raw=true"):
-        written(planned(tmp_path / "store"), [[rows]])
-    write(tmp_path / "store", [[rows]], raw=True)
+        written(planned(tmp_path / "store", keep="store_host"), [[rows]])
+    write(tmp_path / "store", [[rows]], keep="store_host", raw=True)
 
     assert bodies_of(tmp_path / "store") == [b"x"]
 

@@ -18,7 +18,7 @@ from reput_export.writing.staging.numbering import number_file
 from reput_export.writing.staging.segments import write_task
 from reput_spark import SparkReputError
 from reput_spark.source.writer import LogWriter, TaskMessage
-from reput_spark.writing.stream.segments import directory_of
+from reput_spark.writing.segments import directory_of, stage_segment
 
 STALE = f"write-{'0' * 32}"
 
@@ -327,11 +327,11 @@ def test_a_stream_follows_links_where_it_is_told_to(tmp_path, outside):
 
 def test_spark_gets_a_code_and_the_name_of_the_option(root, outside):
     plan = planned(root)
-    tasks = written(plan, [[rows_of(1, 5)]])
+    segment = stage_segment([rows_of(1, 5)], plan, 0, 0, Disk())
     (root / "reput" / "spark" / "publish.json").symlink_to(outside / "canary")
 
     with pytest.raises(SparkReputError, match=r"publish\.json: is a symbolic link") as caught:
-        LogWriter(plan).commit([TaskMessage(task) for task in tasks])
+        LogWriter(plan).commit([TaskMessage(segment)])
 
     assert str(caught.value).startswith("[REPUT_UNSAFE] ")
     assert "option follow_links" in str(caught.value)

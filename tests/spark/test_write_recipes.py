@@ -76,7 +76,9 @@ def test_every_option_is_on_the_page(name):
 
 def test_the_logger_that_the_page_names_is_the_one_that_speaks():
     from reput_export.writing.publish import publishing, settling
+    from reput_spark.writing import batch, earlier
 
-    (name,) = re.findall(r"logger below `([\w.]+)`", TEXT)
+    ((puts, copies),) = re.findall(r"logger below `([\w.]+)` \(for copies: `([\w.]+)`\)", TEXT)
 
-    assert all(each.logger.name.startswith(f"{name}.") for each in (publishing, settling))
+    assert all(each.logger.name.startswith(f"{copies}.") for each in (publishing, settling))
+    assert all(each.logger.name.startswith(f"{puts}.") for each in (batch, earlier))

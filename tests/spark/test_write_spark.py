@@ -36,7 +36,7 @@ def test_rows_stand_in_the_order_of_partitions_and_a_second_write_behind_them(sp
     )
 
     for _ in range(2):
-        writer = frame.write.format("reput").mode("append").option("jobs", "2")
+        writer = frame.write.format("reput").mode("append")
         writer.options(**OPTIONS).save(str(tmp_path / "s"))
 
     assert bodies_of(tmp_path / "s") == [b"%d" % number for number in range(1_000)] * 2
@@ -46,10 +46,9 @@ def test_rows_stand_in_the_order_of_partitions_and_a_second_write_behind_them(sp
         assert [message.body for message in read] == [b"%d" % n for n in range(1, 1_000, 6)] * 2
 
 
-def test_a_task_that_fails_once_is_written_once(spark, tmp_path, monkeypatch):
+def test_a_task_that_fails_once_is_written_once(spark, tmp_path):
     from pyspark.sql.functions import udf
 
-    monkeypatch.setattr("reput_export.writing.publish.driver._WORTH_A_PROCESS", 0)  # by tasks, then
     failed = tmp_path / "failed"
 
     @udf("string")
@@ -81,16 +80,17 @@ def test_a_row_that_cannot_be_stored_leaves_nothing(spark, tmp_path):
 def test_a_store_that_somebody_makes_while_tasks_write_is_not_overwritten(
     spark, tmp_path, monkeypatch
 ):
-    from reput_export.writing.publish import driver
+    from reput_spark.jobs import write
 
-    intent_at = driver.staged_intent
+    stage = write._stage
 
-    def with_another(root, staging, disk):
+    def with_another(df, root, mode, options):
+        staging = stage(df, root, mode, options)
         with reput.open(root, plugins=(), config={"commitlog": {"file_size": FILE_SIZE}}) as store:
             store.put(reput.Message("T", b"mine"))
-        return intent_at(root, staging, disk)
+        return staging
 
-    monkeypatch.setattr(driver, "staged_intent", with_another)
+    monkeypatch.setattr(write, "_stage", with_another)
     frame = spark.sql("SELECT 'T' topic, 'x' body")
 
     with pytest.raises(SparkReputError, match="never overwritten"):

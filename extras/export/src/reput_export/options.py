@@ -9,7 +9,15 @@ from typing import Any
 
 from reput_export.errors import CodedError
 
-__all__ = ["by_name", "flag", "refusal", "refuse_unknown", "texts_of", "whole_number"]
+__all__ = [
+    "by_name",
+    "flag",
+    "refusal",
+    "refuse_unknown",
+    "seconds",
+    "texts_of",
+    "whole_number",
+]
 
 
 def by_name(options: Mapping[str, str]) -> dict[str, str]:
@@ -69,6 +77,24 @@ def whole_number(name: str, given: Mapping[str, str], least: int) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= least):
         raise refusal(name, text, f"a whole number from {least} on")
     return int(text)
+
+
+def seconds(name: str, given: Mapping[str, str], default: float) -> float:
+    """Return an option that is a time in seconds.
+
+    Raises:
+        CodedError: it is something else.
+    """
+    text = given.get(name)
+    if text is None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e9:
+        raise refusal(name, text, "seconds, 0 or more,")
+    return value
 
 
 def texts_of(options: Mapping[str, Any]) -> dict[str, str]:

@@ -63,7 +63,7 @@ class ReputDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """Return what puts a stream of messages into a store."""
         from reput_spark.source.streamwriter import LogStreamWriter
-        from reput_spark.writing.stream.options import SinkOptions
+        from reput_spark.writing.options import SinkOptions
 
         if overwrite:
             raise SparkReputError(

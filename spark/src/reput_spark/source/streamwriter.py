@@ -13,9 +13,9 @@ from reput.files import Disk
 from reput_export.columns import check_columns
 from reput_spark.errors import SparkReputError, with_code
 from reput_spark.source.schema import plain_arrow_schema
-from reput_spark.writing.stream.commit import StoreSink
-from reput_spark.writing.stream.options import SinkOptions
-from reput_spark.writing.stream.segments import Segment, TaskFacts, write_segment
+from reput_spark.writing.options import SinkOptions
+from reput_spark.writing.segments import Segment, TaskFacts, write_segment
+from reput_spark.writing.stream import StoreSink
 
 if TYPE_CHECKING:
     import pyarrow as pa

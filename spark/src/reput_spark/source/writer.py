@@ -1,4 +1,4 @@
-"""The writer of a store: tasks write log files aside, the driver publishes them."""
+"""The writer of a store: tasks keep rows in segments, the driver puts them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from reput.files import Disk, system_clock
 from reput_export.columns import check_columns
 from reput_export.writing.options import WriteOptions
 from reput_export.writing.plan import plan_write
-from reput_export.writing.publish.driver import abort_write, commit_write
-from reput_export.writing.staging.segments import write_task
-from reput_export.writing.staging.values import TaskWritten, WritePlan
+from reput_export.writing.staging.values import WritePlan
 from reput_spark.errors import SparkReputError, with_code
+from reput_spark.writing.batch import FrameSink, opening_of, settle_before
+from reput_spark.writing.segments import Segment, stage_segment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,7 @@ __all__ = ["LogWriter", "TaskMessage", "writer_of"]
 class TaskMessage(WriterCommitMessage):
     """What a task tells the driver."""
 
-    task: TaskWritten
+    segment: Segment
 
 
 class LogWriter(DataSourceArrowWriter):
@@ -39,30 +39,41 @@ class LogWriter(DataSourceArrowWriter):
         self.plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Write the rows of one partition."""
+        """Keep the rows of one partition in a segment."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
-        bound = Disk().at(self.plan.root, follow_links=self.plan.options.follow_links)
+        attempt = 0 if context is None else context.taskAttemptId()
+        # Rows are taken also where the write is in the store already: Spark waits for that.
+        rows = (batch for batch in iterator if not self.plan.is_done)
         with with_code():
-            return TaskMessage(write_task(self.plan, partition, iterator, bound))
+            return TaskMessage(stage_segment(rows, self.plan, partition, attempt, Disk()))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish what all tasks have written."""
+        """Put what all tasks have kept."""
+        segments = [_segment_of(message) for message in messages]
+        sink = _sink_of(self.plan)
         with with_code():
-            commit_write(self.plan, map(_task_of, messages))
+            if self.plan.options.staged is None:
+                sink.commit(segments)
+            else:
+                sink.leave_to_caller(segments)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave nothing; Spark calls this also after a `commit` that failed."""
         with with_code():
-            abort_write(self.plan)
+            _sink_of(self.plan).abort()
 
 
-def _task_of(message: WriterCommitMessage | None) -> TaskWritten:
+def _sink_of(plan: WritePlan) -> FrameSink:
+    return FrameSink(plan, opening_of(plan.options))
+
+
+def _segment_of(message: WriterCommitMessage | None) -> Segment:
     if not isinstance(message, TaskMessage):
         raise SparkReputError("JOB", f"Spark ends a write one of whose tasks says {message!r}")
-    return message.task
+    return message.segment
 
 
 def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> LogWriter:
@@ -75,4 +86,5 @@ def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> 
 
     check_columns(to_arrow_schema(schema))
     with with_code():
+        settle_before(options)
         return LogWriter(plan_write(options, overwrite=overwrite, clock=system_clock))

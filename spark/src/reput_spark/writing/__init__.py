@@ -1,4 +1,5 @@
-"""Put the rows of a stream into a store, batch by batch as Spark brings them, each exactly once.
+"""Put rows into a store, each exactly once: the batches of a stream, or one DataFrame.
 
-It must not know what Spark calls. Writes at once are in `reput_export.writing`.
+Tasks check their rows and keep them in segments; the driver holds the store's lock and puts them.
+It must not know what Spark calls. Whole log files are written in `reput_export.writing`.
 """

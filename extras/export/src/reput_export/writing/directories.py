@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = [
+    "INTENT",
     "forget",
     "is_name",
     "is_vacant",
@@ -34,6 +35,8 @@ __all__ = [
     "sweep",
 ]
 
+INTENT: Final = "intent.json"
+"""In a staging directory whose rows are being put."""
 STALE_MS: Final = 24 * 3_600_000
 """A staging directory in which nothing was written for so long belongs to a write that died."""
 _NAME: Final = re.compile(r"write-[0-9a-f]{32}")
@@ -136,6 +139,8 @@ def sweep(
     for entry in disk.list(spark_directory(root)):
         if not is_name(entry.name) or entry.name in keep:
             continue
+        if disk.exists(os.path.join(entry.path, INTENT)):
+            continue  # part of it may be in the log: the next write from Spark finishes it
         with contextlib.suppress(FileNotFoundError):  # it ends at this moment
             newest = max(map(disk.modified_ms, [entry.path, *_files(entry.path, disk)]))
             if newest < oldest:

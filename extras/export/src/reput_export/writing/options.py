@@ -11,23 +11,35 @@ import attrs
 
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput_export.errors import CodedError
-from reput_export.options import by_name, flag, refusal, refuse_unknown, whole_number
+from reput_export.options import by_name, flag, refusal, refuse_unknown, seconds, whole_number
 from reput_export.writing.directories import is_name
 
-__all__ = ["FILE_SIZE_MIN", "KEPT", "STAGED", "WRITE_OPTIONS", "WriteOptions", "staged_text"]
+__all__ = [
+    "FILE_SIZE_MIN",
+    "KEPT",
+    "LOCK_TIMEOUT",
+    "STAGED",
+    "WRITE_OPTIONS",
+    "WriteOptions",
+    "staged_text",
+]
 
 FILE_SIZE_MIN: Final = RECORD_MIN_SIZE + BLANK_MIN_SIZE
 """Bytes of a log file that holds one record and a blank."""
+LOCK_TIMEOUT: Final = 60.0
+"""Seconds."""
 KEPT: Final = ("store_timestamp", "store_host")
 """Columns that a write can keep, where each record otherwise gets the store's own."""
 WRITE_OPTIONS: Final = {
-    "path": "the directory of a closed store, or of one that is to be made; no URI",
+    "path": "the directory of a store, or of a store to be made; no URI",
     "file_size": "bytes of a log file, for a new store (1073741824)",
     "keep": "columns to keep that are the store's else: `store_timestamp`, `store_host`, both",
     "raw": "`true`: take also messages that a plugin of the store would act on, as they are",
     "write_id": "a name for this write: where one of that name is published, nothing is written",
-    "dispatch": "`false`: leave queues and indexes to who opens the store next",
-    "jobs": "processes of the driver that number the files (as its cores, where that is worth it)",
+    "stamp": "`true`: each message gets the property `reput_stamp`, by which a write that did not "
+    "end knows what it has put",
+    "lock_timeout": "seconds to wait for a process that has the store open (60)",
+    "dispatch": "`false`, with keep or raw: leave queues and indexes to who opens the store next",
     "follow_links": "`true`: follow symbolic links below the directory, as for `reput.open`",
 }
 """Every option of a write, and what it means."""
@@ -46,8 +58,10 @@ class WriteOptions:
     keep: frozenset[str] = frozenset()
     raw: bool = False
     write_id: str | None = None
+    stamp: bool = False
+    lock_timeout: float = LOCK_TIMEOUT
+    """Seconds."""
     dispatch: bool = True
-    jobs: int | None = None
     follow_links: bool = False
     """As for `reput.open`."""
     staged: str | None = None
@@ -72,8 +86,9 @@ class WriteOptions:
             keep=_kept(given.get("keep")),
             raw=flag("raw", given),
             write_id=_name("write_id", given),
+            stamp=_stamp(given),
+            lock_timeout=seconds("lock_timeout", given, LOCK_TIMEOUT),
             dispatch=flag("dispatch", given, "true"),
-            jobs=whole_number("jobs", given, 1),
             follow_links=flag("follow_links", given),
             staged=given[STAGED].partition("/")[0] if STAGED in given else None,
         )
@@ -95,6 +110,17 @@ def _kept(text: str | None) -> frozenset[str]:
     if not words <= set(KEPT):
         raise refusal("keep", text, " or ".join(KEPT))
     return words
+
+
+def _stamp(given: Mapping[str, str]) -> bool:
+    stamp = flag("stamp", given)
+    if stamp and (_kept(given.get("keep")) or flag("raw", given)):
+        raise CodedError(
+            "OPTION",
+            "option 'stamp' is for messages that are put, and keep and raw copy messages as they "
+            "are: leave out one of them",
+        )
+    return stamp
 
 
 def _name(name: str, given: Mapping[str, str]) -> str | None:

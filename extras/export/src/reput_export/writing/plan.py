@@ -75,7 +75,8 @@ def plan_write(
         light_queues=config.light_queues,
         store_timestamp=max(clock(), facts["last"]),
         is_done=options.write_id in load_writes(root, disk),
-        interests={} if options.raw else _understood(facts["interests"]),
+        # Only what is copied without asking plugins is held against what they look for.
+        interests=_understood(facts["interests"]) if options.keep and not options.raw else {},
     )
     outer.make_directory(root, durable=True)  # with those above it, which are not the store's
     make(root, staging, disk)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import reput
 from reput.errors import CorruptFileError, ReputError, UnsafePathError
 from reput.files import Disk
 from reput_export.errors import CodedError
-from reput_export.writing.directories import forget, path_of
+from reput_export.writing.directories import forget
 from reput_export.writing.options import WriteOptions
 from reput_export.writing.publish.intents import Intent
 from reput_export.writing.publish.publishing import Published, publish
@@ -27,16 +26,9 @@ logger = logging.getLogger(__name__)
 __all__ = [
     "abort_write",
     "commit_write",
-    "engine_for",
     "intent_of",
     "publish_write",
-    "size_of",
-    "staged_intent",
 ]
-
-_PLAN: Final = "plan.json"
-_WORTH_A_PROCESS: Final = 256 << 20
-"""Bytes of log files; fewer are numbered before another process has begun."""
 
 
 def commit_write(plan: WritePlan, tasks: Iterable[TaskWritten]) -> None:
@@ -46,14 +38,8 @@ def commit_write(plan: WritePlan, tasks: Iterable[TaskWritten]) -> None:
         CodedError: the store cannot be written any more.
         UnsafePathError: a link below the store's directory, where none is followed.
     """
-    written = list(tasks)
-    if plan.options.staged is not None:
-        _leave_to_others(plan, written)
-        return
-    intent = intent_of(plan, written)
-    size = size_of(intent)
-    jobs = plan.options.jobs or min(os.cpu_count() or 1, 1 + size // _WORTH_A_PROCESS)
-    with LocalEngine(jobs) as engine:
+    with LocalEngine(1) as engine:
+        intent = intent_of(plan, list(tasks))
         publish_write(plan.root, intent, engine, plan.options, overwrite=plan.overwrite)
 
 
@@ -107,25 +93,5 @@ def publish_write(
     return done
 
 
-def _leave_to_others(plan: WritePlan, written: Sequence[TaskWritten]) -> None:
-    path = os.path.join(path_of(plan.root, plan.staging), _PLAN)
-    intent_of(plan, written).save_to(path, _disk_of(plan))
-
-
 def _disk_of(plan: WritePlan) -> Disk:
     return Disk().at(plan.root, follow_links=plan.options.follow_links)
-
-
-def staged_intent(root: str, staging: str, disk: Disk) -> Intent:
-    """Return the intent of a write that was staged for `reput_spark.write` to publish."""
-    return Intent.load_from(os.path.join(path_of(root, staging), _PLAN), disk)
-
-
-def size_of(intent: Intent) -> int:
-    """Return the bytes of all records of a write."""
-    return sum(segment.used_size for task in intent.tasks for segment in task.segments)
-
-
-def engine_for(size: int, other: Engine) -> Engine:
-    """Return what numbers files of ``size`` bytes: this process, where others do not pay."""
-    return LocalEngine(1) if size < _WORTH_A_PROCESS else other

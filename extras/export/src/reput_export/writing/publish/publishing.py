@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Published", "publish"]
+__all__ = ["Published", "publish", "settle_earlier"]
 
 
 @attrs.frozen
@@ -113,6 +113,35 @@ def publish(
                 refuse_overwriting(root, intent.name, disk)
             write = known or _publish(intent, placing, told)
         return _published(write, intent, known, finished, taken_back)
+
+
+def settle_earlier(
+    root: str,
+    engine: Engine,
+    *,
+    disk: Disk | None = None,
+    follow_links: bool = False,
+    clock: Callable[[], int] = system_clock,
+) -> tuple[list[str], list[str]]:
+    """Finish a write of whole files that was cut short, or take it back; see `publish`.
+
+    Returns:
+        Names of writes that were finished, and of those that were taken back.
+
+    Raises:
+        CodedError: the store is open or damaged, or the write cannot be finished.
+    """
+    outer = disk or Disk()
+    disk = outer.at(root, follow_links=follow_links)
+    finished: list[str] = []
+    taken_back: list[str] = []
+    while (found := Intent.load(root, disk)) is not None:
+        with standing(root, found.file_size, disk, outer) as place:
+            earlier = Intent.load(root, disk)  # again, with the lock
+            if earlier is not None:
+                placing = Placing(root, place, engine, disk, clock)
+                (finished if settle(earlier, placing) else taken_back).append(earlier.name)
+    return finished, taken_back
 
 
 def _publish(intent: Intent, placing: Placing, told: Callable[[int], None]) -> PublishedWrite:

@@ -9,13 +9,13 @@ from typing import Final, Self
 import attrs
 
 from reput_export.localpaths import local_path
-from reput_export.options import by_name, flag, refusal, refuse_unknown, whole_number
-from reput_export.writing.options import FILE_SIZE_MIN
+from reput_export.options import by_name, flag, refusal, refuse_unknown, seconds, whole_number
+from reput_export.writing.directories import is_name
+from reput_export.writing.options import FILE_SIZE_MIN, LOCK_TIMEOUT
 from reput_spark.errors import SparkReputError
 
 __all__ = ["SINK_OPTIONS", "SinkOptions", "check_store", "is_key"]
 
-LOCK_TIMEOUT: Final = 60.0
 SINK_OPTIONS: Final = {
     "path": "the directory of a store, or of a store to be made; no URI",
     "txn_app_id": "identity of the writer, instead of the query's id: the same from one checkpoint "
@@ -24,6 +24,8 @@ SINK_OPTIONS: Final = {
     "plugins": "names of a new store's plugins, separated by commas; the default plugins when left "
     "out",
     "file_size": "bytes of a log file, for a new store (1073741824)",
+    "stamp": "`true`: each message gets the property `reput_stamp`, by which a commit that did not "
+    "end knows what it has put",
     "follow_links": "`true`: follow symbolic links below the directory, as for `reput.open`",
 }
 """Every option of a stream into a store, and what it means."""
@@ -41,6 +43,7 @@ class SinkOptions:
     lock_timeout: float = LOCK_TIMEOUT
     plugins: tuple[str, ...] | None = None
     file_size: int | None = None
+    stamp: bool = False
     follow_links: bool = False
     """As for `reput.open`."""
 
@@ -57,9 +60,10 @@ class SinkOptions:
         return cls(
             path=_path(given.get("path", "")),
             txn_app_id=_key(given),
-            lock_timeout=_seconds(given),
+            lock_timeout=seconds("lock_timeout", given, LOCK_TIMEOUT),
             plugins=_words(given.get("plugins")),
             file_size=whole_number("file_size", given, FILE_SIZE_MIN),
+            stamp=flag("stamp", given),
             follow_links=flag("follow_links", given),
         )
 
@@ -103,22 +107,9 @@ def _path(text: str) -> str:
 
 def _key(given: Mapping[str, str]) -> str | None:
     text = given.get("txn_app_id")
-    if text is not None and not is_key(text):
+    if text is not None and (not is_key(text) or is_name(text)):  # a write's directory
         raise refusal("txn_app_id", text, "up to 128 letters, digits and _ . -")
     return text
-
-
-def _seconds(given: Mapping[str, str]) -> float:
-    text = given.get("lock_timeout")
-    if text is None:
-        return LOCK_TIMEOUT
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1e9:
-        raise refusal("lock_timeout", text, "seconds, 0 or more,")
-    return value
 
 
 def _words(text: str | None) -> tuple[str, ...] | None:

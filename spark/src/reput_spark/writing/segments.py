@@ -1,6 +1,7 @@
-"""Segments: rows of one task of a stream into a store, kept until the batch is committed.
+"""Segments: rows of one task, kept until the driver puts them.
 
-    <store>/reput/spark/query-<id>/<batch>-<partition>-<attempt>-<anything>.arrow
+    <store>/reput/spark/query-<id>/<batch>-<partition>-<attempt>-<anything>.arrow    of a stream
+    <store>/reput/spark/write-<id>/…                                                 of a DataFrame
 
 Each attempt of a task writes a file of its own, an Arrow stream, and says its name when it is on
 disk. What a store would refuse is refused here, where nothing is in the log yet.
@@ -13,30 +14,24 @@ import io
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import numpy as np
 import pyarrow as pa
 
-from reput.errors import CorruptFileError, MessageIllegalError, MessageTooLargeError, PutError
-from reput.log import LOG_SECTION, CommitLogConfig
-from reput.offline import look
-from reput.plugin import build_config
-from reput.record import Encoder, inner_message_count, pack_host, prepare_columns
-from reput.record.layout import BLANK_MIN_SIZE
+from reput.errors import CorruptFileError, MessageIllegalError, PutError
 from reput_arrow import columns_of
 from reput_export.columns import ADDED_COLUMNS
-from reput_export.writing.directories import spark_directory
+from reput_export.writing.directories import is_name, path_of, spark_directory
 from reput_spark.errors import SparkReputError
-from reput_spark.writing.stream.options import SinkOptions, is_key
+from reput_spark.writing.options import SinkOptions, is_key
+from reput_spark.writing.rows import Limits, RowCheck, put_form
+from reput_spark.writing.settling.stamps import stamp_size
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from reput.files import Disk
-    from reput.record import Columns
+    from reput_export.writing.staging.values import WritePlan
 
 __all__ = [
     "Segment",
@@ -44,6 +39,7 @@ __all__ = [
     "batch_of_name",
     "directory_of",
     "read_segment",
+    "stage_segment",
     "write_segment",
 ]
 
@@ -56,6 +52,7 @@ class TaskFacts:
     """Which attempt of which task it is."""
 
     query_id: str
+    """Or the option ``txn_app_id``, or the name of a staging directory."""
     batch_id: int | None
     """None where Spark does not say; the file's name does not tell it then."""
     partition: int
@@ -67,7 +64,7 @@ class Segment:
     """What one task has written; plain values."""
 
     key: str
-    """Who writes: the query's id, or the option ``txn_app_id``."""
+    """Who writes: the query's id, the option ``txn_app_id``, or the name of a staging directory."""
     partition: int
     name: str = ""
     """Of the file; empty where there was no row."""
@@ -77,11 +74,13 @@ class Segment:
 
 
 def directory_of(root: str, key: str) -> str:
-    """Return the directory of one query, with its segments, and what it knows of its batches.
+    """Return the directory of a query or a write, with its segments, and what it knows of them.
 
     Raises:
         SparkReputError: the key must not lead elsewhere.
     """
+    if is_name(key):
+        return path_of(root, key)
     if not is_key(key):
         raise SparkReputError("JOB", f"{key!r} is no id of a query")
     return os.path.join(spark_directory(root), f"query-{key}")
@@ -100,7 +99,7 @@ def batch_of_name(name: str) -> int | None:
 def write_segment(
     batches: Iterable[pa.RecordBatch], options: SinkOptions, task: TaskFacts, disk: Disk
 ) -> Segment:
-    """Write the rows of one attempt of a task.
+    """Write the rows of one attempt of a task of a stream.
 
     Returns:
         What was written; it is on disk, and its name is.
@@ -109,73 +108,92 @@ def write_segment(
         SparkReputError: a row that the store would refuse; nothing is left of the attempt.
         UnsafePathError: a link below the store's directory, where none is followed.
     """
-    outer, disk = disk, disk.at(options.path, follow_links=options.follow_links)
+    bound = disk.at(options.path, follow_links=options.follow_links)
     key = options.txn_app_id or task.query_id
-    directory = directory_of(options.path, key)
+    task = attrs.evolve(task, query_id=key)
+    limits = Limits.of(options.path, bound, options.file_size)
+    check = RowCheck(limits, stamp_size(key) if options.stamp else 0)
+
+    def make(directory: str) -> None:
+        # With those above the store, which are not its own.
+        disk.make_directory(options.path, durable=True)
+        bound.make_directory(directory, durable=True)
+
+    return _write(_checked(batches, check, task), options.path, task, bound, make)
+
+
+def stage_segment(
+    batches: Iterable[pa.RecordBatch], plan: WritePlan, partition: int, attempt: int, disk: Disk
+) -> Segment:
+    """Write the rows of one attempt of a task of a DataFrame's; see `write_segment`.
+
+    Raises:
+        SparkReputError: a row that the store would refuse, or no staging directory.
+        UnsafePathError: a link below the store's directory, where none is followed.
+    """
+    options, task = plan.options, TaskFacts(plan.staging, 0, partition, attempt)
+    bound = disk.at(plan.root, follow_links=options.follow_links)
+    limits = Limits(plan.file_size, plan.max_message_size, plan.store_host, plan.record_crc)
+    check = RowCheck(limits, stamp_size(options.write_id or plan.staging) if options.stamp else 0)
+    rows = _checked(batches, check, task, as_given=bool(options.keep or options.raw))
+    try:
+        return _write(rows, plan.root, task, bound, lambda directory: None)
+    except FileNotFoundError as error:
+        raise SparkReputError(
+            "JOB",
+            f"{error}; the store must have the same path for the driver and for all executors, "
+            "and the write must not be over",
+        ) from error
+
+
+def _checked(
+    batches: Iterable[pa.RecordBatch], check: RowCheck, task: TaskFacts, *, as_given: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows as they are put, or as they were given, when they are checked."""
+    first = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        try:
+            columns = columns_of(batch, ADDED_COLUMNS)
+            check(columns)
+        except (PutError, MessageIllegalError, ValueError) as error:
+            raise SparkReputError(
+                "ROW",
+                f"partition {task.partition}, in the {batch.num_rows} rows from row {first} on: "
+                f"{error}. Nothing of this batch was put",
+            ) from error
+        yield batch if as_given else put_form(batch, columns)
+        first += batch.num_rows
+
+
+def _write(
+    batches: Iterable[pa.RecordBatch],
+    root: str,
+    task: TaskFacts,
+    disk: Disk,
+    make: Callable[[str], None],
+) -> Segment:
+    directory = directory_of(root, task.query_id)
     batch_id = _UNKNOWN_BATCH if task.batch_id is None else task.batch_id
     name = f"{batch_id:020d}-{task.partition:05d}-{task.attempt:x}-{uuid.uuid4()}.arrow"
-    path = os.path.join(directory, name)
-    check, row_count = _Check(options, disk), 0
+    path, row_count = os.path.join(directory, name), 0
     with contextlib.ExitStack() as stack:
         file: _DiskFile | None = None
         writer: Any = None
         for batch in batches:
-            if batch.num_rows == 0:
-                continue
-            check(batch, row_count, task)
             if file is None:
-                # With those above the store, which are not its own.
-                outer.make_directory(options.path, durable=True)
-                disk.make_directory(directory, durable=True)
+                make(directory)
                 file = stack.enter_context(_DiskFile(disk, path))
                 writer = pa.ipc.new_stream(file, batch.schema)
             writer.write_batch(batch)
             row_count += batch.num_rows
         if file is None:
-            return Segment(key, task.partition)
+            return Segment(task.query_id, task.partition)
         writer.close()
         file.keep()
         disk.flush_directory(directory)
-        return Segment(key, task.partition, name, row_count, file.position)
-
-
-class _Check:
-    """Refuses what the store would refuse, by the store's own checks and limits."""
-
-    def __init__(self, options: SinkOptions, disk: Disk) -> None:
-        manifest = look(options.path, disk=disk).manifest
-        section = {} if manifest is None else manifest.config.get(LOG_SECTION, {})
-        config = build_config(CommitLogConfig, LOG_SECTION, section)
-        host = pack_host(config.store_address, config.store_port)
-        self._encoder = Encoder(host, config.max_message_size, record_crc=config.record_crc)
-        file_size = config.file_size if manifest is not None else options.file_size
-        self._size_max = (file_size or config.file_size) - BLANK_MIN_SIZE
-
-    def __call__(self, batch: pa.RecordBatch, first: int, task: TaskFacts) -> None:
-        try:
-            columns = columns_of(batch, ADDED_COLUMNS)
-            sizes = self._sizes(columns)
-            row = int(sizes.argmax())
-            if sizes[row] > self._size_max:
-                reason = f"row {row}: bytes, in files of this size"
-                raise MessageTooLargeError("record", int(sizes[row]), self._size_max, reason)
-        except (PutError, MessageIllegalError, ValueError) as error:
-            raise SparkReputError(
-                "OPTION",
-                f"partition {task.partition}, in the {batch.num_rows} rows from row {first} on: "
-                f"{error}. Nothing of this batch was put",
-            ) from error
-
-    def _sizes(self, columns: Columns) -> npt.NDArray[np.int64]:
-        prepared = prepare_columns(columns, self._encoder)
-        if prepared is not None:
-            return prepared.size
-        # Rows of a rare kind go the way for single messages, with what that one refuses.
-        singles = [self._encoder.prepare(each) for each in columns.to_messages()]
-        for each in singles:
-            if each[10]:
-                inner_message_count(each)
-        return np.array([each[0] for each in singles])
+        return Segment(task.query_id, task.partition, name, row_count, file.position)
 
 
 class _DiskFile(io.RawIOBase):

@@ -1,7 +1,7 @@
 """Find which rows of a batch are in the log already, after a commit that did not end.
 
 A row and a record are the same where all that a sender gives is the same: see
-`reput_spark.writing.stream.facts`. Rows that do not say when they were born get the time at which
+`reput_spark.writing.settling.facts`. Rows that do not say when they were born get the time at which
 their commit began, which no message of another sender has: so no message that was put in the
 meantime is taken for a row. Rows that are the same in all of that are counted: it does not matter
 which of them are there.
@@ -25,11 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
-import pyarrow as pa
 
-from reput_arrow import columns_of
-from reput_export.columns import ADDED_COLUMNS
-from reput_spark.writing.stream.facts import (
+from reput_spark.writing.rows import messages_of
+from reput_spark.writing.settling.facts import (
     ALWAYS_COMPARED,
     Facts,
     Keys,
@@ -41,11 +39,12 @@ from reput_spark.writing.stream.facts import (
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow as pa
 
     from reput.log import LogReader
-    from reput.record import Columns, DispatchBatch, Encoder
+    from reput.record import DispatchBatch, Encoder
 
-__all__ = ["found_rows", "messages_of"]
+__all__ = ["found_rows"]
 
 
 @attrs.define(eq=False)
@@ -68,18 +67,6 @@ class _KeyTable:
 
 def _table(keys: list[Keys]) -> npt.NDArray[np.int64]:
     return np.array(keys, np.int64).reshape(-1, len(Keys._fields))
-
-
-def messages_of(batch: pa.RecordBatch, born_timestamp: int) -> Columns:
-    """Return the messages of a batch; ``born_timestamp`` is for those that state none."""
-    columns = columns_of(batch, ADDED_COLUMNS)
-    born = columns.born_timestamp
-    if born is None:
-        return attrs.evolve(columns, born_timestamp=born_timestamp)
-    if isinstance(born, list):
-        filled = [born_timestamp if each is None else each for each in born]
-        return attrs.evolve(columns, born_timestamp=filled)
-    return columns
 
 
 def found_rows(

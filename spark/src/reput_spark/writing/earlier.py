@@ -1,0 +1,144 @@
+"""Settle writes whose driver ended in the middle: the next write finishes them, or takes them back.
+
+A write any of whose rows is in the log is finished, from its own segments; one of which nothing is
+there is taken back, so that a write that failed has written nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput_export.writing.directories import INTENT, forget, is_name, spark_directory
+from reput_export.writing.publish.intents import PublishedWrite, load_writes, note_write
+from reput_export.writing.publish.publishing import Published, settle_earlier
+from reput_rebuild.engine import LocalEngine
+from reput_spark.errors import SparkReputError
+from reput_spark.writing.notes import Intent, Notes
+from reput_spark.writing.putting import Opening, Putter
+from reput_spark.writing.segments import directory_of
+
+if TYPE_CHECKING:
+    import reput
+    from reput.files import Disk
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["EarlierWrites"]
+
+
+@attrs.define(eq=False)
+class EarlierWrites:
+    """The writes of a store that were cut short."""
+
+    opening: Opening
+    now: Callable[[], int]
+    """ms."""
+    finished: list[str] = attrs.field(init=False, factory=list)
+    """Names of those that were finished."""
+    taken_back: list[str] = attrs.field(init=False, factory=list)
+    """Names of those of which nothing was there."""
+
+    @property
+    def root(self) -> str:
+        """The store's directory."""
+        return self.opening.root
+
+    @property
+    def disk(self) -> Disk:
+        """File operations, bound to the store."""
+        return self.opening.bound
+
+    def told_in(self, done: Published) -> Published:
+        """Return what became of a write, and with it what became of these."""
+        return attrs.evolve(
+            done,
+            finished=(*self.finished, *done.finished),
+            taken_back=(*self.taken_back, *done.taken_back),
+        )
+
+    def settle(self) -> None:
+        """Settle them in a store that is closed.
+
+        Raises:
+            SparkReputError: the store stays open elsewhere, or one cannot be finished.
+        """
+        self.settle_files()
+        if self._staged():
+            with self.opening.open() as store:
+                self.settle_in(store)
+
+    def settle_files(self) -> None:
+        """Settle one of whole files, a copy or an import; the store is closed."""
+        with LocalEngine(1) as engine:
+            finished, taken_back = settle_earlier(
+                self.root,
+                engine,
+                disk=self.opening.disk,
+                follow_links=self.opening.follow_links,
+            )
+        self.finished += finished
+        self.taken_back += taken_back
+
+    def settle_in(self, store: reput.Store) -> None:
+        """Settle those whose rows are put, in the open store."""
+        for staging in self._staged():
+            notes = Notes(directory_of(self.root, staging), self.disk)
+            intent = notes.intent()
+            if intent is None or intent.name in load_writes(self.root, self.disk):
+                forget(self.root, staging, self.disk)
+                continue
+            try:
+                self._settle(store, intent, notes, staging)
+            except SparkReputError as error:
+                path = os.path.join(notes.directory, INTENT)
+                raise SparkReputError(
+                    "DATA_LOSS",
+                    f"write {intent.name} was cut short, and cannot be finished: {error.reason} "
+                    f"Put back what is gone, or remove {path} to do without it; then write again",
+                ) from error
+
+    def conclude(self, store: reput.Store, intent: Intent, staging: str) -> PublishedWrite:
+        """Note that all rows of a write are in the log; its segments and its intent go."""
+        done = receipt_of(store, intent, self.now())
+        note_write(self.root, done, self.disk)
+        forget(self.root, staging, self.disk)
+        return done
+
+    def _staged(self) -> list[str]:
+        return [
+            entry.name
+            for entry in self.disk.list(spark_directory(self.root))
+            if is_name(entry.name) and self.disk.exists(os.path.join(entry.path, INTENT))
+        ]
+
+    def _settle(self, store: reput.Store, intent: Intent, notes: Notes, staging: str) -> None:
+        putter = Putter(store, self.root, notes)
+        found = putter.found(intent)
+        if intent.segments and intent.done == 0 and not found.any():
+            logger.warning(
+                "took back a write that was cut short name=%s root=%s", intent.name, self.root
+            )
+            self.taken_back.append(intent.name)
+            forget(self.root, staging, self.disk)
+            return
+        logger.warning(
+            "finishing a write that was cut short name=%s root=%s rows=%d of=%d",
+            intent.name,
+            self.root,
+            len(found) - int(found.sum()),
+            intent.row_count,
+        )
+        putter.put(intent, found)
+        self.conclude(store, intent, staging)
+        self.finished.append(intent.name)
+
+
+def receipt_of(store: reput.Store, intent: Intent, now: int) -> PublishedWrite:
+    """Return what is noted of a write whose rows are all in the log."""
+    end = store.log.max_physical_offset
+    return PublishedWrite(intent.name, intent.row_count, intent.start, end, now)

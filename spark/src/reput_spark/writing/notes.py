@@ -1,0 +1,143 @@
+"""What a commit notes beside the segments: the batch that is being put, and the last that was.
+
+Small JSON files, each replaced at once and durably.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput_export.writing.directories import INTENT
+from reput_spark.writing.segments import Segment
+
+if TYPE_CHECKING:
+    from reput.files import Disk
+
+__all__ = ["Committed", "Intent", "Notes"]
+
+_COMMITTED: Final = "committed.json"
+_STAGED: Final = "staged.json"
+_FORMAT: Final = 1
+_T = TypeVar("_T")
+
+
+@attrs.frozen
+class Intent:
+    """A batch that is being put."""
+
+    batch_id: int
+    log_end: int
+    """Physical offset from which on the rows of its segments from `done` on come."""
+    born_timestamp: int
+    """Of rows that do not say when they were born, ms."""
+    segments: tuple[Segment, ...]
+    done: int = 0
+    """Number of segments all of whose rows are in the log, and on disk."""
+    log_start: int = -1
+    """Physical offset from which on all rows come; -1: `log_end`, of an older release."""
+    stamp: str = ""
+    """How the stamps of its rows begin; empty where they have none."""
+    name: str = ""
+    """Of the write; empty for a batch of a stream."""
+
+    @property
+    def start(self) -> int:
+        """Physical offset from which on all rows come."""
+        return self.log_end if self.log_start < 0 else self.log_start
+
+    @property
+    def row_count(self) -> int:
+        """Rows in all."""
+        return sum(each.row_count for each in self.segments)
+
+    @property
+    def done_count(self) -> int:
+        """Rows of the segments that are done."""
+        return sum(each.row_count for each in self.segments[: self.done])
+
+
+@attrs.frozen
+class Committed:
+    """The last batch that was put; all before it were, too."""
+
+    batch_id: int
+    row_count: int
+    log_start: int
+    """Physical offset from which on its rows come."""
+    log_end: int
+    """Physical offset below which all its rows are."""
+
+
+@attrs.define(eq=False)
+class Notes:
+    """The notes in one directory of segments."""
+
+    directory: str
+    disk: Disk
+
+    def intent(self) -> Intent | None:
+        """Return the batch that is being put."""
+
+        def made(data: dict[str, Any]) -> Intent:
+            segments = _segments_of(data)
+            return Intent(**data, segments=segments)
+
+        return self._load(INTENT, made)
+
+    def committed(self) -> Committed | None:
+        """Return the last batch that was put."""
+        return self._load(_COMMITTED, lambda data: Committed(**data))
+
+    def staged(self) -> list[Segment]:
+        """Return the segments that wait for the caller to put them."""
+        return list(self._load(_STAGED, _segments_of) or ())
+
+    def save(self, value: Intent | Committed) -> None:
+        """Replace a note."""
+        name = INTENT if isinstance(value, Intent) else _COMMITTED
+        self._save(name, attrs.asdict(value))
+
+    def save_staged(self, segments: Sequence[Segment]) -> None:
+        """Note the segments for the caller."""
+        self._save(_STAGED, {"segments": [attrs.asdict(each) for each in segments]})
+
+    def forget_intent(self) -> None:
+        """Remove the intent: nothing is being put any more."""
+        self.remove(INTENT)
+
+    def remove(self, name: str) -> None:
+        """Remove a file of the directory, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self.disk.remove(os.path.join(self.directory, name))
+
+    def _save(self, name: str, facts: dict[str, Any]) -> None:
+        text = json.dumps({"format": _FORMAT, **facts}, indent=1)
+        self.disk.replace(os.path.join(self.directory, name), text.encode())
+
+    def _load(self, name: str, make: Callable[[dict[str, Any]], _T]) -> _T | None:
+        path = os.path.join(self.directory, name)
+        if not self.disk.exists(path):
+            return None
+        try:
+            data = json.loads(self.disk.read_file(path))
+            if data.pop("format") != _FORMAT:
+                raise ValueError(f"another format than {_FORMAT}")
+            return make(data)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise CorruptFileError(
+                path,
+                0,
+                f"not what a commit has written: {error}. It says which rows are in the store: "
+                "put back the right one, or begin a new query with a checkpoint of its own",
+            ) from error
+
+
+def _segments_of(data: dict[str, Any]) -> tuple[Segment, ...]:
+    return tuple(Segment(**each) for each in data.pop("segments"))

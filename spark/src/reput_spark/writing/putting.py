@@ -1,0 +1,236 @@
+"""Put the rows of one batch, each exactly once, whatever happens in between.
+
+    <store>/reput/spark/query-<id>/ or write-<id>/
+        <batch>-….arrow       segments: rows that wait to be put
+        intent.json           the batch that is being put: its segments, and where the log ended
+
+The order, and what a crash leaves at each place:
+
+1. segments, on disk before their names are told: a crash leaves some, which are swept later;
+2. the store's lock, held to the end;
+3. what is in the log already is brought to disk, so that the place in the intent stays one;
+4. the intent: from here on the batch is put from these segments, and from no others;
+5. the rows, by partition, then by row: a crash leaves some of them in the log. Who settles the
+   batch looks after the intent's place which ones, and puts the others. Now and then the log is
+   flushed and the intent moved behind what is there, so that this never is much;
+6. a flush, and only then the note that all of it is there: what that says is on disk;
+7. the intent and the segments go: a crash leaves some, which say nothing any more.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import pyarrow as pa
+
+import reput
+from reput.errors import PutError, StoreLockedError
+from reput.files import Disk
+from reput.log import LOG_SECTION
+from reput.offline import look
+from reput_spark.errors import SparkReputError
+from reput_spark.writing.notes import Intent, Notes
+from reput_spark.writing.rows import messages_of
+from reput_spark.writing.segments import Segment, read_segment
+from reput_spark.writing.settling.matching import found_rows
+from reput_spark.writing.settling.stamps import stamped, stamped_rows
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+__all__ = ["Opening", "Putter"]
+
+_LOCK_POLL: Final = 0.05
+_STEP_SIZE: Final = 256 << 20
+"""Bytes of segments after which an intent is moved."""
+
+
+@attrs.frozen(kw_only=True)
+class Opening:
+    """How a store is opened to put rows; the last fields are for tests."""
+
+    root: str
+    follow_links: bool
+    lock_timeout: float
+    """Seconds."""
+    plugins: tuple[str, ...] | None = None
+    """Of a new store; None: the default ones."""
+    file_size: int | None = None
+    """Of a new store."""
+    disk: Disk = attrs.field(factory=Disk)
+    """Bound to nothing: for what is above the store, too."""
+    threads: bool = True
+    """As of `reput.open`."""
+    clock: Callable[[], float] = time.monotonic
+    """Seconds; for how long the lock is waited for."""
+    wait: Callable[[float], object] = time.sleep
+    """Waits so many seconds, until the lock is looked at again."""
+
+    @property
+    def bound(self) -> Disk:
+        """File operations below the store's directory."""
+        return self.disk.at(self.root, follow_links=self.follow_links)
+
+    def open(self) -> reput.Store:
+        """Open the store, as soon as no other process has it open.
+
+        Raises:
+            SparkReputError: it stays open elsewhere.
+        """
+        give_up = self.clock() + self.lock_timeout
+        is_new = look(self.root, disk=self.bound).manifest is None
+        config: dict[str, dict[str, Any]] = {}
+        if is_new and self.file_size is not None:
+            config[LOG_SECTION] = {"file_size": self.file_size}
+        while True:
+            try:
+                return reput.open(
+                    self.root,
+                    plugins=self.plugins if is_new else None,
+                    config=config,
+                    disk=self.disk,
+                    follow_links=self.follow_links,
+                    threads=self.threads,
+                )
+            except StoreLockedError as error:
+                if self.clock() >= give_up:
+                    raise SparkReputError(
+                        "LOCKED",
+                        f"{error}; after {self.lock_timeout:g} s of waiting. Spark opens a store "
+                        "for each write and each batch of a stream: close it elsewhere, read it "
+                        'with mode="r", or wait longer with the option lock_timeout. A batch of a '
+                        "stream comes again when the query is started again",
+                    ) from error
+                self.wait(_LOCK_POLL)
+
+
+@attrs.define(eq=False)
+class Putter:
+    """Puts batches into an open store, whose lock it has so."""
+
+    store: reput.Store
+    root: str
+    notes: Notes
+    told: Callable[[int], None] = lambda size: None
+    """Called with the bytes of segments that are put, in all."""
+
+    def begin(
+        self,
+        batch_id: int,
+        segments: Sequence[Segment],
+        now: int,
+        *,
+        stamp: str = "",
+        name: str = "",
+    ) -> Intent:
+        """Note that a batch is put from these segments.
+
+        Args:
+            batch_id: its number.
+            segments: those with rows.
+            now: ms.
+            stamp: how stamps begin; empty for none.
+            name: of the write; empty for a batch of a stream.
+
+        Raises:
+            SparkReputError: a segment is gone. Nothing is noted.
+        """
+        ordered = tuple(sorted(segments, key=lambda each: (each.partition, each.name)))
+        for each in ordered:
+            if not self.notes.disk.exists(os.path.join(self.notes.directory, each.name)):
+                next(read_segment(self.root, each, self.notes.disk))  # says what is wrong
+        end = self.store.log.max_physical_offset
+        intent = Intent(batch_id, end, now, ordered, 0, end, stamp, name)
+        self.store.flush()
+        self.notes.save(intent)
+        return intent
+
+    def found(self, intent: Intent) -> npt.NDArray[Any]:
+        """Return ``(n,)`` bool: which rows the log has, of the segments that are not done.
+
+        Raises:
+            SparkReputError: the log has lost its place.
+        """
+        log = self.store.log
+        if intent.log_end < log.min_physical_offset:
+            raise SparkReputError(
+                "DATA_LOSS",
+                f"{self.notes.directory}: batch {intent.batch_id} was being put behind "
+                f"{intent.log_end} when its commit ended, and the log begins at "
+                f"{log.min_physical_offset} now: nobody can tell which of its rows were there. "
+                "Remove intent.json to put all of them",
+            )
+        start = min(intent.log_end, log.max_physical_offset)
+        if intent.stamp:
+            first = intent.done_count
+            return stamped_rows(log, start, intent.stamp, first, intent.row_count - first)
+        rows = (
+            batch
+            for segment in intent.segments[intent.done :]
+            for batch in read_segment(self.root, segment, self.notes.disk)
+        )
+        return found_rows(rows, intent.born_timestamp, log, log.encoder, start)
+
+    def put(self, intent: Intent, found: npt.NDArray[Any] | None = None) -> None:
+        """Put the rows of a batch, but for those that were found; all are on disk at the end.
+
+        Raises:
+            SparkReputError: the store refuses a row.
+        """
+        start, row = intent.done_count, intent.done_count
+        size = sum(each.size for each in intent.segments[: intent.done])
+        step = 0
+        for number, segment in enumerate(intent.segments):
+            if number < intent.done:
+                continue
+            if step >= _STEP_SIZE:
+                self.store.flush()
+                end = self.store.log.max_physical_offset
+                self.notes.save(attrs.evolve(intent, done=number, log_end=end))
+                step = 0
+            first = row
+            for batch in read_segment(self.root, segment, self.notes.disk):
+                there = None if found is None else found[row - start : row - start + len(batch)]
+                self._put(batch, intent, row, there)
+                row += len(batch)
+                self.told(size + segment.size * (row - first) // max(segment.row_count, 1))
+            size += segment.size
+            step += segment.size
+        self.store.flush()
+
+    def _put(
+        self, batch: pa.RecordBatch, intent: Intent, first: int, there: npt.NDArray[Any] | None
+    ) -> None:
+        if there is not None and there.any():
+            if intent.stamp:  # each row has its own number: those between two that are there
+                for start, end in _runs(~there):
+                    self._put(batch.slice(start, end - start), intent, first + start, None)
+                return
+            batch = batch.filter(pa.array(~there))
+        if len(batch) == 0:
+            return
+        try:
+            messages = messages_of(batch, intent.born_timestamp)
+            if intent.stamp:
+                messages = stamped(messages, intent.stamp, first)
+            self.store.put_many(messages)
+        except PutError as error:
+            raise SparkReputError(
+                "JOB",
+                f"batch {intent.batch_id}, in the {len(batch)} rows from row {first} on: {error}. "
+                "What is missing of it is put when the query is started again, or by the next "
+                "write",
+            ) from error
+
+
+def _runs(wanted: npt.NDArray[Any]) -> list[tuple[int, int]]:
+    """Return the half-open ranges of rows that are wanted."""
+    import numpy as np
+
+    borders = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
+    return list(zip(borders[::2].tolist(), borders[1::2].tolist(), strict=True))

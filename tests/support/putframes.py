@@ -1,0 +1,96 @@
+"""DataFrames put into stores as Spark puts them, but without Spark: plan, tasks, commit."""
+
+from __future__ import annotations
+
+import os
+
+import attrs
+import pyarrow as pa
+
+import reput
+from reput.files import Disk
+from reput.record.layout import FILLER_TOPIC
+from reput_export.writing.options import WriteOptions
+from reput_export.writing.plan import plan_write
+from reput_spark.writing.batch import FrameSink, opening_of, settle_before
+from reput_spark.writing.segments import stage_segment
+
+FILE_SIZE = 4_096
+NOW = 1_700_000_000_000  # ms
+CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+
+
+def rows_of(partition, count, **columns):
+    """A batch that says of each row where it comes from."""
+    numbers = range(count)
+    given = {
+        "topic": [f"T{number % 3}" for number in numbers],
+        "queue_id": [number // 3 % 2 for number in numbers],
+        "body": [b"%d-%d" % (partition, number) for number in numbers],
+        "keys": [f"k{partition}-{number}" for number in numbers],
+    }
+    return pa.RecordBatch.from_pydict(given | columns)
+
+
+def bodies_in(*batches):
+    """Bodies of batches."""
+    return [body for each in batches for body in each.column("body").to_pylist()]
+
+
+def made(root, disk=None, plugins=(), rows=None):
+    """A closed store, with rows in it."""
+    with reput.open(root, plugins=plugins, config=CONFIG, disk=disk, threads=False) as store:
+        for body in [] if rows is None else bodies_in(rows):
+            store.put(reput.Message("T0", body))
+    return str(root)
+
+
+@attrs.define
+class Writing:
+    """One write: planned, its tasks over, not committed."""
+
+    plan: object
+    segments: list
+    sink: FrameSink
+    earlier: object
+
+    def commit(self):
+        """Put what the tasks have kept."""
+        return self.earlier.told_in(self.sink.commit(self.segments))
+
+
+def options_of(root, **options):
+    """Options of a write."""
+    given = {name: str(value) for name, value in options.items()}
+    return WriteOptions.parse({"path": str(root), **given})
+
+
+def staged(root, partitions, *, disk=None, overwrite=False, **options):
+    """All of a write but its commit."""
+    parsed = options_of(root, **options)
+    disk = disk or Disk()
+    opening = attrs.evolve(opening_of(parsed), disk=disk, threads=False)
+    earlier = settle_before(parsed, opening)
+    plan = plan_write(parsed, overwrite=overwrite, disk=disk, clock=lambda: NOW)
+    segments = [
+        stage_segment(batches if not plan.is_done else [], plan, number, number, disk)
+        for number, batches in enumerate(partitions)
+    ]
+    return Writing(plan, segments, FrameSink(plan, opening, now=lambda: NOW), earlier)
+
+
+def put(root, partitions, **options):
+    """All of a write; what became of it."""
+    return staged(root, partitions, **options).commit()
+
+
+def bodies_of(root, disk=None):
+    """Bodies of a log, in its order."""
+    with reput.open(root, "r", plugins=(), disk=disk) as store:
+        found = [m for batch in store.scan() for m in map(batch.message, range(len(batch)))]
+    return [each.body for each in found if each.topic != FILLER_TOPIC]  # where a hole was
+
+
+def directory_in(disk):
+    """The directory of the store on a simulated disk."""
+    return os.path.join(disk.directory, "store")
