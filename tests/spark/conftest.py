@@ -52,8 +52,6 @@ def started(tmp_path_factory):
                 quick=True,
                 config={
                     "spark.driver.memory": "1g",
-                    # No archive of classes: it is for the second session, and there is but one.
-                    "spark.driver.extraJavaOptions": "-Xshare:auto",
                     "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
                     "spark.sql.artifact.root.dir": str(tmp_path_factory.mktemp("artifacts")),
                     # Compiling code for a few rows takes longer than going through them without.

@@ -1,4 +1,4 @@
-"""What is made once for a user and run often: scripts, and an archive of classes."""
+"""Scripts that are made once for a user and run often."""
 
 from __future__ import annotations
 

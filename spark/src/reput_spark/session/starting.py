@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reput_spark.session.appcds import archive_options
 from reput_spark.session.java import find_java
 from reput_spark.session.workers import worker_python
 
@@ -35,9 +34,7 @@ def local_session(
     Args:
         master: where to run: ``local[2]``, ``spark://host:7077``, …
         name: of the application.
-        quick: start sooner and run slower later; for tests and short jobs. From the third such
-            session on, the JVM maps its classes from an archive in the user's cache, which the JVM
-            of the second wrote when it ended; see `reput_spark.session.appcds`.
+        quick: start sooner and run slower later; for tests and short jobs.
         quiet: nothing of Spark's own log; an error still comes as an exception.
         config: further settings; they win over those made here.
 
@@ -53,8 +50,6 @@ def local_session(
 
     builder = SparkSession.builder.master(master).appName(name)
     settings = _settings(is_local=is_local, quick=quick, quiet=quiet)
-    if quick:
-        _map_classes(settings, config or {})
     for key, value in (config or {}).items():
         if key == _JAVA_OPTIONS and key in settings:
             value = f"{settings[key]} {value}"  # the last one of two that disagree wins
@@ -85,14 +80,6 @@ def _settings(*, is_local: bool, quick: bool, quiet: bool) -> dict[str, str]:
     if options:
         settings[_JAVA_OPTIONS] = " ".join(options)
     return settings
-
-
-def _map_classes(settings: dict[str, str], config: Mapping[str, str]) -> None:
-    """Add the options for an archive of classes, unless the user adds to the class path."""
-    if "spark.driver.extraClassPath" not in config:
-        archive = archive_options(os.environ["JAVA_HOME"], config.get(_JAVA_OPTIONS, ""))
-        options = [settings[_JAVA_OPTIONS], *map(shlex.quote, archive)]
-        settings[_JAVA_OPTIONS] = " ".join(options)
 
 
 def prepare_environment(*, is_local: bool = True) -> None:
