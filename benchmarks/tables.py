@@ -13,6 +13,7 @@ __all__ = [
     "BESIDE_JAVA",
     "COMPACTION",
     "COMPACTION_JOBS",
+    "CONSUME",
     "COUNTS",
     "DERIVE",
     "DIFF",
@@ -20,6 +21,7 @@ __all__ = [
     "FILTER",
     "FILTERED_READ",
     "FRAMES",
+    "GROUPS",
     "IDLE",
     "IMPORT",
     "ISOLATION",
@@ -128,6 +130,11 @@ SPARK_WRITE = Table(
     note="Spark's session is there before it begins; reading the log is part of it",
 )
 READ = Table("Read everything in order, bodies taken as bytes")
+CONSUME = Table(
+    "Consume everything as a group, bodies taken as bytes",
+    note="SQLite and persist-queue consume fewer messages",
+)
+GROUPS = Table("What groups cost besides messages", compares=False)
 FILTER = Table("Evaluate a condition for every message of the log", compares=False)
 FILTERED_READ = Table(
     "Read all queues, one message in a hundred wanted",
@@ -178,6 +185,8 @@ TABLES = (
     EXPORT,
     IMPORT,
     READ,
+    CONSUME,
+    GROUPS,
     FILTER,
     FILTERED_READ,
     IDLE,

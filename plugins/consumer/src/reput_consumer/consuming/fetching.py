@@ -6,6 +6,7 @@ Source: RocketMQ ``DefaultMQPushConsumerImpl#pullMessage``.
 from __future__ import annotations
 
 import logging
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,9 @@ class Fetching(Holdings):
             settings.fetch_bytes,
         )
         try:
-            self.port.fetch(request, partial(self._answered, assignment, processing))
+            self.port.fetch(
+                request, partial(self._answered, assignment, processing, threading.get_ident())
+            )
         except BaseException:
             with self.lock:
                 assignment.is_fetching = False
@@ -55,9 +58,20 @@ class Fetching(Holdings):
             raise
 
     def _answered(
-        self, assignment: Assignment, processing: ProcessQueue[Any], fetched: Fetched
+        self,
+        assignment: Assignment,
+        processing: ProcessQueue[Any],
+        asked_by: int,
+        fetched: Fetched,
     ) -> None:
-        """Take the answer to a fetch; on any thread, so this does not wait."""
+        """Take the answer to a fetch; on any thread, so this does not wait.
+
+        Args:
+            assignment: the queue.
+            processing: its process queue when it was asked for.
+            asked_by: the thread that asked; it looks for messages next if it is this one.
+            fetched: the answer.
+        """
         with self.lock:
             if processing is not assignment.processing or assignment.is_lost:
                 return  # the queue was lost, or is read anew
@@ -76,7 +90,8 @@ class Fetching(Holdings):
                 # Nothing before this offset is wanted, so a restart need not read it again.
                 self._moved(assignment, fetched.next_offset, only_forward=True)
             self._refill(assignment)
-            self.wake()
+            if asked_by != threading.get_ident():
+                self.wake()
 
     def _add(self, assignment: Assignment, fetched: Fetched) -> None:
         offsets, messages = fetched.queue_offsets, fetched.messages

@@ -35,6 +35,7 @@ __all__ = ["EmbeddedPort", "fetched_of"]
 _FLUSH_SECONDS: Final = 60.0
 _PAST_ALL: Final = (1 << 62) - 1  # a queue offset that no queue has; its read tells the bounds
 _FILTERS_KEPT: Final = 1_000
+_FEW: Final = 32  # messages of a batch for which it is not worth to call numpy
 
 _AT_END: Final = frozenset({ReadStatus.OFFSET_OVERFLOW_ONE, ReadStatus.OFFSET_FOUND_NULL})
 _EMPTY: Final = frozenset({ReadStatus.NO_MATCHED_LOGIC_QUEUE, ReadStatus.NO_MESSAGE_IN_QUEUE})
@@ -267,6 +268,9 @@ class EmbeddedPort:
 
 
 def _queues_in(batch: DispatchBatch) -> list[QueueKey]:
+    if len(batch) <= _FEW:
+        pairs = set(zip(batch.topic_code.tolist(), batch.queue_id.tolist(), strict=True))
+        return [(batch.topics[code], queue_id) for code, queue_id in pairs if queue_id >= 0]
     packed = batch.topic_code.astype(np.int64) << 32 | batch.queue_id.astype(np.int64)
     return [
         (batch.topics[pair >> 32], pair & 0xFFFFFFFF)
