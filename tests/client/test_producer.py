@@ -283,6 +283,14 @@ def test_brokers_know_a_producer_that_may_be_asked_until_it_is_closed(
     assert not broker.producers["shop"]
 
 
+def test_brokers_know_every_group_that_may_be_asked(cluster: FakeCluster, client: Client) -> None:
+    for group in ("one", "other"):
+        with client.producer(group) as producer:
+            with pytest.raises(NoReplyError):
+                producer.request(Message("questions", b"?"), timeout=0.01)
+            assert len(cluster.broker.producers[group]) == 1
+
+
 def test_a_question_gets_its_answer(cluster: FakeCluster, client: Client) -> None:
     cluster.add_topic("questions")
     with (

@@ -107,8 +107,8 @@ class Session:
         """Producer groups, with how many producers each has."""
         self._options = options
         self._routes = routes
-        self._told: dict[str, Connection] = {}
-        """By address, the connection by which a broker was told last."""
+        self._told: dict[str, tuple[Connection, frozenset[str]]] = {}
+        """By address, how a broker was told last: the connection, and the groups of producers."""
         self._beating: set[asyncio.Task[None]] = set()
 
     # ------------------------------------------------------------------ groups
@@ -125,16 +125,16 @@ class Session:
             await self._unregister(producer_group=group)
 
     async def visit(self, topic: str) -> None:
-        """Have the brokers of a topic know this client, if they do not yet."""
-        if topic not in self.topics:
-            self.topics.add(topic)
-            await self.beat(only_new=True)
+        """Have the brokers of a topic know this client and its groups, if they do not yet."""
+        self.topics.add(topic)
+        await self.beat(only_new=True)
 
     async def beat(self, *, only_new: bool = False) -> None:
         """Tell all brokers that the client is alive; those that cannot be told, the next time.
 
         Args:
-            only_new: tell only brokers that were not told on their present connection.
+            only_new: tell only brokers that were not told of all groups, or on a connection that
+                is lost.
         """
         if self.member is None and not self._producers:
             return
@@ -145,13 +145,13 @@ class Session:
             address
             for address, broker_id in found.items()
             if (self.member is not None or broker_id == MASTER_ID)
-            and not (only_new and self._is_told(address))
+            and not (only_new and self._knows_all(address))
         ]
         await asyncio.gather(*(self._beat(address) for address in wanted))
 
-    def _is_told(self, address: str) -> bool:
-        connection = self._told.get(address)
-        return connection is not None and not connection.is_lost
+    def _knows_all(self, address: str) -> bool:
+        told = self._told.get(address)
+        return told is not None and not told[0].is_lost and self._producers.keys() <= told[1]
 
     async def _beat(self, address: str) -> None:
         beat = Heartbeat(
@@ -160,8 +160,10 @@ class Session:
             consumers=() if self.member is None else (self.member.data(),),
         )
         command = Command(RequestCode.HEART_BEAT, body=beat.encode())
+        groups = frozenset(self._producers)
         try:
-            connection = self._told[address] = await self.connections.get(address)
+            connection = await self.connections.get(address)
+            self._told[address] = connection, groups
             answer = await connection.request(command, self._options.request_timeout)
         except ClientError as error:
             self._told.pop(address, None)
@@ -206,7 +208,7 @@ class Session:
             client_id=self.client_id, producer_group=producer_group, consumer_group=consumer_group
         )
         command = Command.request(RequestCode.UNREGISTER_CLIENT, header)
-        told = [address for address in self._told if self._is_told(address)]
+        told = [address for address, (by, _) in self._told.items() if not by.is_lost]
         done = await asyncio.gather(
             *(self.connections.request(each, command, _END_SECONDS) for each in told),
             return_exceptions=True,
