@@ -260,6 +260,18 @@ def test_a_topic_that_comes_later_is_read(cluster: FakeCluster, client_of: Clien
     assert cluster.broker.members[GROUP] == {}
 
 
+def test_a_condition_is_looked_at_when_the_topic_comes(
+    cluster: FakeCluster, client_of: ClientOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = client_of(cluster, route_interval=0.05)
+    cluster.broker.faults.append(Fault(RequestCode.CHECK_CLIENT_CONFIG, 100, answer=23))
+    with client.consumer(GROUP, {TOPIC: sql("a >")}):
+        cluster.add_topic(TOPIC)
+        _until(cluster, lambda: "nothing is read group=billing" in caplog.text)
+
+    assert "'a >': as the test wants it" in caplog.text
+
+
 def test_a_topic_that_grows_is_read_whole(cluster: FakeCluster, client_of: ClientOf) -> None:
     cluster.add_topic(TOPIC, 1)
     client = client_of(cluster, route_interval=0.05)

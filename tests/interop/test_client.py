@@ -89,14 +89,11 @@ def test_what_a_java_producer_sent_our_consumer_gets(cluster: Cluster) -> None:
         [{"topic": "from-java", "body": f"{n}", "tags": "ab"[n % 2]} for n in range(20)]
     )
 
-    with cluster.client.consumer(
-        "ours-tags", {"from-java": "b"}, start="earliest", until="end"
-    ) as consumer:
-        tagged = [message.body for message in consumer]
-    with cluster.client.consumer(
-        "ours-sql", {"from-java": sql("TAGS = 'a'")}, start="earliest", until="end"
-    ) as consumer:
-        chosen = [message.body for message in consumer]
+    with cluster.client.consumer("tags", {"from-java": "b"}, start="earliest") as consumer:
+        tagged = bodies_of(consumer, 10)
+    condition = {"from-java": sql("TAGS = 'a'")}
+    with cluster.client.consumer("conditions", condition, start="earliest") as consumer:
+        chosen = bodies_of(consumer, 10)
 
     assert sorted(tagged) == sorted(b"%d" % n for n in range(1, 20, 2))
     assert sorted(chosen) == sorted(b"%d" % n for n in range(0, 20, 2))
@@ -104,6 +101,7 @@ def test_what_a_java_producer_sent_our_consumer_gets(cluster: Cluster) -> None:
 
 def test_a_condition_that_is_none_is_refused_by_the_broker(cluster: Cluster) -> None:
     cluster.peer.send([{"topic": "conditions", "body": "1"}])
+    _until(lambda: cluster.client.queues("conditions"))  # the name server hears of it later
 
     with pytest.raises(ValueError, match="selector 'a >'"):
         cluster.client.consumer("conditions", {"conditions": sql("a >")})
@@ -179,10 +177,12 @@ def test_messages_of_a_key_are_read_in_order_also_where_one_fails(cluster: Clust
             failed.add(message.body)
             return False
         seen.append(message.body)
+        if len(seen) == 40:
+            consumer.stop()
         return True
 
     with cluster.client.consumer(
-        "ordered", "ordered", start="earliest", ordered=True, until="end", suspend_ms=10
+        "ordered", "ordered", start="earliest", ordered=True, suspend_ms=10, idle=30
     ) as consumer:
         assert consumer.run(handle, threads=4) == 40
 
@@ -220,10 +220,12 @@ def test_delayed_messages_come_later(cluster: Cluster) -> None:
 
 def test_transactions_are_seen_when_committed_or_checked(cluster: Cluster) -> None:
     asked: list[bytes] = []
+    # A broker of 5.x may ask for what was ended a moment ago, too, as it writes that down later.
+    outcomes = {b"forgotten, done": True, b"forgotten, not done": False}
 
-    def check(message: MessageView) -> bool:
+    def check(message: MessageView) -> bool | None:
         asked.append(message.body)
-        return message.body in (b"committed", b"forgotten, done")
+        return outcomes.get(message.body)
 
     with (
         cluster.client.transaction_producer("transactions", check) as producer,
@@ -273,9 +275,9 @@ def test_members_that_broadcast_read_everything(cluster: Cluster) -> None:
     found = []
     for name in ("one", "other"):
         with cluster.client.consumer(
-            "readers", "news", start="earliest", broadcast=True, name=name, until="end"
+            "readers", "news", start="earliest", broadcast=True, name=name
         ) as consumer:
-            found.append(sorted(message.body for message in consumer))
+            found.append(sorted(bodies_of(consumer, 8)))
 
     assert found == [[b"%d" % n for n in range(8)]] * 2
 

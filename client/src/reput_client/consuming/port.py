@@ -306,8 +306,15 @@ class RemotePort:
     async def _visit_then_tell(self, key: tuple[str, str], session: Session) -> None:
         """Tell a member of changed routes once their brokers count it among its group."""
         await session.beat(only_new=True)
-        if session.member is not None:
-            self._do(key, session.member.changed)
+        member = session.member
+        if member is None:
+            return
+        self._do(key, member.changed)
+        try:
+            await self._check_conditions(session.client_id, member)
+        except (ClientError, ValueError) as error:
+            # Too late for who has opened the consumer: there was no broker to ask.
+            logger.error("nothing is read group=%s: %s", member.group, error)
 
     def members(self, group: str) -> list[str]:
         """See `ConsumerPort.members`."""
