@@ -1,0 +1,150 @@
+"""The client's threads: its event loop, and the worker for what may wait."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from reput_client import ClientClosedError, ConnectError
+from reput_client.connecting.background import Background
+from reput_client.presence.worker import Worker
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    found = Background()
+    yield found
+    found.close()
+
+
+async def name_of_thread() -> str:
+    return threading.current_thread().name
+
+
+def test_work_is_carried_out_on_the_loops_thread(background: Background) -> None:
+    assert background.call(name_of_thread()) == "reput-client"
+    assert background.submit(name_of_thread()).result(10) == "reput-client"
+
+
+def test_what_is_under_way_ends_with_the_loop(background: Background) -> None:
+    under_way = background.submit(asyncio.sleep(1_000))
+
+    background.close()
+    background.close()
+
+    assert under_way.cancelled()
+    with pytest.raises(ClientClosedError, match="open another one"):
+        background.call(name_of_thread())
+    background.call_soon(pytest.fail, "it is closed")
+
+
+def test_a_forked_child_is_told_to_open_its_own(
+    background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+
+    with pytest.raises(ClientClosedError, match=f"process {parent} opened the client"):
+        background.call(name_of_thread())
+    background.close()  # not the parent's
+
+    monkeypatch.undo()
+    assert background.call(name_of_thread()) == "reput-client"
+
+
+class Jobs:
+    """A worker and what it was given; `work` is due at the times in `due`."""
+
+    def __init__(self, interval: float = 1_000) -> None:
+        self.done: list[object] = []
+        self.now = 1_000
+        self.due: int | None = None
+        self.error: Exception | None = None
+        self.changed = threading.Condition()
+        self.worker = Worker(self._work, lambda: self.now, lambda: self._note("every"), interval)
+
+    def _work(self, now: int) -> int | None:
+        self._note(now)
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        return self.due
+
+    def _note(self, what: object) -> None:
+        with self.changed:
+            self.done.append(what)
+            self.changed.notify_all()
+
+    def job(self, name: str) -> None:
+        self.worker.do(name, lambda: self._note(name))
+
+    def until(self, what: object, count: int = 1) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.done.count(what) >= count, 10)
+
+
+@pytest.fixture
+def jobs() -> Iterator[Jobs]:
+    found = Jobs()
+    yield found
+    found.worker.close()
+
+
+def test_jobs_are_carried_out_and_timed_work_is_asked_after_them(jobs: Jobs) -> None:
+    jobs.job("one")
+    jobs.until("one")
+    jobs.until(1_000)
+
+    jobs.worker.wake()
+    jobs.until(1_000, 2)
+
+
+def test_a_job_that_waits_already_is_carried_out_once(jobs: Jobs) -> None:
+    is_held, may_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        is_held.set()
+        may_go.wait(10)
+
+    jobs.worker.do("hold", hold)
+    assert is_held.wait(10)
+    for _ in range(5):
+        jobs.job("many")
+    jobs.job("last")
+    may_go.set()
+    jobs.until("last")
+
+    assert jobs.done.count("many") == 1
+
+
+@pytest.mark.parametrize("error", [ConnectError("b:1", "away"), OSError("disk"), KeyError("bug")])
+def test_a_job_that_fails_ends_no_other(
+    jobs: Jobs, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise error
+
+    jobs.error = error
+    jobs.worker.do("fail", fail)
+    jobs.job("after")
+    jobs.until("after")
+
+    assert "the next round tries again" in caplog.text
+
+
+def test_work_that_is_due_is_done_without_being_woken(jobs: Jobs) -> None:
+    jobs.due = jobs.now + 20
+    jobs.worker.wake()
+
+    jobs.until(1_000, 3)
+
+
+def test_something_is_done_every_interval() -> None:
+    jobs = Jobs(interval=0.01)
+
+    jobs.until("every", 3)
+    jobs.worker.close()
