@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 
 import pytest
 
@@ -233,6 +234,100 @@ def test_what_cannot_be_resent_is_refused(run, path, arguments, code):
 
     assert outcome.code == code, outcome
     assert outcome.out == ""
+
+
+def test_where_there_is_no_dead_letter_nobody_is_asked(run, path):
+    for group in ("audit", "nobody"):
+        outcome = run("dlq", "resend", path, group, "--all")
+
+        assert (outcome.code, outcome.out) == (3, "")
+        assert "Resend" not in outcome.err
+        assert "reput groups" in outcome.err
+
+
+def test_the_question_says_how_many_are_resent(run, path):
+    outcome = run("dlq", "resend", path, "billing", "--all", stdin="y\n")
+
+    assert outcome.code == 0
+    assert "Resend 1 dead letter to group billing?" in outcome.err
+
+
+# ------------------------------------------------------------------ stores of all kinds
+
+CHANGING = [
+    ("consume", "billing", "orders"),
+    ("reset-offset", "billing", "orders", "--to", "latest", "--yes"),
+    ("dlq", "resend", "billing", "--all", "--yes"),
+    ("topics", "create", "new"),
+    ("topics", "alter", "orders", "--queues", "9"),
+]
+READING = [("groups",), ("groups", "billing"), ("dlq", "ls", "billing")]
+
+
+def placed(words, path):
+    """A command line; the store's path stands behind the name of the command."""
+    name = 2 if words[0] in ("dlq", "topics") else 1
+    return (*words[:name], path, *words[name:])
+
+
+@pytest.mark.parametrize("words", CHANGING, ids=" ".join)
+def test_what_changes_a_store_waits_for_its_writer_to_end(run, path, words):
+    before = {each: each.read_bytes() for each in (path / "config").glob("*.json*")}
+    with reput.open(path):
+        outcome = run(*placed(words, path))
+
+    assert (outcome.code, outcome.out) == (4, "")
+    assert "\n" not in outcome.err.strip()
+    assert {each: each.read_bytes() for each in before} == before
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_what_reads_a_store_reads_it_beside_its_writer_and_changes_nothing(run, path, words, form):
+    files = {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
+    alone = run(*placed(words, path), *form)
+    assert {each: each.read_bytes() for each in path.rglob("*") if each.is_file()} == files
+
+    with reput.open(path):
+        files = {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
+        beside = run(*placed(words, path), *form)
+        assert {each: each.read_bytes() for each in path.rglob("*") if each.is_file()} == files
+
+    assert (alone.code, beside.code) == (0, 0)
+    assert without_ages(beside.out) == without_ages(alone.out)
+
+
+def without_ages(text):
+    return re.sub(r"[\d.,]+ ?(ms|s|min|m|h|d)\b( \d+ \w+)?|\(.*old\)", "", text).split()
+
+
+@pytest.mark.parametrize("words", [*CHANGING, *READING], ids=" ".join)
+def test_where_there_is_no_store_each_command_says_so(run, tmp_path, words):
+    outcome = run(*placed(words, tmp_path / "nowhere"))
+
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "no store" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("groups",), 0),
+        (("groups", "billing"), 3),
+        (("consume", "billing", "orders"), 3),
+        (("reset-offset", "billing", "orders", "--to", "latest", "--yes"), 3),
+        (("dlq", "ls", "billing"), 0),
+        (("dlq", "resend", "billing", "--all", "--yes"), 3),
+        (("topics", "create", "orders"), 0),
+    ],
+    ids=str,
+)
+def test_a_store_without_a_message_has_an_answer_to_each_command(run, steps, words, code):
+    at = steps()
+    at.store.close()
+
+    assert run(*placed(words, at.root)).code == code
+    assert run(*placed(words, at.root), "--json").code == (6 if "create" in words else code)
 
 
 # ------------------------------------------------------------------ topics

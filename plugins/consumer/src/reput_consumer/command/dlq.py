@@ -72,25 +72,21 @@ def resend(
     Only that group gets them, as if they had never failed. The dead letters themselves stay where
     they are until the log loses them. Nobody may write the store meanwhile.
     """
-    from reput_cli.kit import ExitCode, Failure, check_store, format_count, print_json
-    from reput_consumer.command.opening import changing_groups
+    from reput_cli.kit import ExitCode, Failure, format_count, print_json
+    from reput_consumer.command.opening import changing_groups, reading_groups
 
-    check_store(path)
     group = _checked(group)
     if bool(ids) == takes_all:
         raise click.UsageError("name the message ids that `reput dlq ls` shows, or --all")
-    what = "all dead letters" if takes_all else format_count(len(ids), "dead letter")
+    with reading_groups(path) as (store, _):
+        count = len(_chosen(store, group, ids))
+    what = format_count(count, "dead letter")
     if not is_sure and not click.confirm(f"Resend {what} to group {group}?", err=True):
         raise Failure("nothing was changed", ExitCode.REFUSED)
     with changing_groups(path) as (store, plugin):
-        found = {each.msg_id: each for each in _letters(store, group)}
-        for each in ids:
-            if each not in found:
-                text = f"{each}: no dead letter of group {group}; `reput dlq ls` lists them"
-                raise Failure(text, ExitCode.NOT_FOUND)
-        chosen = list(found) if takes_all else list(dict.fromkeys(ids))
-        plugin.resend(group, [found[each] for each in chosen])
-        root = store.root
+        letters = _chosen(store, group, ids)  # there may be more by now, or fewer
+        plugin.resend(group, letters)
+        chosen, root = [each.msg_id for each in letters], store.root
     if as_json:
         print_json({"path": root, "group": group, "resent": chosen})
     else:
@@ -105,6 +101,25 @@ def _checked(group: str) -> str:
         return checked_group(group)
     except ValueError as error:
         raise click.UsageError(escape_text(str(error))) from None
+
+
+def _chosen(store: Store, group: str, ids: tuple[str, ...]) -> list[MessageView]:
+    """Return the dead letters that are named, or all where none is.
+
+    Raises:
+        Failure: there is no such dead letter, or none at all.
+    """
+    from reput_cli.kit import ExitCode, Failure
+
+    found = {each.msg_id: each for each in _letters(store, group)}
+    if not found:
+        text = f"no dead letters of group {group}; `reput groups PATH` shows which groups have some"
+        raise Failure(text, ExitCode.NOT_FOUND)
+    for each in ids:
+        if each not in found:
+            text = f"{each}: no dead letter of group {group}; `reput dlq ls` lists them"
+            raise Failure(text, ExitCode.NOT_FOUND)
+    return [found[each] for each in dict.fromkeys(ids or found)]
 
 
 def _letters(store: Store, group: str) -> Iterator[MessageView]:

@@ -29,6 +29,8 @@ final class Listening {
         consumer = new DefaultMQPushConsumer(text(asked, "group", ""));
         consumer.setNamesrvAddr(nameServer);
         consumer.setInstanceName(text(asked, "instance", "DEFAULT"));
+        // What the listener has answered is counted before offsets are told for the last time.
+        consumer.setAwaitTerminationMillisWhenShutdown(10_000);
         boolean first = text(asked, "start", "first").equals("first");
         consumer.setConsumeFromWhere(
             first ? ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET : ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET);
