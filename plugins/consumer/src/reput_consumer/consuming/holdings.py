@@ -122,7 +122,9 @@ class Holdings:
                     if queue not in chosen and queue.topic not in kept
                 ]
             self._apply(wanted, lost)
-            self._topics_seen |= found.keys() - kept
+            with self.lock:
+                missing = {queue.topic for queue in wanted if queue not in self.assignments}
+            self._topics_seen |= found.keys() - kept - missing
 
     def _apply(self, wanted: Iterable[MessageQueue], lost: Iterable[MessageQueue]) -> None:
         self._give_up(lost)
