@@ -41,7 +41,9 @@ CALLS = {
     "verify": [(), ("--deep", "--json")],
     "transactions": [(), ("--json",), ("--commit", ID, "--yes"), ("--roll-back", ID, "--yes")],
 }
-WITHOUT_STORE = {"completion", "demo", "diff", "dlq", "export", "import", "spark", "topics"}
+WITHOUT_STORE = {
+    *("completion", "demo", "diff", "dlq", "export", "import", "serve", "spark", "topics"),
+}
 """They need none, make their own, or have tests of their own, as they take two places."""
 LOOKS = {
     "groups",

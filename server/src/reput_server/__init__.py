@@ -1,3 +1,38 @@
-"""A broker and a name server over a store, for RocketMQ's clients and admin tools."""
+"""A broker and a name server over a store, for RocketMQ's clients and admin tools.
+
+    with reput.open("store", plugins={"consumequeue", "consumer", "index"}) as store:
+        with serving(store) as server:
+            print(server.name_server)
+
+``reput serve PATH`` does the same from a command line.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput_server.config import Limits as Limits
+    from reput_server.config import ServerConfig as ServerConfig
+    from reput_server.config import parse_address as parse_address
+    from reput_server.errors import AddressError as AddressError
+    from reput_server.errors import ServerError as ServerError
+    from reput_server.server import Server as Server
+    from reput_server.server import serving as serving
+
+_HOMES = {
+    "AddressError": "errors",
+    "Limits": "config",
+    "Server": "server",
+    "ServerConfig": "config",
+    "ServerError": "errors",
+    "parse_address": "config",
+    "serving": "server",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

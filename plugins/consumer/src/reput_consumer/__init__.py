@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from reput_consumer.faces.running import Retry as Retry
     from reput_consumer.group.settings import MemberSettings as MemberSettings
     from reput_consumer.members import Members as Members
+    from reput_consumer.metadata.groups import GroupSettings as GroupSettings
     from reput_consumer.metadata.localoffsets import LocalOffsets as LocalOffsets
+    from reput_consumer.metadata.topics import TopicSettings as TopicSettings
     from reput_consumer.names import checked_group as checked_group
     from reput_consumer.names import checked_topic as checked_topic
     from reput_consumer.names import retry_topic as retry_topic
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from reput_consumer.selectors import SQL92 as SQL92
     from reput_consumer.selectors import TAG as TAG
     from reput_consumer.selectors import Selector as Selector
+    from reput_consumer.selectors import TagFilter as TagFilter
     from reput_consumer.selectors import sql as sql
 
 _HOMES = {
@@ -56,6 +59,7 @@ _HOMES = {
     "FetchStatus": "port.port",
     "Fetched": "port.port",
     "GroupProgress": "progress",
+    "GroupSettings": "metadata.groups",
     "Limits": "processing.processqueue",
     "LocalOffsets": "metadata.localoffsets",
     "MachineRoom": "allocation.rooms",
@@ -71,6 +75,8 @@ _HOMES = {
     "SQL92": "selectors",
     "Selector": "selectors",
     "TAG": "selectors",
+    "TagFilter": "selectors",
+    "TopicSettings": "metadata.topics",
     "checked_group": "names",
     "checked_topic": "names",
     "retry_topic": "names",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from reput_consumer.group.settings import MemberSettings
     from reput_consumer.metadata.groups import SubscriptionGroups
     from reput_consumer.metadata.topics import Topics
+    from reput_consumer.port.port import ConsumerPort
     from reput_consumer.selectors import Selector
 
 logger = logging.getLogger(__name__)
@@ -317,6 +318,11 @@ class ConsumerPlugin(reput.Plugin):
             OSError: the topic cannot be made.
         """
         self._of_store.resend(checked_group(group), messages)
+
+    @property
+    def port(self) -> ConsumerPort:
+        """The store as consumers ask it, for those who serve it to consumers elsewhere."""
+        return self._of_store
 
     # ------------------------------------------------------------------ timed work
 

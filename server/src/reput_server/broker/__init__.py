@@ -1,0 +1,1 @@
+"""The broker: stores what producers send, and hands it to consumers."""

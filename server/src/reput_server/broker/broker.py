@@ -1,0 +1,137 @@
+"""`Broker`: the requests of one broker, over one store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.errors import PluginError, ReputError
+from reput_consumer import ConsumerPlugin
+from reput_server.broker.context import BrokerContext
+from reput_server.broker.members.filters import Filters
+from reput_server.broker.members.groups import Groups
+from reput_server.broker.members.handlers import MemberHandlers
+from reput_server.broker.members.offsets import OffsetHandlers
+from reput_server.broker.pulling.handlers import PullHandlers
+from reput_server.broker.pulling.held import HeldPulls
+from reput_server.broker.sending.handlers import SendHandlers
+from reput_server.broker.sending.sendback import SendBackHandlers
+from reput_server.broker.sending.together import SendsTogether
+from reput_server.broker.topics import TopicTable
+from reput_server.errors import ServerError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from reput import Store
+    from reput_remoting import BrokerData, TopicSettings
+    from reput_server.config import ServerConfig
+    from reput_server.wire.answering import Handler
+
+__all__ = ["Broker"]
+
+_THREADS: Final = 4
+
+
+@attrs.define(eq=False)
+class Broker:
+    """A broker; also what the name server of the process knows without registration."""
+
+    context: BrokerContext
+    sends: SendsTogether
+    groups: Groups
+    held: HeldPulls
+    _executors: tuple[ThreadPoolExecutor, ...]
+
+    @classmethod
+    def of(
+        cls,
+        store: Store,
+        config: ServerConfig,
+        loop: asyncio.AbstractEventLoop,
+        begin: Callable[[Coroutine[Any, Any, None]], None],
+        *,
+        is_writable: bool,
+    ) -> Broker:
+        """Return the broker of a store.
+
+        Args:
+            store: the store.
+            config: the server's options.
+            loop: where requests are answered.
+            begin: has something done on the loop.
+            is_writable: False if the store was opened for reading.
+
+        Raises:
+            ServerError: the store lacks a plugin without which nothing can be served.
+        """
+        plugin = _consumers_of(store)
+        pool = ThreadPoolExecutor(_THREADS, "reput-serve")
+        serial = ThreadPoolExecutor(1, "reput-serve-turn")
+        writer = ThreadPoolExecutor(1, "reput-serve-put")
+        topics = TopicTable(store, plugin, _now, config.creates_topics and is_writable)
+        context = BrokerContext(
+            store, plugin, config, loop, pool, serial, _now, is_writable, topics
+        )
+        sends = SendsTogether(
+            store.put_many,
+            lambda physical: store.get(physical).queue_offset,
+            loop,
+            writer,
+            config.limits,
+        )
+        groups, held = Groups(context), HeldPulls(context, begin)
+        return cls(context, sends, groups, held, (pool, serial, writer))
+
+    def by_code(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        context = self.context
+        filters = Filters(context, self.groups)
+        rooms = (
+            SendHandlers(context, self.sends),
+            SendBackHandlers(context),
+            PullHandlers(context, filters, self.held, context.config.limits),
+            MemberHandlers(context, self.groups, filters),
+            OffsetHandlers(context),
+        )
+        return {code: handler for room in rooms for code, handler in room.by_code().items()}
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        for executor in self._executors:
+            executor.shutdown(wait=True, cancel_futures=True)
+
+    # ------------------------------------------------------------------ for the name server
+
+    @property
+    def data(self) -> BrokerData:
+        """Its name, its cluster and its address."""
+        return self.context.data
+
+    def topics(self) -> Mapping[str, TopicSettings]:
+        """Return all its topics, as far as was looked."""
+        return self.context.topics.all()
+
+    async def topic(self, name: str) -> TopicSettings | None:
+        """Return one of its topics; None if it has no such topic."""
+        known = self.context.topics.known(name)
+        return known or await self.context.run(self.context.topics.find, name)
+
+
+def _consumers_of(store: Store) -> ConsumerPlugin:
+    try:
+        store.queues()
+        return store.plugin(ConsumerPlugin)
+    except PluginError as error:
+        advice = 'open the store with plugins={"consumequeue", "consumer", …}'
+        raise ServerError(f"{error}; {advice}") from None
+    except ReputError as error:
+        raise ServerError(str(error)) from None
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

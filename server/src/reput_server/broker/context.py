@@ -1,0 +1,100 @@
+"""`BrokerContext`: the store, and what all requests of a broker share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from reput_remoting import MASTER_ID, BrokerData, ResponseCode
+from reput_server.errors import Refusal
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput_consumer import ConsumerPlugin, ConsumerPort, MessageQueue
+    from reput_server.broker.topics import TopicTable
+    from reput_server.config import Address, ServerConfig
+
+__all__ = ["BrokerContext"]
+
+AnswerT = TypeVar("AnswerT")
+
+
+@attrs.define(eq=False)
+class BrokerContext:
+    """One broker. Handlers run on the event loop and leave it for whatever asks the store."""
+
+    store: Store
+    plugin: ConsumerPlugin
+    config: ServerConfig
+    loop: asyncio.AbstractEventLoop
+    pool: Executor
+    """Threads that ask the store."""
+    serial: Executor
+    """One thread, for what must happen in the order in which it came."""
+    clock: Callable[[], int]
+    is_writable: bool
+    topics: TopicTable
+    address: Address = ("", 0)
+    """What clients are told."""
+    packed_host: bytes = b""
+    """The same in message ids."""
+
+    @property
+    def port(self) -> ConsumerPort:
+        """The store as consumers ask it."""
+        return self.plugin.port
+
+    @property
+    def name(self) -> str:
+        """Name of the broker."""
+        return self.plugin.config.broker_name
+
+    @property
+    def data(self) -> BrokerData:
+        """What routes say of the broker."""
+        host, port = self.address
+        shown = f"[{host}]" if ":" in host else host
+        return BrokerData(
+            cluster=self.config.cluster, broker=self.name, addresses={MASTER_ID: f"{shown}:{port}"}
+        )
+
+    def message_id(self, physical_offset: int) -> str:
+        """Return the offset message id by which clients ask this broker for a message."""
+        return (self.packed_host + physical_offset.to_bytes(8, "big", signed=True)).hex().upper()
+
+    def queue(self, topic: str, queue_id: int) -> MessageQueue:
+        """Return a queue of this broker."""
+        from reput_consumer import MessageQueue
+
+        return MessageQueue(topic, self.name, queue_id)
+
+    def check_writable(self) -> None:
+        """Refuse a request that would change the store, if it may not be changed.
+
+        Raises:
+            Refusal: it was opened for reading.
+        """
+        if not self.is_writable:
+            text = f"the broker[{self.address[0]}] is read-only: it was started with --read-only"
+            raise Refusal(ResponseCode.NO_PERMISSION, text)
+
+    def has(self, plugin: str) -> bool:
+        """Whether the store uses a plugin."""
+        return plugin in self.store.plugin_objects
+
+    def missing(self, plugin: str, what: str) -> Refusal:
+        """Return the refusal of a request that needs a plugin which the store does not use."""
+        text = f"{what} need the plugin {plugin}, which this store does not use"
+        return Refusal(ResponseCode.SYSTEM_ERROR, f"{text}; reput backfill PATH {plugin} adds it")
+
+    async def run(self, work: Callable[..., AnswerT], *arguments: object) -> AnswerT:
+        """Call ``work`` on a thread that may wait for the store."""
+        return await self.loop.run_in_executor(self.pool, work, *arguments)
+
+    async def run_in_turn(self, work: Callable[..., AnswerT], *arguments: object) -> AnswerT:
+        """Call ``work`` after all that was given here before."""
+        return await self.loop.run_in_executor(self.serial, work, *arguments)

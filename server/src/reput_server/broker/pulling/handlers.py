@@ -1,0 +1,192 @@
+"""Answers pulls (11, 361), at once or when a message has come.
+
+Source: RocketMQ ``PullMessageProcessor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput import ReadStatus
+from reput_consumer import GroupSettings
+from reput_remoting import (
+    Command,
+    Pull,
+    PullAnswer,
+    PullFlag,
+    RequestCode,
+    ResponseCode,
+)
+from reput_server.broker.members.filters import Filters
+from reput_server.broker.pulling.held import HeldPull, HeldPulls
+from reput_server.broker.topics import READ
+from reput_server.errors import Refusal
+from reput_server.wire.answering import answer_of_error
+
+if TYPE_CHECKING:
+    from reput import ReadResult
+    from reput_consumer import Selector
+    from reput_server.broker.context import BrokerContext
+    from reput_server.config import Limits
+    from reput_server.wire.answering import Handler
+    from reput_server.wire.contract import Request
+
+__all__ = ["PullHandlers"]
+
+_COUNT_MAX: Final = 1_024
+_BYTES: Final = 256 << 10
+_BYTES_MAX: Final = 4 << 20
+_HOLD_MS_MAX: Final = 25_000
+"""Clients give a call up after 30 s."""
+
+_RETRY_AT_ONCE: Final = frozenset({ReadStatus.NO_MATCHED_MESSAGE, ReadStatus.MESSAGE_WAS_REMOVING})
+_EMPTY: Final = frozenset({ReadStatus.NO_MATCHED_LOGIC_QUEUE, ReadStatus.NO_MESSAGE_IN_QUEUE})
+_NOTHING_NEW: Final = frozenset({ReadStatus.OFFSET_FOUND_NULL, ReadStatus.OFFSET_OVERFLOW_ONE})
+
+
+@attrs.frozen(eq=False)
+class _Waiting:
+    """A pull that may wait."""
+
+    request: Request
+    pull: Pull
+    selector: Selector
+    until: float
+    """When it is answered whatever there is, by the loop's clock, s."""
+
+
+@attrs.frozen(eq=False)
+class PullHandlers:
+    """The requests that hand messages to consumers."""
+
+    context: BrokerContext
+    filters: Filters
+    held: HeldPulls
+    limits: Limits
+
+    def by_code(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {RequestCode.PULL_MESSAGE: self.pull, RequestCode.LITE_PULL_MESSAGE: self.pull}
+
+    async def pull(self, request: Request) -> Command | None:
+        """Answer with messages, or hold the pull until there are some."""
+        pull: Pull = request.command.header(Pull)
+        await self._check(pull)
+        selector = self.filters.selector(pull)
+        answer, result = await self._read(request.command, pull, selector)
+        if not pull.sys_flag & PullFlag.SUSPEND:
+            return answer
+        if pull.sys_flag & PullFlag.COMMIT_OFFSET and self.context.is_writable:
+            await self.context.run(self._commit, pull)
+        seconds = min(max(pull.suspend_timeout_millis, 0), _HOLD_MS_MAX) / 1000
+        until = self.context.loop.time() + seconds
+        if self._hold(_Waiting(request, pull, selector, until), answer, result):
+            return None
+        return answer
+
+    async def _check(self, pull: Pull) -> None:
+        context = self.context
+        settings = context.plugin.subscription_groups.get(pull.consumer_group)
+        if settings is None:
+            settings = await context.run_in_turn(self._new_group, pull.consumer_group)
+        if not settings.consume_enable:
+            text = f"subscription group no permission, {pull.consumer_group}"
+            raise Refusal(ResponseCode.NO_PERMISSION, text)
+        topic = context.topics.known(pull.topic)
+        if topic is None or not 0 <= pull.queue_id < topic.read_queues:
+            topic = await context.run(lambda: context.topics.find(pull.topic, looks_again=True))
+        if topic is None:
+            text = f"topic[{pull.topic}] not exist, apply first please!"
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, text)
+        if not topic.permissions & READ:
+            text = f"the topic[{pull.topic}] pulling message is forbidden"
+            raise Refusal(ResponseCode.NO_PERMISSION, text)
+        if not 0 <= pull.queue_id < topic.read_queues:
+            text = (
+                f"queueId[{pull.queue_id}] is illegal, topic:[{pull.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queues}]"
+            )
+            raise Refusal(ResponseCode.INVALID_PARAMETER, text)
+
+    def _new_group(self, group: str) -> GroupSettings:
+        if not self.context.is_writable:
+            return GroupSettings(group=group)
+        return self.context.plugin.subscription_groups.ensure(group)
+
+    async def _read(
+        self, command: Command, pull: Pull, selector: Selector
+    ) -> tuple[Command, ReadResult]:
+        result = await self.context.run(self._result, pull, selector)
+        return self._answer(command, pull, result), result
+
+    def _hold(self, waiting: _Waiting, answer: Command, result: ReadResult) -> bool:
+        """Hold a pull for which there is nothing yet; False if it is to be answered."""
+        loop, pull, peer = self.context.loop, waiting.pull, waiting.request.peer
+        if answer.code != ResponseCode.PULL_NOT_FOUND or loop.time() >= waiting.until:
+            return False
+        if len(self.held) >= self.limits.held_pulls or not peer.is_open:
+            return False
+        if result.status is not ReadStatus.OFFSET_OVERFLOW_ONE and result.status not in _EMPTY:
+            return False  # a place that cannot be read: the client goes on behind it
+        queue = self.context.queue(pull.topic, pull.queue_id)
+        # The offset at which the queue was at its end: with none yet, a message comes at 0.
+        at = 0 if result.status in _EMPTY else pull.queue_offset
+        self.held.hold(HeldPull(peer, queue, at, waiting.until, lambda: self._look_again(waiting)))
+        return True
+
+    async def _look_again(self, waiting: _Waiting) -> None:
+        """Answer a pull that waited, unless there is nothing still."""
+        request = waiting.request
+        try:
+            answer, result = await self._read(request.command, waiting.pull, waiting.selector)
+            if self._hold(waiting, answer, result):
+                return
+        except Exception as error:  # the peer waits for an answer
+            answer = answer_of_error(request.command, error)
+        request.peer.answer(request.command, answer)
+
+    def _result(self, pull: Pull, selector: Selector) -> ReadResult:
+        """Read; on a thread that may wait."""
+        chosen = self.filters.compiled(pull.topic, selector)
+        return self.context.store.read(
+            pull.topic,
+            pull.queue_id,
+            pull.queue_offset,
+            max(1, min(pull.max_msg_nums, _COUNT_MAX)),
+            max(1, min(pull.max_msg_bytes or _BYTES, _BYTES_MAX)),
+            chosen,
+        )
+
+    def _commit(self, pull: Pull) -> None:
+        if pull.commit_offset >= 0:
+            queue = self.context.queue(pull.topic, pull.queue_id)
+            self.context.port.commit(pull.consumer_group, {queue: pull.commit_offset})
+
+    def _answer(self, command: Command, pull: Pull, result: ReadResult) -> Command:
+        code, following = _code_of(result, pull.queue_offset)
+        header = PullAnswer(
+            suggest_which_broker_id=0,
+            next_begin_offset=following,
+            min_offset=result.min_queue_offset,
+            max_offset=result.max_queue_offset,
+        )
+        body = b"".join([message.record for message in result.messages])
+        return command.answer(code, header, remark=result.status.name, body=body)
+
+
+def _code_of(result: ReadResult, queue_offset: int) -> tuple[int, int]:
+    """Return the code of a pull's answer, and where the next pull begins."""
+    status, following = result.status, result.next_queue_offset
+    if status is ReadStatus.FOUND:
+        return ResponseCode.SUCCESS, following
+    if status in _RETRY_AT_ONCE:
+        return ResponseCode.PULL_RETRY_IMMEDIATELY, following
+    if status in _EMPTY:
+        code = ResponseCode.PULL_OFFSET_MOVED if queue_offset else ResponseCode.PULL_NOT_FOUND
+        return code, 0
+    if status in _NOTHING_NEW:
+        return ResponseCode.PULL_NOT_FOUND, following
+    return ResponseCode.PULL_OFFSET_MOVED, following

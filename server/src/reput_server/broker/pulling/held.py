@@ -1,0 +1,106 @@
+"""`HeldPulls`: pulls that wait for a message of their queue.
+
+For a queue with such pulls the store is asked once to tell of its next message, however many wait.
+
+Source: RocketMQ ``PullRequestHoldService``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.errors import ReputError
+from reput_consumer import FetchRequest, Selector
+
+if TYPE_CHECKING:
+    from reput_consumer import MessageQueue
+    from reput_server.broker.context import BrokerContext
+    from reput_server.wire.contract import Connection
+
+__all__ = ["HeldPull", "HeldPulls"]
+
+_WAITER: Final = "reput-serve"
+_TRY_AGAIN_SECONDS: Final = 1.0
+
+
+@attrs.define(eq=False)
+class HeldPull:
+    """A pull that waits."""
+
+    peer: Connection
+    queue: MessageQueue
+    queue_offset: int
+    until: float
+    """When the pull is answered whatever there is, by the loop's clock, s."""
+    again: Callable[[], Coroutine[Any, Any, None]]
+    """Answers the pull with what there is now, or holds it again if that is nothing."""
+    timer: asyncio.TimerHandle | None = None
+
+
+@attrs.define(eq=False)
+class HeldPulls:
+    """Waiting pulls by queue. Used on the event loop."""
+
+    context: BrokerContext
+    begin: Callable[[Coroutine[Any, Any, None]], None]
+    """Has something done, and keeps it from being collected meanwhile."""
+    _held: dict[MessageQueue, set[HeldPull]] = attrs.field(init=False, factory=dict)
+    _watched: dict[MessageQueue, int] = attrs.field(init=False, factory=dict)
+    """The offset from which on the store tells of a message, by queue."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._held.values()))
+
+    def hold(self, pull: HeldPull) -> None:
+        """Have a pull look again when its queue has a new message, or when its time is over."""
+        watched = self._watched.get(pull.queue)
+        if watched is not None and pull.queue_offset < watched:
+            # A message has come since the pull has looked: the store would tell of the next one.
+            self.begin(pull.again())
+            return
+        self._held.setdefault(pull.queue, set()).add(pull)
+        pull.timer = self.context.loop.call_at(pull.until, self._release, pull)
+        pull.peer.remember(pull, lambda: self._drop(pull))
+        if watched is None:
+            self._watched[pull.queue] = pull.queue_offset
+            self.begin(self._watch(pull.queue, pull.queue_offset))
+
+    async def _watch(self, queue: MessageQueue, queue_offset: int) -> None:
+        """Ask the store to tell when the queue has a message at ``queue_offset``."""
+        request = FetchRequest("", _WAITER, queue, queue_offset, Selector(), 1, 1)
+        loop = self.context.loop
+
+        def tell(_: object) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._wake, queue)
+
+        try:
+            await self.context.run(self.context.port.fetch, request, tell)
+        except ReputError:
+            # The pulls find out for themselves, a while later.
+            loop.call_later(_TRY_AGAIN_SECONDS, self._wake, queue)
+
+    def _wake(self, queue: MessageQueue) -> None:
+        self._watched.pop(queue, None)
+        for pull in list(self._held.get(queue, ())):
+            self._release(pull)
+
+    def _release(self, pull: HeldPull) -> None:
+        if self._drop(pull):
+            self.begin(pull.again())
+
+    def _drop(self, pull: HeldPull) -> bool:
+        held = self._held.get(pull.queue)
+        if held is None or pull not in held:
+            return False
+        held.discard(pull)
+        if not held:
+            del self._held[pull.queue]
+        if pull.timer is not None:
+            pull.timer.cancel()
+        pull.peer.forget(pull)
+        return True

@@ -1,0 +1,1 @@
+"""Storing what producers send: checks, and puts of many sends at once."""

@@ -1,0 +1,57 @@
+"""Answers what consumers send back (36): it comes again later, or is a dead letter.
+
+Source: RocketMQ ``AbstractSendMessageProcessor.consumerSendMsgBack``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.errors import CorruptFileError, OffsetOutOfRangeError
+from reput_remoting import Command, RequestCode, ResponseCode, SendBack
+from reput_server.errors import Refusal
+
+if TYPE_CHECKING:
+    from reput.record import MessageView
+    from reput_server.broker.context import BrokerContext
+    from reput_server.wire.answering import Handler
+    from reput_server.wire.contract import Request
+
+__all__ = ["SendBackHandlers"]
+
+
+@attrs.frozen(eq=False)
+class SendBackHandlers:
+    """The request by which consumers give messages back."""
+
+    context: BrokerContext
+
+    def by_code(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back}
+
+    async def send_back(self, request: Request) -> Command:
+        """Store a copy that comes again later, or among the dead letters."""
+        asked: SendBack = request.command.header(SendBack)
+        self.context.check_writable()
+        if self.context.plugin.subscription_groups.get(asked.group) is None:
+            text = f"subscription group not exist, {asked.group}"
+            raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        await self.context.run_in_turn(self._store, asked)
+        return request.command.answer(ResponseCode.SUCCESS)
+
+    def _store(self, asked: SendBack) -> None:
+        message = self._message(asked.offset)
+        self.context.port.send_back(
+            asked.group, message, asked.delay_level, asked.max_reconsume_times
+        )
+
+    def _message(self, physical_offset: int) -> MessageView:
+        try:
+            return self.context.store.get(physical_offset)
+        except (OffsetOutOfRangeError, CorruptFileError):
+            text = f"look message by offset failed, {physical_offset}"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, text) from None

@@ -1,0 +1,143 @@
+"""`TopicTable`: the topics of a broker, those of its file and those that only the store knows.
+
+Source: RocketMQ ``TopicConfigManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+import reput_consumer
+from reput_remoting import TopicSettings
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput_consumer import ConsumerPlugin
+
+__all__ = [
+    "DEAD_LETTER_PREFIX",
+    "INHERIT",
+    "READ",
+    "RETRY_PREFIX",
+    "TEMPLATE",
+    "WRITE",
+    "TopicTable",
+]
+
+READ: Final = 4
+WRITE: Final = 2
+INHERIT: Final = 1
+TEMPLATE: Final = "TBW102"
+"""The topic whose settings a new topic takes over."""
+RETRY_PREFIX: Final = "%RETRY%"
+DEAD_LETTER_PREFIX: Final = "%DLQ%"
+_TEMPLATE_QUEUES: Final = 8
+_LOOK_AGAIN_MS: Final = 1_000
+
+
+@attrs.define(eq=False)
+class TopicTable:
+    """Topics by name. Asked on threads that may wait."""
+
+    store: Store
+    plugin: ConsumerPlugin
+    clock: Callable[[], int]
+    creates_topics: bool = True
+    _observed: dict[str, int] = attrs.field(init=False, factory=dict)
+    """How many queues the store has of each topic."""
+    _observed_at: tuple[int, int] = attrs.field(init=False, default=(-1, 0))
+    """The log's end when the store was last looked at, and when that was, ms."""
+
+    def all(self) -> Mapping[str, TopicSettings]:
+        """Return all topics by name, as far as was looked."""
+        names = {*self._observed, *self.plugin.topics.names()}
+        found = {name: each for name in sorted(names) if (each := self.known(name)) is not None}
+        if self.creates_topics:
+            found.setdefault(TEMPLATE, _template())
+        return found
+
+    def known(self, topic: str) -> TopicSettings | None:
+        """Return a topic of the broker's file, or one seen in the store before; asks no disk."""
+        settings = self.plugin.topics.get(topic)
+        if settings is not None:
+            return TopicSettings(
+                topic=topic,
+                read_queues=settings.read_queue_nums,
+                write_queues=settings.write_queue_nums,
+                permissions=settings.perm,
+                filter_type=settings.topic_filter_type,
+                sys_flag=settings.topic_sys_flag,
+                is_ordered=settings.order,
+                attributes=settings.attributes,
+            )
+        count = self._observed.get(topic)
+        if count is not None:
+            return TopicSettings(topic=topic, read_queues=count, write_queues=count)
+        return _template() if topic == TEMPLATE and self.creates_topics else None
+
+    def find(self, topic: str, *, looks_again: bool = False) -> TopicSettings | None:
+        """Return a topic; None if neither the broker's file nor the store has it.
+
+        Args:
+            topic: its name.
+            looks_again: whether to see which queues the store has by now, if the topic is known.
+        """
+        found = self.known(topic)
+        if found is None or looks_again:
+            self.look()
+            found = self.known(topic)
+        return found
+
+    def look(self) -> None:
+        """See which topics the store has by now, unless that was done since the last put."""
+        end, now = self.store.log.max_physical_offset, self.clock()
+        # What was put last may not have been in its queue yet.
+        if self._observed_at[0] == end and 0 <= now - self._observed_at[1] < _LOOK_AGAIN_MS:
+            return
+        self._observed_at = end, now
+        found: dict[str, int] = {}
+        for queue in self.store.queues():
+            found[queue.topic] = max(found.get(queue.topic, 0), queue.queue_id + 1)
+        self._observed = found
+
+    def put(self, settings: TopicSettings) -> TopicSettings:
+        """Add a topic, or change it.
+
+        Raises:
+            OSError: the broker's file cannot be written.
+            ValueError: a number that no topic has.
+        """
+        self.plugin.topics.put(
+            reput_consumer.TopicSettings(
+                topic=settings.topic,
+                read_queue_nums=settings.read_queues,
+                write_queue_nums=settings.write_queues,
+                perm=settings.permissions,
+                order=settings.is_ordered,
+                topic_filter_type=settings.filter_type,
+                topic_sys_flag=settings.sys_flag,
+                attributes=settings.attributes,
+            )
+        )
+        return settings
+
+    def ensure(self, settings: TopicSettings) -> TopicSettings:
+        """Return a topic; one that there is not is added as given.
+
+        Raises:
+            OSError: the broker's file cannot be written.
+        """
+        found = self.known(settings.topic)
+        return self.put(settings) if found is None else found
+
+
+def _template() -> TopicSettings:
+    return TopicSettings(
+        topic=TEMPLATE,
+        read_queues=_TEMPLATE_QUEUES,
+        write_queues=_TEMPLATE_QUEUES,
+        permissions=READ | WRITE | INHERIT,
+    )

@@ -1,0 +1,77 @@
+"""Options of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from attrs.validators import ge, instance_of, optional
+
+from reput_server.errors import AddressError
+
+__all__ = ["Address", "Limits", "ServerConfig", "parse_address"]
+
+Address = tuple[str, int]
+"""Host and port."""
+
+_PORT_MAX = 65_535
+
+
+def parse_address(text: str) -> Address:
+    """Return host and port of ``HOST:PORT``; an IPv6 address stands in brackets.
+
+    Raises:
+        AddressError: ``text`` is none.
+    """
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (colon and host and port.isascii() and port.isdigit() and int(port[:6]) <= _PORT_MAX):
+        raise AddressError(text)
+    return host, int(port)
+
+
+def _positive(default: int) -> Any:
+    return attrs.field(default=default, validator=[instance_of(int), ge(1)])
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """What peers may take of the server's memory and patience."""
+
+    requests_per_peer: int = _positive(256)
+    """Requests of one connection that are worked on at once; more are not read meanwhile."""
+    bytes_per_peer: int = _positive(32 << 20)
+    """Bytes of one connection's requests that are worked on at once."""
+    bytes_of_all: int = _positive(256 << 20)
+    """The same, and what has come of unfinished frames, of all connections."""
+    unread_bytes: int = _positive(64 << 20)
+    """Answers that a peer may leave unread before it is cut off."""
+    idle_seconds: int = _positive(120)
+    """A connection on which nothing moves for so long is closed."""
+    connections: int = _positive(10_000)
+    """Connections at once; a further one is closed."""
+    held_pulls: int = _positive(100_000)
+    """Pulls that wait for messages; a further one is answered at once."""
+    waiting_sends: int = _positive(10_000)
+    """Sends that wait for the store; a further one is answered with "busy"."""
+    send_wait_ms: int = _positive(1_000)
+    """How long a send may wait for the store before it is answered with "busy"."""
+
+
+@attrs.frozen(kw_only=True)
+class ServerConfig:
+    """Options of a server."""
+
+    listen: Address | None = ("127.0.0.1", 10_911)
+    """Where the broker listens, port 0 for a free one; None for no broker."""
+    name_server: Address | None = ("127.0.0.1", 9876)
+    """Where the name server listens, port 0 for a free one; None for none."""
+    advertise: str | None = attrs.field(default=None, validator=optional(instance_of(str)))
+    """The host that clients are told; the one that the broker listens on if left out."""
+    cluster: str = attrs.field(default="DefaultCluster", validator=instance_of(str))
+    creates_topics: bool = True
+    """Whether a send to a topic that there is not makes it (`autoCreateTopicEnable`)."""
+    access_keys: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    """Secret keys by access key; without any, everybody may do everything."""
+    limits: Limits = attrs.field(factory=Limits)

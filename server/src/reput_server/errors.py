@@ -1,0 +1,36 @@
+"""Errors of the server, and what a handler raises to refuse a request."""
+
+from __future__ import annotations
+
+import attrs
+
+from reput.errors import ReputError
+
+__all__ = ["AddressError", "Refusal", "ServerError"]
+
+
+class ServerError(ReputError):
+    """The server cannot do what it was asked to."""
+
+
+@attrs.define(eq=False, slots=False)
+class AddressError(ServerError, ValueError):
+    """A text is no address to listen on."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.text!r} is no address; expected HOST:PORT, such as 127.0.0.1:10911"
+
+
+@attrs.define(eq=False, slots=False)
+class Refusal(ServerError):
+    """A request is answered with a code that says no, and a remark that says why."""
+
+    code: int
+    remark: str
+    header: object = None
+    """Fields that the answer carries all the same; None for no fields."""
+
+    def __str__(self) -> str:
+        return self.remark

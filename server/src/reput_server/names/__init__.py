@@ -1,0 +1,1 @@
+"""The name server: which brokers there are, and which topics these have."""

@@ -1,0 +1,150 @@
+"""`Server`: a broker and a name server on one event loop, perhaps in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.record import pack_host
+from reput_server.broker.broker import Broker
+from reput_server.config import Address, ServerConfig
+from reput_server.names.handlers import NameHandlers
+from reput_server.names.table import RouteTable
+from reput_server.wire.answering import Handlers
+from reput_server.wire.service import Service
+
+if TYPE_CHECKING:
+    from reput import Store
+
+__all__ = ["Server", "serving"]
+
+_WAIT_SECONDS = 30.0
+
+
+@attrs.define(eq=False)
+class Server:
+    """A broker over a store, a name server, or both."""
+
+    store: Store | None = None
+    """The store that the broker serves; its opener closes it, after the server."""
+    config: ServerConfig = attrs.field(factory=ServerConfig)
+    is_writable: bool = True
+    """False if the store was opened for reading."""
+    broker: Broker | None = attrs.field(init=False, default=None)
+    names: Service | None = attrs.field(init=False, default=None)
+    """The name server's connections."""
+    service: Service | None = attrs.field(init=False, default=None)
+    """The broker's connections."""
+
+    async def start(self) -> None:
+        """Listen on all addresses.
+
+        Raises:
+            OSError: one of them cannot be listened on; nothing is, then.
+            ServerError: the store cannot be served.
+        """
+        try:
+            await self._start(asyncio.get_running_loop())
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        config = self.config
+        table = RouteTable()
+        if self.store is not None and config.listen is not None:
+            handlers = Handlers({}, config.access_keys)
+            self.service = Service(loop, handlers, config.limits)
+            self.broker = Broker.of(
+                self.store, config, loop, self.service.begin, is_writable=self.is_writable
+            )
+            handlers.by_code = self.broker.by_code()
+            await self.service.start(config.listen)
+            host, port = config.advertise or config.listen[0], self.service.address[1]
+            self.broker.context.address = host, port
+            found = await loop.getaddrinfo(host, port)
+            self.broker.context.packed_host = pack_host(str(found[0][4][0]), port)
+            await self.broker.context.run(self.broker.context.topics.look)
+            table.local = self.broker
+        if config.name_server is not None:
+            # Asked for no keys: brokers and clients of RocketMQ send none to name servers.
+            names = NameHandlers(table, _now)
+            self.names = Service(loop, Handlers(names.by_code()), config.limits)
+            await self.names.start(config.name_server)
+
+    async def stop(self) -> None:
+        """Finish what was begun, and close all connections."""
+        for service in (self.service, self.names):
+            if service is not None:
+                await service.stop()
+        if self.broker is not None:
+            await asyncio.to_thread(self.broker.close)
+
+    @property
+    def address(self) -> Address | None:
+        """Where the broker listens; None if there is none."""
+        return None if self.service is None else self.service.address
+
+    @property
+    def name_server(self) -> Address | None:
+        """Where the name server listens; None if there is none."""
+        return None if self.names is None else self.names.address
+
+
+@contextlib.contextmanager
+def serving(
+    store: Store | None, config: ServerConfig | None = None, *, is_writable: bool = True
+) -> Iterator[Server]:
+    """Serve a store from a thread of its own, for the time of a ``with`` block.
+
+    Args:
+        store: the store; None for a name server alone.
+        config: addresses and limits.
+        is_writable: False if the store was opened for reading.
+
+    Raises:
+        OSError: an address cannot be listened on.
+        ServerError: the store cannot be served.
+    """
+    server = Server(store, config or ServerConfig(), is_writable)
+    started: list[BaseException | None] = []
+    is_ready, stops = threading.Event(), asyncio.Event()
+
+    async def run() -> None:
+        try:
+            await server.start()
+        except BaseException as error:
+            started.append(error)
+            raise
+        finally:
+            loops.append(asyncio.get_running_loop())
+            is_ready.set()
+        await stops.wait()
+        await server.stop()
+
+    def main() -> None:
+        with contextlib.suppress(Exception):  # told to the caller
+            asyncio.run(run())
+
+    loops: list[asyncio.AbstractEventLoop] = []
+    thread = threading.Thread(target=main, name="reput-serve", daemon=True)
+    thread.start()
+    is_ready.wait()
+    if started:
+        thread.join()
+        raise started[0] or RuntimeError("the server ended")
+    try:
+        yield server
+    finally:
+        loops[0].call_soon_threadsafe(stops.set)
+        thread.join(_WAIT_SECONDS)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

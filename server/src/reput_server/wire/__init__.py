@@ -1,0 +1,1 @@
+"""Connections: bytes of peers become requests, and what handlers answer becomes bytes."""

@@ -1,0 +1,84 @@
+"""Calls the handler of a request, and turns whatever it raises into an answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+import attrs
+
+from reput import PutStatus
+from reput.errors import PutError, ReputError
+from reput_remoting import ACCESS_KEY, Command, RemotingError, ResponseCode, is_signed_with
+from reput_server.errors import Refusal
+from reput_server.wire.contract import Request
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Handler", "Handlers", "answer_of_error", "code_of_put"]
+
+
+Handler = Callable[[Request], Awaitable[Command | None]]
+"""Returns the answer; None if there is none, or if it comes later."""
+
+_CODES = {
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
+    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+}
+
+
+@attrs.define(eq=False)
+class Handlers:
+    """The handlers of one port."""
+
+    by_code: Mapping[int, Handler]
+    access_keys: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    """Secret keys by access key; without any, no signature is asked for."""
+
+    async def answer(self, request: Request) -> Command | None:
+        """Return the answer to a request; None if there is none, or if it comes later."""
+        command = request.command
+        try:
+            self._check_signature(command)
+            handler = self.by_code.get(command.code)
+            if handler is None:
+                raise Refusal(
+                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                    f" request type {command.code} not supported",
+                )
+            return await handler(request)
+        except Exception as error:  # whatever a handler raises, its peer gets an answer
+            return answer_of_error(command, error)
+
+    def _check_signature(self, command: Command) -> None:
+        if not self.access_keys:
+            return
+        access_key = command.fields.get(ACCESS_KEY)
+        secret = None if access_key is None else self.access_keys.get(access_key)
+        if secret is None:
+            found = "none" if access_key is None else repr(access_key[:80])
+            raise Refusal(ResponseCode.NO_PERMISSION, f"no known access key: found {found}")
+        if not is_signed_with(command, secret):
+            text = f"the signature is not that of access key {access_key!r}"
+            raise Refusal(ResponseCode.NO_PERMISSION, text)
+
+
+def answer_of_error(command: Command, error: Exception) -> Command:
+    """Return the answer that tells a peer of an error; what is no `ReputError` is logged."""
+    if isinstance(error, Refusal):
+        return command.answer(error.code, error.header, remark=error.remark)
+    if isinstance(error, PutError):
+        return command.answer(code_of_put(error), remark=str(error))
+    if isinstance(error, ReputError | RemotingError):
+        return command.answer(ResponseCode.SYSTEM_ERROR, remark=str(error))
+    logger.error("request failed code=%d", command.code, exc_info=error)
+    return command.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+
+
+def code_of_put(error: PutError) -> int:
+    """Return the response code of a put that failed."""
+    return _CODES.get(error.status, ResponseCode.SYSTEM_ERROR)

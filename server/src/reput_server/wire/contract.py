@@ -1,0 +1,98 @@
+"""What requests, connections and ports are to each other.
+
+A handler sees a `Connection`; a connection sees the `Host` that counts for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, Protocol
+
+import attrs
+
+from reput_remoting import Command
+from reput_server.config import Limits
+
+__all__ = ["Connection", "Host", "Request"]
+
+
+class Connection(Protocol):
+    """A peer, as handlers see it. Used on the event loop."""
+
+    address: tuple[str, int]
+    is_open: bool
+
+    def answer(self, command: Command, answer: Command) -> None:
+        """Send the answer to a request, unless nobody waits for one."""
+        ...
+
+    def tell(self, command: Command) -> None:
+        """Send a request that is not answered."""
+        ...
+
+    async def ask(self, command: Command, timeout: float) -> Command:
+        """Send a request, and return its answer.
+
+        Raises:
+            TimeoutError: none came in time.
+            ConnectionError: the peer has gone.
+        """
+        ...
+
+    def remember(self, what: Hashable, on_close: Callable[[], object]) -> None:
+        """Have ``on_close`` called once the connection is gone; at once if it is."""
+        ...
+
+    def forget(self, what: Hashable) -> None:
+        """Undo `remember`."""
+        ...
+
+    def cut(self, reason: str) -> None:
+        """Close the connection at once."""
+        ...
+
+    def go_on(self) -> None:
+        """Read on, if there is room again."""
+        ...
+
+
+@attrs.frozen(eq=False)
+class Request:
+    """A request, and who sent it."""
+
+    command: Command
+    peer: Connection
+
+
+class Host(Protocol):
+    """The port that a connection came to."""
+
+    loop: asyncio.AbstractEventLoop
+    limits: Limits
+    held_bytes: int
+    """Bytes of frames that are not whole yet, of all connections."""
+    request_bytes: int
+    """Bytes of bodies that are worked on, of all connections."""
+    paused: set[Any]
+    """Connections of which nothing is read at the moment."""
+
+    def admit(self, peer: Any) -> bool:
+        """Note a new connection; False if there are too many."""
+        ...
+
+    def forget(self, peer: Any) -> None:
+        """Drop a connection that is gone."""
+        ...
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have something done, and keep it from being collected meanwhile."""
+        ...
+
+    async def answer(self, request: Request) -> Command | None:
+        """Return the answer to a request; None if there is none, or if it comes later."""
+        ...
+
+    def go_on(self) -> None:
+        """Let connections be read again that waited for others."""
+        ...

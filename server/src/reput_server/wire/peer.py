@@ -1,0 +1,232 @@
+"""`Peer`: one connection. It reads requests as fast as they are worked on, and no faster."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from typing import TYPE_CHECKING, cast
+
+import attrs
+
+from reput_remoting import Command, FrameError, FrameReader, encode_frame
+from reput_server.wire.answering import answer_of_error
+from reput_server.wire.contract import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from reput_server.wire.contract import Host
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Peer"]
+
+_WRITE_HIGH = 1 << 20
+"""Bytes of answers not taken by the system at which no further requests are read."""
+_UNKNOWN = ("", 0)
+
+
+class Peer(asyncio.Protocol):
+    """One connection. All of it runs on the event loop."""
+
+    def __init__(self, service: Host) -> None:
+        self.service = service
+        self.address: tuple[str, int] = _UNKNOWN
+        self.last_moved: float = service.loop.time()
+        """When bytes last came or went, by the loop's clock, s."""
+        self.is_open = False
+        self._on_close: dict[Hashable, Callable[[], object]] = {}
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader()
+        self._request_count = 0  # being worked on, with the bytes of their bodies
+        self._request_bytes = 0
+        self._held_size = 0  # what the service counts of this peer's unfinished frame
+        self._is_writing_paused = False
+        self._is_reading_paused = False
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[Command]] = {}
+
+    # ------------------------------------------------------------------ the connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to serve, unless there are too many connections."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH)
+        name = transport.get_extra_info("peername")
+        if isinstance(name, tuple) and len(name) >= 2:
+            self.address = str(name[0]), int(name[1])
+        self.is_open = True
+        if not self.service.admit(self):
+            self.cut("there are too many connections")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self.is_open = False
+        self._count_held(0)
+        self.service.forget(self)
+        asked, self._asked = self._asked, {}
+        for future in asked.values():
+            if not future.done():
+                future.set_exception(ConnectionResetError("the peer has gone"))
+        called, self._on_close = self._on_close, {}
+        for call in called.values():
+            call()
+
+    def cut(self, reason: str) -> None:
+        """Close the connection at once."""
+        if self._transport is not None and self.is_open:
+            logger.info("connection cut peer=%s:%d reason=%s", *self.address, reason)
+            self._transport.abort()
+            self.is_open = False
+            self._reader = FrameReader()
+            self._count_held(0)  # at once: others are not to be cut for what is no more
+
+    def remember(self, what: Hashable, on_close: Callable[[], object]) -> None:
+        """Have ``on_close`` called once the connection is gone; at once if it is."""
+        if self.is_open:
+            self._on_close[what] = on_close
+        else:
+            on_close()
+
+    def forget(self, what: Hashable) -> None:
+        """Undo `remember`."""
+        self._on_close.pop(what, None)
+
+    # ------------------------------------------------------------------ reading
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the peer."""
+        self.last_moved = self.service.loop.time()
+        self._reader.feed(data)
+        self._pump()
+
+    def _pump(self) -> None:
+        """Begin what was read, as long as there is room for it."""
+        while self.is_open and not self._is_full:
+            try:
+                command = self._reader.next_command()
+            except FrameError as error:
+                logger.warning("malformed frame peer=%s:%d error=%s", *self.address, error)
+                self.cut("malformed frame")
+                return
+            if command is None:
+                break
+            self._begin(command)
+        self._count_held(self._reader.held_size)
+        self._pause_or_resume()
+
+    def _count_held(self, size: int) -> None:
+        self.service.held_bytes += size - self._held_size
+        self._held_size = size
+        if size and self.service.held_bytes > self.service.limits.bytes_of_all:
+            # To wait would help nobody: no frame may ever be whole.
+            self.cut("unfinished frames of all connections take too much memory")
+
+    @property
+    def _is_full(self) -> bool:
+        limits = self.service.limits
+        return (
+            self._is_writing_paused
+            or self._request_count >= limits.requests_per_peer
+            or self._request_bytes >= limits.bytes_per_peer
+            or self.service.request_bytes >= limits.bytes_of_all
+        )
+
+    def _pause_or_resume(self) -> None:
+        is_full = self._is_full
+        if self._transport is None or not self.is_open or is_full is self._is_reading_paused:
+            return
+        self._is_reading_paused = is_full
+        if is_full:
+            self._transport.pause_reading()
+            self.service.paused.add(self)
+        else:
+            self.service.paused.discard(self)
+            self._transport.resume_reading()
+
+    def go_on(self) -> None:
+        """Read on, if there is room again."""
+        if self._is_reading_paused and not self._is_full:
+            self._pump()
+
+    # ------------------------------------------------------------------ requests
+
+    def _begin(self, command: Command) -> None:
+        if command.is_response:
+            future = self._asked.pop(command.opaque, None)
+            if future is not None and not future.done():
+                future.set_result(command)
+            return
+        size = len(command.body)
+        self._request_count += 1
+        self._request_bytes += size
+        self.service.request_bytes += size
+        self.service.begin(self._work(command))
+
+    async def _work(self, command: Command) -> None:
+        try:
+            answer = await self.service.answer(Request(command, self))
+            if answer is not None:
+                self.answer(command, answer)
+        finally:
+            self._request_count -= 1
+            self._request_bytes -= len(command.body)
+            self.service.request_bytes -= len(command.body)
+            self.go_on()
+            self.service.go_on()
+
+    # ------------------------------------------------------------------ writing
+
+    def answer(self, command: Command, answer: Command) -> None:
+        """Send the answer to a request, unless nobody waits for one."""
+        if not command.is_one_way:
+            try:
+                self._write(encode_frame(answer))
+            except FrameError as error:  # an answer that would be too long
+                self._write(encode_frame(answer_of_error(command, error)))
+
+    def tell(self, command: Command) -> None:
+        """Send a request that is not answered."""
+        numbered = attrs.evolve(command, opaque=next(self._numbers))
+        self._write(encode_frame(numbered))
+
+    async def ask(self, command: Command, timeout: float) -> Command:
+        """Send a request, and return its answer.
+
+        Raises:
+            TimeoutError: none came in time.
+            ConnectionError: the peer has gone.
+        """
+        if not self.is_open:
+            raise ConnectionResetError("the peer has gone")
+        opaque = next(self._numbers)
+        future: asyncio.Future[Command] = self.service.loop.create_future()
+        self._asked[opaque] = future
+        try:
+            self._write(encode_frame(attrs.evolve(command, opaque=opaque)))
+            async with asyncio.timeout(timeout):
+                return await future
+        finally:
+            self._asked.pop(opaque, None)
+
+    def _write(self, frame: bytes) -> None:
+        if self._transport is None or not self.is_open:
+            return
+        if self._transport.get_write_buffer_size() > self.service.limits.unread_bytes:
+            self.cut("it leaves its answers unread")
+            return
+        if not self._is_writing_paused:
+            self.last_moved = self.service.loop.time()
+        self._transport.write(frame)
+
+    def pause_writing(self) -> None:
+        """Read nothing while the peer does not read."""
+        self._is_writing_paused = True
+        self._pause_or_resume()
+
+    def resume_writing(self) -> None:
+        """Go on: the peer has read."""
+        self.last_moved = self.service.loop.time()
+        self._is_writing_paused = False
+        self.go_on()

@@ -1,0 +1,120 @@
+"""`Service`: one port, its connections, and what these may take together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput_server.config import Address, Limits
+from reput_server.wire.peer import Peer
+
+if TYPE_CHECKING:
+    from reput_remoting import Command
+    from reput_server.wire.answering import Handlers
+    from reput_server.wire.contract import Request
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Service"]
+
+_SWEEP_SECONDS = 10.0
+_BACKLOG = 4_096
+_STOP_SECONDS = 5.0
+
+
+@attrs.define(eq=False)
+class Service:
+    """Listens on one address. All of it runs on the event loop."""
+
+    loop: asyncio.AbstractEventLoop
+    handlers: Handlers
+    limits: Limits = attrs.field(factory=Limits)
+    held_bytes: int = attrs.field(init=False, default=0)
+    """Bytes of frames that are not whole yet, of all connections."""
+    request_bytes: int = attrs.field(init=False, default=0)
+    """Bytes of bodies that are worked on, of all connections."""
+    request_count: int = attrs.field(init=False, default=0)
+    """Requests since the start."""
+    paused: set[Peer] = attrs.field(init=False, factory=set)
+    """Connections of which nothing is read at the moment."""
+    peers: set[Peer] = attrs.field(init=False, factory=set)
+    address: Address = attrs.field(init=False, default=("", 0))
+    """Where it listens, with the port that was found free."""
+    _server: asyncio.Server | None = attrs.field(init=False, default=None)
+    _tasks: set[asyncio.Task[None]] = attrs.field(init=False, factory=set)
+    _sweep: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
+
+    async def start(self, address: Address) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        self._server = await self.loop.create_server(lambda: Peer(self), *address, backlog=_BACKLOG)
+        name = self._server.sockets[0].getsockname()
+        self.address = str(name[0]), int(name[1])
+        self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
+
+    async def stop(self) -> None:
+        """Take no more requests, finish what was begun, and close all connections."""
+        if self._server is not None:
+            self._server.close()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_STOP_SECONDS)
+        for peer in list(self.peers):
+            peer.cut("the server stops")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                while self.peers:  # they leave their groups, which takes a turn of the loop
+                    await asyncio.sleep(0)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_STOP_SECONDS)
+
+    # ------------------------------------------------------------------ for peers
+
+    def admit(self, peer: Peer) -> bool:
+        """Note a new connection; False if there are too many."""
+        self.peers.add(peer)
+        return len(self.peers) <= self.limits.connections
+
+    def forget(self, peer: Peer) -> None:
+        """Drop a connection that is gone."""
+        self.peers.discard(peer)
+        self.paused.discard(peer)
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have something done, and keep it from being collected meanwhile."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def answer(self, request: Request) -> Command | None:
+        """Return the answer to a request; None if there is none, or if it comes later."""
+        self.request_count += 1
+        return await self.handlers.answer(request)
+
+    def go_on(self) -> None:
+        """Let connections be read again that waited for others."""
+        if self.paused and self.request_bytes < self.limits.bytes_of_all:
+            for peer in list(self.paused):
+                peer.go_on()
+
+    def _sweep_idle(self) -> None:
+        """Close connections on which nothing has moved for long."""
+        self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
+        self.close_idle(self.loop.time())
+
+    def close_idle(self, now: float) -> None:
+        """Close connections on which nothing has moved before ``now``, s, for long enough."""
+        for peer in list(self.peers):
+            if now - peer.last_moved > self.limits.idle_seconds:
+                peer.cut("idle")

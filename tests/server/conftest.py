@@ -1,0 +1,73 @@
+"""A server over a store of its own, on free ports of loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import attrs
+import pytest
+from wirepeer import WirePeer
+
+import reput
+from reput_server import Server, ServerConfig, serving
+
+SMALL = {
+    "commitlog": {"file_size": 1 << 20},
+    "consumequeue": {"units_per_file": 1_000},
+}
+PLUGINS = frozenset({"consumequeue", "consumer", "filter", "index", "schedule", "transaction"})
+ANYWHERE = ServerConfig(listen=("127.0.0.1", 0), name_server=("127.0.0.1", 0))
+
+
+@attrs.frozen(eq=False)
+class Served:
+    """A store, and the server before it."""
+
+    store: reput.Store
+    server: Server
+    _open: ExitStack
+
+    def peer(self) -> WirePeer:
+        """A connection to the broker."""
+        return self._open.enter_context(WirePeer(self.server.address))
+
+    def names(self) -> WirePeer:
+        """A connection to the name server."""
+        return self._open.enter_context(WirePeer(self.server.name_server))
+
+    def on_loop(self, call: Callable[[], object]) -> None:
+        """Call something on the server's event loop, and wait for it."""
+        import asyncio
+
+        async def run() -> None:
+            call()
+
+        asyncio.run_coroutine_threadsafe(run(), self.server.service.loop).result(20)
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    """Serves the test's store; arguments: plugins, options of the server, sections of the store."""
+    with ExitStack() as stack:
+
+        def begin(
+            plugins: frozenset[str] = PLUGINS, *, mode: str = "w", sections=None, **options: object
+        ) -> Served:
+            store = stack.enter_context(
+                reput.open(
+                    tmp_path / "store", mode, plugins=plugins, config={**SMALL, **(sections or {})}
+                )
+            )
+            config = attrs.evolve(ANYWHERE, **options)
+            server = stack.enter_context(serving(store, config, is_writable=mode == "w"))
+            return Served(store, server, stack)
+
+        yield begin
+
+
+@pytest.fixture
+def served(serve: Callable[..., Served]) -> Served:
+    """A store with the plugins of a broker, and its server."""
+    return serve()

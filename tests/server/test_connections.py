@@ -1,0 +1,259 @@
+"""Connections: what one peer does wrong, or leaves undone, is no matter of the others."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wirepeer import WirePeer, message
+
+from reput_remoting import (
+    Command,
+    Pull,
+    PullFlag,
+    QueueOf,
+    RequestCode,
+    ResponseCode,
+    encode_frame,
+    sign,
+)
+from reput_server import AddressError, Limits, parse_address
+
+QUEUE = QueueOf(topic="orders", queue_id=0)
+
+
+def test_a_code_that_nobody_knows_is_answered_with_a_word(served):
+    answer = served.peer().ask(9_999)
+
+    assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert answer.remark == " request type 9999 not supported"
+
+
+def test_a_field_that_is_missing_is_named_and_the_connection_stays(served):
+    peer = served.peer()
+
+    answer = peer.ask(RequestCode.GET_MAX_OFFSET)
+
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "'topic' is missing" in answer.remark
+    assert peer.ask(RequestCode.GET_MAX_OFFSET, QUEUE).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack(">i", 1 << 30),
+        struct.pack(">i", -1),
+        struct.pack(">iI", 10, 3 << 24),
+        struct.pack(">iI", 6, 2) + b"{]",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_a_malformed_frame_closes_its_connection_and_no_other(served, data):
+    good, bad = served.peer(), served.peer()
+
+    bad.socket.sendall(data)
+
+    assert bad.is_closed()
+    assert good.ask(RequestCode.GET_MAX_OFFSET, QUEUE).code == ResponseCode.SUCCESS
+
+
+def test_a_connection_that_ends_inside_of_a_frame_leaves_nothing_behind(served):
+    frame = encode_frame(Command.request(RequestCode.GET_MAX_OFFSET, QUEUE))
+    for size in range(0, len(frame), 7):
+        with WirePeer(served.server.address) as peer:
+            peer.socket.sendall(frame[:size])
+            peer.socket.shutdown(socket.SHUT_WR)
+            assert peer.is_closed()
+
+    assert served.peer().ask(RequestCode.GET_MAX_OFFSET, QUEUE).code == ResponseCode.SUCCESS
+    assert served.server.service.held_bytes == 0
+
+
+def test_requests_that_come_in_pieces_and_in_heaps_are_all_answered(served):
+    peer = served.peer()
+    frames = b"".join(
+        encode_frame(Command.request(RequestCode.GET_MIN_OFFSET, QUEUE, opaque=number))
+        for number in range(1_000)
+    )
+
+    for start in range(0, len(frames), 4_999):
+        peer.socket.sendall(frames[start : start + 4_999])
+
+    assert {peer.receive().opaque for _ in range(1_000)} == set(range(1_000))
+
+
+def test_nobody_answers_what_is_one_way(served):
+    peer = served.peer()
+    peer.send(Command.request(9_999, one_way=True))
+
+    answer = peer.ask(RequestCode.GET_MIN_OFFSET, QUEUE)
+
+    assert answer.opaque == 2
+    assert peer.told == []
+
+
+def test_a_peer_that_never_reads_is_not_read_any_more_and_then_cut(serve):
+    served = serve(limits=Limits(unread_bytes=1 << 20, requests_per_peer=16))
+    with served.store as store:
+        body = bytes(200_000)
+        store.put_many([reput_message(body) for _ in range(8)])
+        store.wait_dispatched()
+        deaf = served.peer()
+        pull = Pull(
+            consumer_group="g",
+            topic="orders",
+            queue_id=0,
+            queue_offset=0,
+            max_msg_nums=32,
+            sys_flag=PullFlag.SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription="*",
+            sub_version=0,
+            max_msg_bytes=4 << 20,
+        )
+        frames = encode_frame(Command.request(RequestCode.PULL_MESSAGE, pull)) * 200
+        deaf.socket.settimeout(20)
+        with pytest.raises(ConnectionError):
+            send_for_ever(deaf, frames)
+
+        assert served.peer().ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == ResponseCode.SUCCESS
+        assert served.server.service.request_bytes == 0
+
+
+def send_for_ever(peer, frames):
+    for _ in range(10_000):
+        peer.socket.sendall(frames)
+
+
+def reput_message(body):
+    from reput import Message
+
+    return Message("orders", body)
+
+
+def test_a_connection_on_which_nothing_moves_is_closed(served):
+    idle, service = served.peer(), served.server.service
+    idle.ask(RequestCode.GET_MIN_OFFSET, QUEUE)
+
+    served.on_loop(lambda: service.close_idle(service.loop.time() + 119))
+    assert idle.ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == ResponseCode.SUCCESS
+    served.on_loop(lambda: service.close_idle(service.loop.time() + 121))
+
+    assert idle.is_closed()
+
+
+def test_one_connection_too_many_is_closed(serve):
+    served = serve(limits=Limits(connections=2))
+    first, second = served.peer(), served.peer()
+    first.ask(RequestCode.GET_MIN_OFFSET, QUEUE)
+    second.ask(RequestCode.GET_MIN_OFFSET, QUEUE)
+
+    assert served.peer().is_closed()
+    assert first.ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == ResponseCode.SUCCESS
+
+
+def test_unfinished_frames_of_all_connections_are_bounded(serve):
+    served = serve(limits=Limits(bytes_of_all=1 << 20))
+    half = struct.pack(">iI", 8 << 20, 2) + bytes(700_000)
+    first, second = served.peer(), served.peer()
+    first.socket.sendall(half)
+    second.socket.sendall(half)
+
+    both = [peer for peer in (first, second) if closes(peer)]
+
+    assert len(both) == 1
+    assert served.peer().ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == ResponseCode.SUCCESS
+
+
+def closes(peer):
+    peer.socket.settimeout(0.5)
+    return peer.is_closed()
+
+
+def test_many_connections_at_once_are_all_served(served):
+    def ask(number):
+        with WirePeer(served.server.address) as peer:
+            return peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"%d" % number)
+
+    with ThreadPoolExecutor(32) as pool:
+        answers = list(pool.map(ask, range(200)))
+
+    assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
+    assert sorted(int(answer.fields["queueOffset"]) for answer in answers) == list(range(200))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_any_bytes_leave_the_server_as_it_was(shared, data):
+    frame = bytearray(encode_frame(Command.request(RequestCode.GET_MIN_OFFSET, QUEUE)))
+    for _ in range(data.draw(st.integers(0, 3))):
+        frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    with WirePeer(shared.server.address) as peer:
+        peer.socket.sendall(bytes(frame) + data.draw(st.binary(max_size=50)))
+        peer.socket.shutdown(socket.SHUT_WR)
+        assert peer.is_closed()
+
+    with WirePeer(shared.server.address) as peer:
+        assert peer.ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == ResponseCode.SUCCESS
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    import reput
+    from reput_server import ServerConfig, serving
+
+    path = tmp_path_factory.mktemp("shared")
+    with reput.open(path, plugins={"consumequeue", "consumer"}) as store:
+        with serving(store, ServerConfig(listen=("127.0.0.1", 0), name_server=None)) as server:
+            yield type("Shared", (), {"server": server})
+
+
+# --------------------------------------------------------------------------- access keys
+
+
+def test_with_access_keys_only_who_has_one_is_served(serve):
+    served = serve(access_keys={"me": "secret"})
+    request = Command.request(RequestCode.GET_MIN_OFFSET, QUEUE)
+
+    answers = [
+        ask_with(served.peer(), command)
+        for command in (
+            request,
+            sign(request, "you", "secret"),
+            sign(request, "me", "guessed"),
+            sign(request, "me", "secret"),
+        )
+    ]
+
+    assert [answer.code for answer in answers] == [16, 16, 16, 0]
+    assert [answer.remark for answer in answers] == [
+        "no known access key: found none",
+        "no known access key: found 'you'",
+        "the signature is not that of access key 'me'",
+        None,
+    ]
+
+
+def ask_with(peer, command):
+    peer.send(command)
+    return peer.receive()
+
+
+# --------------------------------------------------------------------------- addresses
+
+
+def test_an_address_is_host_and_port():
+    assert parse_address("127.0.0.1:10911") == ("127.0.0.1", 10_911)
+    assert parse_address("[::1]:0") == ("::1", 0)
+
+
+@pytest.mark.parametrize("text", ["", "10911", "host", "host:", ":1", "host:65536", "host:-1"])
+def test_what_is_no_address_is_named(text):
+    with pytest.raises(AddressError, match="expected HOST:PORT"):
+        parse_address(text)

@@ -1,0 +1,262 @@
+"""Members of groups: who is there, who is told, who has locked what, and how far a group is."""
+
+from __future__ import annotations
+
+import pytest
+from wirepeer import message
+
+import reput
+from reput_remoting import (
+    ConsumerData,
+    GroupOf,
+    GroupOffset,
+    Heartbeat,
+    OffsetByTime,
+    QueueLocks,
+    QueueName,
+    QueueOf,
+    RequestCode,
+    ResponseCode,
+    Subscription,
+    Unregister,
+    UpdateGroupOffset,
+    decode_locked,
+    parse_body,
+    write_body,
+)
+
+GROUP = "billing"
+
+
+def heartbeat(client_id, *topics, version=1, **options):
+    subscriptions = tuple(Subscription(topic=topic, version=version) for topic in topics)
+    data = ConsumerData(group=GROUP, subscriptions=subscriptions, **options)
+    return Heartbeat(client_id=client_id, producer_groups=("p",), consumers=(data,)).encode()
+
+
+def join(served, client_id, *topics):
+    peer = served.peer()
+    answer = peer.ask(RequestCode.HEART_BEAT, body=heartbeat(client_id, *topics))
+    assert (answer.code, answer.version) == (0, 479)
+    return peer
+
+
+def members(peer):
+    answer = peer.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GroupOf(consumer_group=GROUP))
+    return parse_body(answer.body, "members")["consumerIdList"] if answer.code == 0 else answer
+
+
+def notified(peer):
+    """How often the peer was told that its group has changed, by now."""
+    peer.ask(RequestCode.GET_MIN_OFFSET, QueueOf(topic="orders", queue_id=0))
+    told, peer.told = peer.told, []
+    assert {each.code for each in told} <= {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED}
+    assert all(each.is_one_way for each in told)
+    return len(told)
+
+
+def test_a_group_without_members_is_told_so(served):
+    answer = members(served.peer())
+
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == "no consumer for this group, billing"
+
+
+def test_a_heartbeat_makes_members_a_group_and_its_retry_topic(served):
+    peer = join(served, "one", "orders")
+    join(served, "two", "orders")
+
+    plugin = served.store.plugin("consumer")
+    assert members(peer) == ["one", "two"]
+    assert plugin.subscription_groups.get(GROUP) is not None
+    assert plugin.topics.get("%RETRY%billing").write_queue_nums == 1
+
+
+def test_who_comes_and_goes_is_told_to_the_others(served):
+    one = join(served, "one", "orders")
+    notified(one)
+
+    two = join(served, "two", "orders")
+    came = notified(one)
+    two.ask(RequestCode.UNREGISTER_CLIENT, Unregister(client_id="two", consumer_group=GROUP))
+    left = members(one)
+    went = notified(one)
+
+    assert (came >= 1, went >= 1) == (True, True)
+    assert left == ["one"]
+
+
+def test_the_same_heartbeat_again_tells_nobody(served):
+    one = join(served, "one", "orders")
+    notified(one)
+
+    for _ in range(3):
+        one.ask(RequestCode.HEART_BEAT, body=heartbeat("one", "orders"))
+
+    assert notified(one) == 0
+    one.ask(RequestCode.HEART_BEAT, body=heartbeat("one", "orders", "bills", version=2))
+    assert notified(one) >= 1
+
+
+def test_a_connection_that_closes_takes_its_member_along(served):
+    one = join(served, "one", "orders")
+    two = join(served, "two", "orders")
+
+    two.socket.close()
+
+    for _ in range(1_000):
+        if members(one) == ["one"]:
+            break
+    assert members(one) == ["one"]
+
+
+def test_a_client_that_comes_back_on_another_connection_stays_when_the_first_closes(served):
+    first = join(served, "one", "orders")
+    second = join(served, "one", "orders")
+
+    first.socket.close()
+    service = served.server.service
+    for _ in range(10_000):
+        if len(service.peers) == 1:
+            break
+        served.on_loop(lambda: None)
+
+    assert len(service.peers) == 1
+    assert members(second) == ["one"]
+
+
+def test_a_client_that_is_silent_for_long_is_no_member(served):
+    one = join(served, "one", "orders")
+    groups = served.server.broker.groups
+    now = served.server.broker.context.clock()
+
+    served.on_loop(lambda: groups.expire(now + 119_000))
+    before = members(one)
+    served.on_loop(lambda: groups.expire(now + 121_000))
+
+    assert before == ["one"]
+    assert members(one).code == ResponseCode.SYSTEM_ERROR
+    assert groups.producers == {}
+
+
+def test_consumers_of_this_process_are_in_the_same_group(served):
+    peer = join(served, "far", "orders")
+    served.store.put(reput.Message("orders", b"x"))
+
+    with served.store.plugin("consumer").consumer(GROUP, "orders", name="near"):
+        both = members(peer)
+
+    assert both == ["far", "near"]
+    assert members(peer) == ["far"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression", "code"),
+    [("TAG", "a", 0), ("SQL92", "a > 5", 0), ("SQL92", "a >", 23), ("OTHER", "a", 23)],
+)
+def test_a_subscription_is_checked_before_it_is_used(served, kind, expression, code):
+    body = write_body(
+        {
+            "clientId": "c",
+            "group": GROUP,
+            "subscriptionData": {"topic": "t", "subString": expression, "expressionType": kind},
+        }
+    )
+
+    assert served.peer().ask(RequestCode.CHECK_CLIENT_CONFIG, body=body).code == code
+
+
+def test_a_heartbeat_that_is_none_is_refused(served):
+    answer = served.peer().ask(RequestCode.HEART_BEAT, body=b'{"clientID":7}')
+
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "clientID is '7'; a text expected" in answer.remark
+
+
+# --------------------------------------------------------------------------- locks
+
+
+def test_a_queue_has_one_owner_until_it_is_given_back(served):
+    peer = served.peer()
+    queues = frozenset(QueueName("orders", "broker-a", number) for number in range(2))
+
+    def lock(client_id, wanted):
+        body = QueueLocks(group=GROUP, client_id=client_id, queues=frozenset(wanted)).encode()
+        return decode_locked(peer.ask(RequestCode.LOCK_BATCH_MQ, body=body).body)
+
+    first, *_ = sorted(queues)
+    assert lock("one", [first]) == {first}
+    assert lock("one", [first]) == {first}
+    assert lock("two", queues) == queues - {first}
+    body = QueueLocks(group=GROUP, client_id="one", queues=queues).encode()
+    assert peer.ask(RequestCode.UNLOCK_BATCH_MQ, body=body).code == ResponseCode.SUCCESS
+    assert lock("two", queues) == queues
+
+
+# --------------------------------------------------------------------------- offsets
+
+
+def test_how_far_a_group_is_is_kept(served):
+    peer = served.peer()
+    asked = GroupOffset(consumer_group=GROUP, topic="orders", queue_id=0)
+    served.store.put_many([reput.Message("orders", b"x")] * 3)
+    served.store.wait_dispatched()
+
+    update = UpdateGroupOffset(consumer_group=GROUP, topic="orders", queue_id=0, commit_offset=2)
+    assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update).code == 0
+
+    assert peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, asked).fields == {"offset": "2"}
+
+
+def test_a_new_group_begins_at_a_young_topics_first_message_and_elsewhere_decides_itself(served):
+    peer = served.peer()
+    asked = GroupOffset(consumer_group=GROUP, topic="orders", queue_id=0)
+    strict = GroupOffset(
+        consumer_group=GROUP, topic="orders", queue_id=0, set_zero_if_not_found=False
+    )
+
+    empty = peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, asked)
+    peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+    served.store.wait_dispatched()
+
+    assert empty.code == ResponseCode.QUERY_NOT_FOUND
+    assert peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, asked).fields == {"offset": "0"}
+    assert peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, strict).code == 22
+
+
+def test_an_offset_that_no_queue_has_is_refused(served):
+    update = UpdateGroupOffset(consumer_group=GROUP, topic="orders", queue_id=0, commit_offset=-1)
+
+    answer = served.peer().ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
+
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "no queue has it" in answer.remark
+
+
+def test_queues_tell_their_offsets_and_times(served):
+    peer = served.peer()
+    served.store.put_many([reput.Message("orders", b"%d" % at) for at in range(3)])
+    served.store.wait_dispatched()
+    (first, *_) = served.store.read("orders", 0, 0)
+    queue = QueueOf(topic="orders", queue_id=0)
+
+    def by_time(timestamp, boundary=None):
+        asked = OffsetByTime(
+            topic="orders", queue_id=0, timestamp=timestamp, boundary_type=boundary
+        )
+        return int(peer.ask(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, asked).fields["offset"])
+
+    assert peer.ask(RequestCode.GET_MAX_OFFSET, queue).fields == {"offset": "3"}
+    assert peer.ask(RequestCode.GET_MIN_OFFSET, queue).fields == {"offset": "0"}
+    earliest = peer.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, queue).fields
+    assert earliest == {"timestamp": str(first.store_timestamp)}
+    assert by_time(0) == 0
+    assert by_time(first.store_timestamp + 60_000) == 3
+    assert by_time(first.store_timestamp + 60_000, "UPPER") == 2
+
+
+def test_a_queue_that_there_is_not_is_empty(served):
+    peer, queue = served.peer(), QueueOf(topic="none", queue_id=5)
+
+    assert peer.ask(RequestCode.GET_MAX_OFFSET, queue).fields == {"offset": "0"}
+    assert peer.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, queue).fields == {"timestamp": "-1"}

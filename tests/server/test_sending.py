@@ -1,0 +1,360 @@
+"""Sends: what is stored, what is refused, and how many are stored together."""
+
+from __future__ import annotations
+
+import pytest
+from wirepeer import message
+
+import reput
+from reput.record import parse_properties
+from reput_remoting import (
+    BatchEntry,
+    Command,
+    RequestCode,
+    ResponseCode,
+    SendBack,
+    encode_batch,
+)
+from reput_server import Limits
+
+SEND = RequestCode.SEND_MESSAGE_V2
+
+
+def stored(served, topic, queue_id=0):
+    served.store.wait_dispatched()
+    return list(served.store.read(topic, queue_id, 0, 1_000))
+
+
+def test_a_message_is_stored_as_it_was_sent(served):
+    peer = served.peer()
+    header = message(
+        "orders", 2, properties="KEYS\x01k\x02UNIQ_KEY\x01u\x02TAGS\x01paid", flag=7, sys_flag=9
+    )
+
+    answer = peer.ask(SEND, header, body=b"body")
+
+    (found,) = stored(served, "orders", 2)
+    assert answer.code == ResponseCode.SUCCESS
+    assert (answer.fields["queueId"], answer.fields["queueOffset"]) == ("2", "0")
+    assert answer.fields["transactionId"] == "u"
+    assert (answer.fields["MSG_REGION"], answer.fields["TRACE_ON"]) == ("DefaultRegion", "true")
+    assert int(answer.fields["msgId"][-16:], 16) == found.physical_offset
+    assert found.body == b"body"
+    assert (found.flag, found.sys_flag, found.born_timestamp) == (7, 1, 1_700_000_000_000)
+    assert found.born_host == peer.socket.getsockname()
+    assert found.properties == {
+        "KEYS": "k",
+        "UNIQ_KEY": "u",
+        "TAGS": "paid",
+        "CLUSTER": "DefaultCluster",
+    }
+
+
+def test_a_header_in_words_is_the_same_as_one_in_letters(served):
+    header = message("orders", 1).spelled_out()
+
+    answer = served.peer().ask(RequestCode.SEND_MESSAGE, header, body=b"x")
+
+    assert answer.code == ResponseCode.SUCCESS
+    assert [each.body for each in stored(served, "orders", 1)] == [b"x"]
+
+
+def test_the_messages_of_a_batch_are_stored_one_by_one(served):
+    entries = [BatchEntry(b"%d" % at, f"UNIQ_KEY\x01u{at}\x02".encode(), at) for at in range(3)]
+
+    answer = served.peer().ask(
+        RequestCode.SEND_BATCH_MESSAGE, message("orders", batch=True), body=encode_batch(entries)
+    )
+
+    found = stored(served, "orders")
+    assert answer.code == ResponseCode.SUCCESS
+    assert [each.body for each in found] == [b"0", b"1", b"2"]
+    assert [each.flag for each in found] == [0, 1, 2]
+    assert [each.unique_key for each in found] == ["u0", "u1", "u2"]
+    ids = answer.fields["msgId"].split(",")
+    assert [int(each[-16:], 16) for each in ids] == [each.physical_offset for each in found]
+    assert answer.fields["queueOffset"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("body", "topic", "said"),
+    [
+        (b"", "orders", "a batch without messages"),
+        (b"x" * 30, "orders", "batch of messages"),
+        (encode_batch([BatchEntry(b"x")]), "%RETRY%g", "does not support retry group"),
+    ],
+)
+def test_what_is_no_batch_is_refused(served, body, topic, said):
+    served.peer().ask(SEND, message("%RETRY%g"), body=b"x")  # so that the topic is there
+    served.store.plugin("consumer").subscription_groups.ensure("g")
+
+    answer = served.peer().ask(RequestCode.SEND_BATCH_MESSAGE, message(topic), body=body)
+
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert said in answer.remark
+
+
+@pytest.mark.parametrize(
+    ("header", "code", "said"),
+    [
+        (message("bad topic"), 29, "letters, digits"),
+        (message(""), 29, "letters, digits"),
+        (message("x" * 128), 29, "at most 127"),
+        (message("SCHEDULE_TOPIC_XXXX"), 16, "forbidden"),
+        (message("RMQ_SYS_TRANS_HALF_TOPIC"), 16, "forbidden"),
+        (message("orders", 99), 29, "queueId[99] is illegal"),
+        (message("orders", default_topic="none"), 17, "not exist, apply first"),
+        (message("%RETRY%nobody"), 26, "subscription group not exist"),
+        (message("orders", properties="k\x01" + "v" * 33_000), 13, "properties length"),
+    ],
+)
+def test_what_may_not_be_stored_is_refused_with_a_word(served, header, code, said):
+    answer = served.peer().ask(SEND, header, body=b"x")
+
+    assert answer.code == code
+    assert said in answer.remark
+    served.store.wait_dispatched()
+    assert list(served.store.scan()) == []
+
+
+def test_a_body_that_is_too_large_is_refused(serve):
+    served = serve(sections={"commitlog": {"file_size": 1 << 20, "max_message_size": 10_000}})
+
+    answer = served.peer().ask(SEND, message("orders"), body=bytes(20_000))
+
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+
+
+def test_one_message_that_is_refused_takes_no_other_with_it(serve):
+    served = serve(sections={"commitlog": {"file_size": 1 << 20, "max_message_size": 10_000}})
+    peer = served.peer()
+    sizes = [10, 20_000, 30]
+
+    for size in sizes:
+        peer.send(Command.request(SEND, message("orders"), body=bytes(size)))
+
+    codes = {answer.opaque: answer.code for answer in (peer.receive() for _ in sizes)}
+    assert codes == {1: 0, 2: ResponseCode.MESSAGE_ILLEGAL, 3: 0}
+    assert [len(each.body) for each in stored(served, "orders")] == [10, 30]
+
+
+def test_a_negative_queue_is_any_queue(served):
+    answers = [served.peer().ask(SEND, message("orders", -1), body=b"x") for _ in range(20)]
+
+    assert {int(answer.fields["queueId"]) for answer in answers} <= {0, 1, 2, 3}
+    assert sum(len(stored(served, "orders", queue_id)) for queue_id in range(4)) == 20
+
+
+def test_a_new_topic_has_the_queues_that_its_producer_wants_and_no_more_than_the_template(served):
+    peer = served.peer()
+
+    peer.ask(SEND, message("few", default_topic_queue_nums=2), body=b"x")
+    peer.ask(SEND, message("many", default_topic_queue_nums=1_000), body=b"x")
+
+    topics = served.store.plugin("consumer").topics
+    assert (topics.get("few").write_queue_nums, topics.get("many").write_queue_nums) == (2, 8)
+
+
+def test_without_new_topics_only_those_that_are_there_are_stored(serve):
+    served = serve(creates_topics=False)
+    topics = served.store.plugin("consumer").topics
+    peer = served.peer()
+
+    assert peer.ask(SEND, message("orders"), body=b"x").code == ResponseCode.TOPIC_NOT_EXIST
+
+    from reput_consumer import TopicSettings
+
+    topics.put(TopicSettings(topic="orders"))
+    topics.put(TopicSettings(topic="shut", perm=4))
+    assert peer.ask(SEND, message("orders"), body=b"x").code == ResponseCode.SUCCESS
+    assert peer.ask(SEND, message("shut"), body=b"x").code == ResponseCode.NO_PERMISSION
+
+
+def test_a_late_message_needs_the_plugin_that_keeps_it(serve):
+    served = serve(plugins=frozenset({"consumequeue", "consumer"}))
+    peer = served.peer()
+
+    late = peer.ask(SEND, message("orders", properties="DELAY\x013\x02"), body=b"x")
+    half = peer.ask(SEND, message("orders", properties="TRAN_MSG\x01true\x02"), body=b"x")
+
+    assert "delays need the plugin schedule" in late.remark
+    assert "transactions need the plugin transaction" in half.remark
+    assert {late.code, half.code} == {ResponseCode.SYSTEM_ERROR}
+    assert list(served.store.scan()) == []
+
+
+def test_a_late_message_is_kept_for_later(served):
+    answer = served.peer().ask(SEND, message("orders", properties="DELAY\x013\x02"), body=b"x")
+
+    assert answer.code == ResponseCode.SUCCESS
+    (found,) = stored(served, "SCHEDULE_TOPIC_XXXX", 2)
+    assert found.properties["REAL_TOPIC"] == "orders"
+
+
+def test_sends_that_come_together_are_put_together(served):
+    peer = served.peer()
+    put_many, calls = served.server.broker.sends.put_many, []
+
+    def counted(messages):
+        calls.append(len(messages))
+        return put_many(messages)
+
+    served.server.broker.sends.put_many = counted
+    peer.ask(SEND, message("orders"), body=b"first")  # makes the topic
+    calls.clear()
+
+    for _ in range(200):
+        peer.send(Command.request(SEND, message("orders"), body=b"x"))
+    answers = [peer.receive() for _ in range(200)]
+
+    assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
+    assert sum(calls) == 200
+    assert len(calls) < 100
+    offsets = {answer.opaque: int(answer.fields["queueOffset"]) for answer in answers}
+    assert list(map(offsets.get, sorted(offsets))) == list(range(1, 201))  # as they were sent
+
+
+def test_a_store_that_is_too_slow_is_told_of(serve):
+    served = serve(limits=Limits(waiting_sends=2))
+    sends = served.server.broker.sends
+    peer = served.peer()
+    peer.ask(SEND, message("orders"), body=b"first")
+    import threading
+
+    goes_on, put_many = threading.Event(), sends.put_many
+    sends.put_many = lambda messages: goes_on.wait(20) and put_many(messages)
+    for _ in range(10):
+        peer.send(Command.request(SEND, message("orders"), body=b"x"))
+
+    refused = [peer.receive() for _ in range(6)]  # two wait, and two at most are being put
+    goes_on.set()
+    others = [peer.receive().code for _ in range(4)]
+
+    assert {answer.code for answer in refused} == {ResponseCode.SYSTEM_BUSY}
+    assert "[OVERLOAD]" in refused[0].remark
+    assert others.count(ResponseCode.SUCCESS) >= 2
+
+
+def test_a_send_that_waited_too_long_is_answered_with_busy(serve):
+    served = serve(limits=Limits(send_wait_ms=1))
+    sends = served.server.broker.sends
+    peer = served.peer()
+    peer.ask(SEND, message("orders"), body=b"first")
+    loop_time = sends.loop.time
+    clock = iter([0.0])  # the send comes at 0 s, and is looked at later
+
+    sends.loop = type("Loop", (), {})()
+    real = served.server.service.loop
+    for name in ("create_future", "call_soon", "run_in_executor"):
+        setattr(sends.loop, name, getattr(real, name))
+    sends.loop.time = lambda: next(clock, 5.0)
+    answer = peer.ask(SEND, message("orders"), body=b"x")
+
+    assert loop_time() > 0
+    assert answer.code == ResponseCode.SYSTEM_BUSY
+    assert "[TIMEOUT_CLEAN_QUEUE]broker busy" in answer.remark
+    assert "period in queue: 5000ms" in answer.remark
+
+
+def test_a_store_for_reading_takes_nothing(serve):
+    serve().store.close()
+    served = serve(mode="r")
+
+    answer = served.peer().ask(SEND, message("orders"), body=b"x")
+
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert "--read-only" in answer.remark
+
+
+def test_with_sync_flush_a_message_that_is_acknowledged_is_on_disk(serve):
+    served = serve(sections={"commitlog": {"file_size": 1 << 20, "flush": "sync"}})
+
+    answer = served.peer().ask(SEND, message("orders"), body=b"x")
+
+    (found,) = stored(served, "orders")
+    end = found.physical_offset + found.size
+    assert answer.code == ResponseCode.SUCCESS
+    assert served.store.log.flushed_offset >= end
+
+
+def test_a_message_that_is_late_on_disk_is_answered_with_its_place(served):
+    from reput.errors import FlushDiskTimeoutError
+
+    sends = served.server.broker.sends
+    put_many = sends.put_many
+
+    def late(messages):
+        receipt = put_many(messages)
+        raise FlushDiskTimeoutError("msg_id", receipt.msg_id, None, "stored, but not on disk")
+
+    sends.put_many = late
+    answer = served.peer().ask(SEND, message("orders"), body=b"x")
+
+    assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
+    assert answer.fields["queueOffset"] == "0"
+    assert len(stored(served, "orders")) == 1
+
+
+# --------------------------------------------------------------------------- what comes back
+
+
+def test_what_a_consumer_sends_back_comes_again_later(served):
+    peer = served.peer()
+    sent = peer.ask(SEND, message("orders", properties="TAGS\x01a\x02"), body=b"x")
+    served.store.plugin("consumer").subscription_groups.ensure("billing")
+    offset = int(sent.fields["msgId"][-16:], 16)
+
+    back = SendBack(offset=offset, group="billing", delay_level=0)
+    answer = peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)
+
+    (late,) = stored(served, "SCHEDULE_TOPIC_XXXX", 2)  # level 3, 10 s
+    assert answer.code == ResponseCode.SUCCESS
+    assert late.properties["REAL_TOPIC"] == "%RETRY%billing"
+    assert late.properties["RETRY_TOPIC"] == "orders"
+    assert late.reconsume_times == 1
+
+
+def test_what_is_given_up_is_a_dead_letter(served):
+    peer = served.peer()
+    sent = peer.ask(SEND, message("orders"), body=b"x")
+    served.store.plugin("consumer").subscription_groups.ensure("billing")
+    offset = int(sent.fields["msgId"][-16:], 16)
+
+    peer.ask(
+        RequestCode.CONSUMER_SEND_MSG_BACK, SendBack(offset=offset, group="billing", delay_level=-1)
+    )
+    too_often = peer.ask(SEND, message("%RETRY%billing", reconsume_times=17), body=b"y")
+
+    assert too_often.code == ResponseCode.SUCCESS
+    assert [each.body for each in stored(served, "%DLQ%billing")] == [b"x", b"y"]
+
+
+@pytest.mark.parametrize(
+    ("group", "offset", "code", "said"),
+    [("nobody", 0, 26, "subscription group not exist"), ("billing", 12_345, 1, "look message")],
+)
+def test_what_cannot_come_back_is_refused(served, group, offset, code, said):
+    served.store.plugin("consumer").subscription_groups.ensure("billing")
+
+    answer = served.peer().ask(
+        RequestCode.CONSUMER_SEND_MSG_BACK, SendBack(offset=offset, group=group, delay_level=0)
+    )
+
+    assert answer.code == code
+    assert said in answer.remark
+
+
+def test_properties_without_an_end_get_one(served):
+    served.peer().ask(SEND, message("orders", properties="a\x01b"), body=b"x")
+
+    (found,) = stored(served, "orders")
+    assert parse_properties(found.properties_text) == {"a": "b", "CLUSTER": "DefaultCluster"}
+
+
+def test_a_store_that_cannot_be_served_is_named(tmp_path):
+    from reput_server import ServerConfig, ServerError, serving
+
+    with reput.open(tmp_path, plugins={"consumequeue"}) as store:
+        with pytest.raises(ServerError, match=r"plugins=\{.consumequeue., .consumer., …\}"):
+            with serving(store, ServerConfig(listen=("127.0.0.1", 0), name_server=None)):
+                pass
