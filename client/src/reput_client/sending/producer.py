@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Producer"]
 
-_UNDER_WAY_MAX: Final = 10_000
+_UNDER_WAY_MAX: Final = 1_000
+"""More would run out of their time while they wait for a slow broker."""
 _ONE_CHOSEN: Final = "queue and ordered_by: one of them expected, or none"
 
 
@@ -111,7 +112,7 @@ class Producer:
         """Begin to send a message, and return the future of its result.
 
         Arguments and errors are those of `send`; the future has errors of the network. The call
-        waits while 10,000 messages of this producer are under way.
+        waits while 1,000 messages of this producer are under way.
         """
         chosen = _chosen(queue, ordered_by)
         outgoing = self._outgoing(message, Delay(level=level, delay=delay, deliver_at=deliver_at))
