@@ -232,7 +232,7 @@ def test_stream(spark, cluster, made, expected, tmp_path):
 
     with reput.open(tmp_path / "store", plugins=()):
         pass  # there before a stream goes into it
-    log = spark.readStream.format("reput").option("split_size", SPLIT).load(str(made))
+    log = spark.readStream.format("reput").options(split_size=SPLIT, columns="*").load(str(made))
     rows = log.select("topic", "keys", udf(deadly, "binary")("body").alias("body"))
     writer = rows.writeStream.format("reput").option("checkpointLocation", str(tmp_path / "marks"))
     writer.trigger(availableNow=True).start(str(tmp_path / "store")).awaitTermination()

@@ -72,7 +72,7 @@ rows.write.format("reput").mode("append").save(directory + "/written")
 found["written"] = read(spark, directory + "/written", columns=["topic"]).count()
 """,
     "stream": """
-rows = spark.readStream.format("reput").load(path).select("topic", "body", "keys", "queue_id")
+rows = spark.readStream.format("reput").option("columns", "topic,body,keys,queue_id").load(path)
 query = rows.writeStream.format("reput").option("checkpointLocation", directory + "/checkpoint")
 query = query.trigger(availableNow=True).start(directory + "/streamed")
 query.awaitTermination()

@@ -41,6 +41,7 @@ def test_all_options_at_once():
             "check_crc": "TRUE",
             "split_size": "65536",
             "batch_rows": "7",
+            "columns": "topic, body",
             "key": "k 1",
             "pruning": "False",
         }
@@ -61,6 +62,7 @@ def test_all_options_at_once():
         split_size=65_536,
         batch_rows=7,
         is_queued=True,
+        columns=("topic", "body"),
         key="k 1",
         prunes=False,
     )

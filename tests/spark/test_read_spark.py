@@ -19,6 +19,7 @@ from sparkstores import forged_store, messages_of
 import reput
 from reput_arrow import COLUMNS, to_arrow
 from reput_spark import SparkReputError, code_of, read
+from reput_spark.source.schema import DEFAULT_COLUMNS
 
 GOLDEN = ["basic", "slow", "v6", "transaction", "delay", "ext"]
 COLUMN_NAMES = [*(each.name for each in COLUMNS), "store"]
@@ -49,7 +50,7 @@ def properties_of(text):
 @pytest.mark.parametrize("case", GOLDEN)
 def test_rows_say_what_java_says_of_its_stores(case, spark, golden_store, golden_rows):
     expected = {row["physical_offset"]: row for row in golden_rows(case, "put")}
-    frame = spark.read.format("reput").load(str(golden_store(case)))
+    frame = spark.read.format("reput").option("columns", "*").load(str(golden_store(case)))
 
     rows = {row["physical_offset"]: row for row in frame.toArrow().to_pylist()}
 
@@ -82,7 +83,7 @@ def test_every_column_of_a_store_is_what_the_log_gives_without_spark(case, spark
         expected = pa.Table.from_batches([to_arrow(batch, unit="us") for batch in store.scan()])
 
     size = "4194304" if case == "demo" else "65536"  # a task costs more than its bytes
-    table = sorted_table(spark.read.format("reput").option("split_size", size).load(str(root)))
+    table = sorted_table(read(spark, root, columns="*", split_size=size))
 
     assert set(table["store"].to_pylist()) == {str(root)}
     table = table.drop_columns("store")
@@ -97,12 +98,15 @@ def test_a_projection_by_schema_is_all_that_is_read(spark, plain_store):
     assert [row.body for row in frame.collect()] == [each.body for each in messages_of(plain_store)]
 
 
-def test_people_get_everything_but_the_body(spark, plain_store):
-    frame = read(spark, plain_store)
+def test_who_names_no_column_gets_those_that_cost_little(spark, plain_store):
+    frame = spark.read.format("reput").load(str(plain_store))
+    chosen = spark.read.format("reput").option("columns", "topic, body").load(str(plain_store))
 
-    assert "body" not in frame.columns
-    assert frame.columns[:3] == ["topic", "queue_id", "queue_offset"]
+    assert frame.columns == list(DEFAULT_COLUMNS)
+    assert read(spark, plain_store).schema == frame.schema
     assert frame.count() == 400
+    assert chosen.columns == ["topic", "body"]
+    assert read(spark, plain_store, columns="topic, body").schema == chosen.schema
 
 
 def test_a_relative_path_is_meant_where_it_is_written(spark, plain_store, monkeypatch):
@@ -273,7 +277,7 @@ def test_a_log_without_records_is_an_empty_frame(spark, tmp_path):
 
 
 def test_a_schema_of_a_log_is_json_that_spark_understands(spark, plain_store):
-    frame = spark.read.format("reput").load(str(plain_store))
+    frame = spark.read.format("reput").option("columns", "*").load(str(plain_store))
 
     names = [field["name"] for field in json.loads(frame.schema.json())["fields"]]
     assert names[-1] == "store"

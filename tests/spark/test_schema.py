@@ -15,13 +15,13 @@ from pyspark.sql.types import (
 
 from reput_arrow import COLUMNS, schema_of
 from reput_spark import SparkReputError
-from reput_spark.source.schema import arrow_schema, spark_schema
+from reput_spark.source.schema import DEFAULT_COLUMNS, arrow_schema, spark_schema
 
 NAMES = [column.name for column in COLUMNS]
 
 
 def test_all_columns_and_the_store():
-    schema = spark_schema()
+    schema = spark_schema("*")
 
     assert schema.names == [*NAMES, "store"]
     made = arrow_schema(schema)
@@ -29,6 +29,14 @@ def test_all_columns_and_the_store():
     assert made.names == expected.names
     for found, wanted in zip(made, expected, strict=True):
         assert (found.type, found.nullable) == (wanted.type, wanted.nullable)
+
+
+def test_what_is_read_where_nobody_says_costs_little():
+    names = spark_schema().names
+
+    assert names == list(DEFAULT_COLUMNS)
+    assert not {"body", "properties", "born_host", "store_host", "msg_id", "store"} & {*names}
+    assert spark_schema(collects=True).names == [*names, "damage"]
 
 
 def test_with_rows_for_damage_every_column_but_the_store_may_be_null():

@@ -35,7 +35,7 @@ def run(log, target, checkpoint, format_name="reput", **options):
 
 
 def log_of(spark, root, **options):
-    return spark.readStream.format("reput").options(**options).load(str(root))
+    return spark.readStream.format("reput").options(columns="*", **options).load(str(root))
 
 
 @pytest.fixture

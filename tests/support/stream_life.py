@@ -15,7 +15,11 @@ def main(source, target, checkpoint):
     from reput_spark import local_session
 
     spark = local_session("local[1]", quick=True, config={"spark.driver.memory": "1g"})
-    log = spark.readStream.format("reput").option("max_records_per_batch", ROWS).load(source)
+    log = (
+        spark.readStream.format("reput")
+        .options(columns="*", max_records_per_batch=ROWS)
+        .load(source)
+    )
     writer = log.writeStream.format("reput").option("checkpointLocation", checkpoint)
     writer.option("file_size", 16_384).trigger(processingTime="0 seconds").start(
         target

@@ -91,7 +91,7 @@ def latest(
         if partitions
         else references.repartitionByRange(*order)
     ).sortWithinPartitions(*order)
-    wanted = spark_schema(None if columns is None else _with_body(columns))
+    wanted = spark_schema("*" if columns is None else _with_body(columns))
     fetch = _column(Fetch(places, plain_arrow_schema(wanted)), wanted)
     rows: DataFrame = split.select(fetch("store", "physical_offset").alias("row")).select("row.*")
     if not tombstones:

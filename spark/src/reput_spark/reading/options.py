@@ -20,6 +20,7 @@ CORRUPT: Final = ("fail", "skip", "collect")
 OPTIONS: Final = {
     "path": "a store, a directory of log files, one such file, or a directory of stores",
     "paths": "a JSON list of such paths; `load([…])` makes it",
+    "columns": "of a frame without a schema: names, commas between them, or `*` for all",
     "topic": "only what is in the queues of these topics, separated by commas",
     "queue_id": "only these queues, separated by commas",
     "min_offset": "physical offset at which the first record wanted may begin",
@@ -55,6 +56,8 @@ class ReadOptions(Selection):
     """What a read was asked for, as Spark hands it over."""
 
     raw: bool = False
+    columns: tuple[str, ...] | None = None
+    """Of a frame without a schema; None for those of `load` alone."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], others: Collection[str] = ()) -> ReadOptions:
@@ -78,6 +81,7 @@ class ReadOptions(Selection):
             raise refusal("key", given["key"], "a text, and the option topic beside it,")
         return cls(
             paths=_paths(given),
+            columns=_columns(given),
             topics=topics,
             queue_ids=_numbers("queue_id", given),
             min_offset=_number("min_offset", given),
@@ -122,6 +126,16 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
             raise refusal("paths", given["paths"], "a JSON list of paths")
         return tuple(found)
     return (given["path"],) if given.get("path") else ()
+
+
+def _columns(given: Mapping[str, str]) -> tuple[str, ...] | None:
+    text = given.get("columns")
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise refusal("columns", text, "names of columns, each once, or *")
+    return names
 
 
 def _words(name: str, given: Mapping[str, str]) -> frozenset[str] | None:

@@ -42,11 +42,11 @@ class ReputDataSource(DataSource):
         return options
 
     def schema(self) -> StructType:
-        """Return all columns; a user asks for fewer by ``.schema("topic string, …")``."""
+        """Return the columns of a frame for which no schema was given."""
         # Spark does not say here whether it asks for a read or for a stream.
         given = without_table_properties(dict(self.options))
         options = ReadOptions.parse(given, StreamOptions.names())
-        return spark_schema(collects=options.corrupt == "collect")
+        return spark_schema(options.columns, collects=options.corrupt == "collect")
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the columns in ``schema``."""

@@ -30,7 +30,7 @@ def read(
     spark: Any,
     path: Paths,
     *,
-    columns: Iterable[str] | None = None,
+    columns: str | Iterable[str] | None = None,
     **options: Any,
 ) -> DataFrame:
     """Return a DataFrame over the logs at one path or several.
@@ -38,7 +38,7 @@ def read(
     Args:
         spark: the session, also one of Spark Connect.
         path: where: see `reput_arrow.logs.finding`.
-        columns: those wanted; all but the body when left out, which is most of the bytes.
+        columns: those wanted, ``"*"`` for all; `DEFAULT_COLUMNS`, which cost little, when left out.
         options: of the data source: ``topic=["orders", "payments"]``, ``start="2026-01-31"``,
             ``check_crc=True``, …
 
@@ -60,7 +60,7 @@ def read_stream(
     spark: Any,
     path: Paths,
     *,
-    columns: Iterable[str] | None = None,
+    columns: str | Iterable[str] | None = None,
     **options: Any,
 ) -> DataFrame:
     """Return a streaming DataFrame over the logs at one path or several.
@@ -68,7 +68,7 @@ def read_stream(
     Args:
         spark: the session, also one of Spark Connect.
         path: where: see `reput_arrow.logs.finding`.
-        columns: those wanted; all but the body when left out, which is most of the bytes.
+        columns: those wanted, ``"*"`` for all; `DEFAULT_COLUMNS`, which cost little, when left out.
         options: of the data source: ``starting="latest"``, ``max_bytes_per_batch=64 << 20``,
             ``topic=["orders", "payments"]``, …
 
@@ -99,9 +99,8 @@ def absolute_paths(
     return [each if ":/" in each else os.path.abspath(each) for each in texts]
 
 
-def _schema_of(columns: Iterable[str] | None, *, collects: bool) -> StructType:
-    from reput_arrow import COLUMNS
+def _schema_of(columns: str | Iterable[str] | None, *, collects: bool) -> StructType:
     from reput_spark.source.schema import spark_schema
 
-    names = [each.name for each in COLUMNS if each.name != "body"] if columns is None else columns
+    names = columns.replace(",", " ").split() if isinstance(columns, str) else columns
     return spark_schema(names, collects=collects)

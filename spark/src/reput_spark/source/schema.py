@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -16,16 +16,24 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-__all__ = ["arrow_schema", "plain_arrow_schema", "spark_schema"]
+__all__ = ["DEFAULT_COLUMNS", "arrow_schema", "plain_arrow_schema", "spark_schema"]
+
+DEFAULT_COLUMNS: Final = (
+    *("topic", "queue_id", "queue_offset", "physical_offset", "size", "tags", "keys"),
+    *("born_timestamp", "store_timestamp"),
+)
+"""Columns of a frame whose user names none: those that cost little, as Spark does not tell a source
+in Python which columns a query uses."""
 
 _EXTRA = dict.fromkeys((STORE_COLUMN, BROKER_COLUMN, DAMAGE_COLUMN), pa.string())
 
 
 def spark_schema(columns: Iterable[str] | None = None, *, collects: bool = False) -> StructType:
-    """Return Spark's schema of ``columns``, or of all columns of a log.
+    """Return Spark's schema of ``columns``.
 
     Args:
-        columns: names; all columns of a log, and the store, when left out.
+        columns: names; `DEFAULT_COLUMNS` when left out, and ``"*"`` for all columns of a log and
+            the store.
         collects: whether there are rows for what is damaged, so that every column may be null.
 
     Raises:
@@ -33,9 +41,9 @@ def spark_schema(columns: Iterable[str] | None = None, *, collects: bool = False
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    names = list(columns) if columns is not None else [each.name for each in COLUMNS]
-    if columns is None:
-        names.append(STORE_COLUMN)
+    names = list(DEFAULT_COLUMNS if columns is None else columns)
+    if names == ["*"]:
+        names = [*(each.name for each in COLUMNS), STORE_COLUMN]
     if collects and DAMAGE_COLUMN not in names:
         names.append(DAMAGE_COLUMN)
     return from_arrow_schema(_fields(names, collects=collects))

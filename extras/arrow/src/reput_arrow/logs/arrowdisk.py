@@ -6,6 +6,7 @@ file, which the system reads quicker. Only what reading takes is there: nothing 
 
 from __future__ import annotations
 
+import builtins
 import errno
 import os
 import threading
@@ -16,6 +17,8 @@ from reput.files import Disk, Entry
 if TYPE_CHECKING:
     from pyarrow import NativeFile
     from pyarrow.fs import FileSystem
+
+_READ_AT_ONCE = 1 << 20
 
 __all__ = ["ArrowDisk", "LocalDisk", "above", "below", "disk_of"]
 
@@ -52,7 +55,17 @@ class LocalDisk(Disk):
     def __init__(self, only: str | None = None) -> None:
         self._only = only
 
-    def list(self, path: str) -> list[Entry]:
+    def data_ranges(self, descriptor: int, start: int, end: int) -> builtins.list[tuple[int, int]]:
+        """See `Disk.data_ranges`; what is read in no time is not asked for.
+
+        A file in memory is gone through page by page up to its next hole, which took ten times as
+        long as reading the few KiB near a cut.
+        """
+        if end - start <= _READ_AT_ONCE:
+            return [(start, end)] if start < end else []
+        return super().data_ranges(descriptor, start, end)
+
+    def list(self, path: str) -> builtins.list[Entry]:
         """See `Disk.list`."""
         return [each for each in super().list(path) if self._only in (None, each.name)]
 

@@ -15,7 +15,8 @@ from reput_arrow.batches import to_arrow
 from reput_arrow.logs.finding import find_logs
 from reput_arrow.logs.opening import open_log
 from reput_arrow.logs.openlog import OpenLog
-from reput_arrow.logs.place import LogPlace
+from reput_arrow.logs.place import COMMIT_LOG, LogPlace
+from reput_arrow.reading.moments import end_after, start_before
 from reput_arrow.reading.pruning.pruning import prune
 from reput_arrow.reading.pruning.records import Left, PartReader
 from reput_arrow.reading.rows import Condition, wanted_rows
@@ -46,6 +47,8 @@ class Task:
     place: LogPlace
     split: Split
     log_end: int
+    rows_from: int = 0
+    """Physical offset of the first row; records before it are passed over."""
     part: QueueRanges | KeyPlaces | None = None
     """What is read by its places, where not all of the split is."""
 
@@ -97,8 +100,15 @@ def _tasks(
 ) -> list[Task]:
     """Return the tasks of one log that may hold a record at ``[low, high)``."""
     start, end = log.min_physical_offset, log.max_physical_offset
+    rows_from = 0
+    within = place.kind == COMMIT_LOG and not _by_file(options)
     if options.start_timestamp is not None:
         start = max(start, last_file_before(log, place, options.start_timestamp))
+    if options.end_timestamp is not None and within:
+        end = end_after(log, start, end, options.end_timestamp)
+    if options.start_timestamp is not None and within:
+        window = start_before(log, start, end, options.start_timestamp)
+        start, rows_from = window.start, window.rows_from
     # Files begin at a border; where else one is, only looking tells.
     if low is not None:
         start = max(start, _file_border(log, low))
@@ -120,7 +130,7 @@ def _tasks(
             split, part = attrs.evolve(each, number=number), None
         else:
             split, part = Split(number, each.begin, each.begin), each
-        tasks.append(Task(place, split, log.max_physical_offset, part))
+        tasks.append(Task(place, split, log.max_physical_offset, rows_from, part))
     return tasks
 
 
@@ -152,10 +162,11 @@ def read_task(task: Task, options: Selection, schema: pa.Schema) -> Iterator[pa.
     Raises:
         CorruptFileError: damage, and ``corrupt`` is ``"fail"``.
     """
+    conditions = (Condition("physical_offset", ">=", task.rows_from),) if task.rows_from else ()
     with open_log(task.place, task.log_end) as log:
         if task.part is None:
             batches = batches_of(log, task.split, options)
-            yield from rows_of(batches, task, options, schema)
+            yield from rows_of(batches, task, options, schema, conditions)
             return
         reader = PartReader(log, task.place, task.part, options.check_crc)
         yield from rows_of(reader.batches(), task, options, schema)
