@@ -197,3 +197,24 @@ def test_what_a_handler_says_of_one_message_counts_more_than_what_it_returns(at)
     assert bodies(at.read("%DLQ%g")) == ["1"]
     at.work_for(20_000)
     assert bodies(at.read("%RETRY%g")) == ["2", "3"]
+
+
+def test_in_order_an_acknowledgement_lets_the_next_message_out_however_many_were_opened(at):
+    at.put(*numbered(20), queue=0)
+    at.put("other", queue=1)
+
+    with at.consumer(ordered=True, explicit=True) as consumer:
+        for number in range(12):
+            message = consumer.next(0)
+            assert message.body == b"%d" % number
+            message.ack()
+        held = consumer.next(0)
+        assert bodies([held, *consumer]) == ["12", "other"]
+        assert at.offset() == 12
+        held.ack()
+        seen = []
+        for message in consumer:
+            seen.append(message.body.decode())
+            message.ack()
+        assert seen == [str(number) for number in range(13, 20)]
+        assert at.offset() == 20

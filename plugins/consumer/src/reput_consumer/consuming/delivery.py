@@ -62,6 +62,11 @@ class Delivery:
         """How many messages nobody has been handed yet."""
         return length_hint(self.rows)
 
+    @property
+    def is_any_open(self) -> bool:
+        """Whether somebody was handed a message of which nothing is known yet."""
+        return OPEN in self.marks[: len(self.marks) - self.unhanded_count]
+
     def recall(self) -> int:
         """Hand out nothing more; return how many messages were left."""
         return len(list(self.rows))

@@ -202,6 +202,13 @@ class Engine(Fetching):
             if assignment.is_leaving:
                 self.give_up_soon()
 
+    def close_delivery(self, delivery: Delivery) -> None:
+        """Settle what is marked, and have what was not handed out be part of another delivery."""
+        with self.mutex:
+            if delivery.unhanded_count:
+                self.line.recall(delivery)
+            self.settle(delivery)
+
     def _settle_all(self, now: int) -> bool:
         """Settle what is marked; return whether there was any."""
         found = [each for each in self.in_flight if CONSUMED in each.marks]

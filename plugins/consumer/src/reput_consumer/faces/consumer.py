@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from reput_consumer.consuming.delivery import CONSUMED, OPEN
 from reput_consumer.faces.message import ReceivedMessage, received
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from reput_consumer.queues import MessageQueue
 
 __all__ = ["Consumer"]
+
+_AHEAD_MOST: Final = 256
 
 
 class Consumer:
@@ -51,6 +53,9 @@ class Consumer:
         self._idle = idle
         self._opened: Delivery | None = None
         """What messages are handed out from."""
+        self._ahead = 1
+        """How many messages of a queue that is read in order, with acknowledgements, are opened
+        together; others wait for the one before them, which is in vain if that is still open."""
         self._at_hand: ReceivedMessage | None = None
         """What counts as consumed when the next message is asked for."""
 
@@ -108,23 +113,27 @@ class Consumer:
         self._finish_at_hand()
         engine, opened = self._engine, self._opened
         engine.check_open()
+        is_gated = self._explicit and engine.settings.ordered
         if opened is not None:
-            if opened.unhanded_count:
+            is_held_up = is_gated and opened.is_any_open
+            if opened.unhanded_count and not is_held_up:
                 return opened
-            engine.settle(opened)
-        # In order, a message is handed out only when the one before it was acknowledged.
-        is_single = self._explicit and engine.settings.ordered
-        self._opened = engine.open(seconds, 1 if is_single else None)
+            engine.close_delivery(opened)
+            self._ahead = 1 if is_held_up else min(2 * self._ahead, _AHEAD_MOST)
+        self._opened = engine.open(seconds, self._ahead if is_gated else None)
         return self._opened
 
     def _messages_of(self, delivery: Delivery) -> Iterator[ReceivedMessage]:
         """Hand out what is left of a delivery, without a look at anything that others change."""
         engine, is_explicit = self._engine, self._explicit
+        is_gated = is_explicit and engine.settings.ordered
         marks, messages = delivery.marks, delivery.messages
         for row in delivery.rows:
             message = received(delivery, row, messages[row])
             if is_explicit:
                 yield message
+                if is_gated and marks[row] == OPEN:
+                    return  # those after it wait
                 continue
             self._at_hand = message
             yield message
