@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableSequence, Sequence
 from operator import length_hint
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
 if TYPE_CHECKING:
-    from reput_consumer.consuming.line import Host
     from reput_consumer.group.assignment import Assignment
     from reput_consumer.processing.processqueue import ProcessQueue
 
-__all__ = ["CONSUMED", "OPEN", "SETTLED", "Delivery"]
+__all__ = ["CONSUMED", "OPEN", "SETTLED", "Delivery", "Owner"]
 
 OPEN: Final = 0
 CONSUMED: Final = 1
@@ -27,11 +26,26 @@ SETTLED: Final = 2
 """The process queue knows, or the message comes again as one of another delivery."""
 
 
+class Owner(Protocol):
+    """The engine, as those see it who have messages of it."""
+
+    is_watching: bool
+    """Whether a mark of a message is to be settled at once; may be read without the lock."""
+
+    def settle(self, delivery: Delivery) -> None:
+        """Count messages as consumed that are marked so."""
+        ...
+
+    def retry(self, delivery: Delivery, level: int = 0, rows: range | None = None) -> None:
+        """Have messages come again."""
+        ...
+
+
 @attrs.define(eq=False)
 class Delivery:
     """One handing out; queue offsets, messages and marks are parallel."""
 
-    engine: Host
+    engine: Owner
     assignment: Assignment
     processing: ProcessQueue[Any]
     """That of the assignment when the messages were fetched."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from reput_consumer.consuming.delivery import Owner
+
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterable, Sequence
@@ -21,26 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["Host", "Line"]
 
 
-class Host(Protocol):
-    """The engine, as its line and its deliveries see it."""
+class Host(Owner, Protocol):
+    """The engine, as its line sees it."""
 
     port: ConsumerPort
     settings: MemberSettings
     assignments: dict[MessageQueue, Assignment]
     in_flight: set[Delivery]
     """Deliveries with messages that are not settled. Guarded by `lock`."""
-    is_watching: bool
-    """Whether a mark of a message is to be settled at once; may be read without the lock."""
     lock: threading.Condition
     timers: Timers
-
-    def settle(self, delivery: Delivery) -> None:
-        """Count messages as consumed that are marked so."""
-        ...
-
-    def retry(self, delivery: Delivery, level: int = 0, rows: range | None = None) -> None:
-        """Have messages come again."""
-        ...
 
     def goal_of(self, queue: MessageQueue) -> int | None:
         """Return the queue offset up to which messages are wanted; None for no end."""
