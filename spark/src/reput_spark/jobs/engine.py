@@ -53,7 +53,7 @@ class SparkEngine:
         # As bytes: every task gets the whole list, and takes in only its own.
         pickled: Callable[[Any], bytes] = cloudpickle.dumps
         given = [pickled(task) for task in tasks]
-        do = udf(lambda number: do_task(work, given[number]), "binary")
+        do = udf(lambda number: do_task(work, given[number]), "binary", useArrow=False)
         # Not to be called a second time, whatever Spark makes of the plan.
         result = do.asNondeterministic()("id").alias("result")
         # As many partitions as numbers: one for each task.
