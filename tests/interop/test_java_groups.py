@@ -223,6 +223,39 @@ def test_a_dead_letter_of_ours_has_the_properties_of_a_brokers(turns: Turns):
     assert first.properties["ORIGIN_MESSAGE_ID"] == theirs["properties"]["ORIGIN_MESSAGE_ID"]
 
 
+def test_a_message_given_up_in_order_is_a_dead_letter_as_of_a_broker(turns: Turns):
+    with turns.java() as peer:
+        peer.send([{"topic": "orders", "body": body, "queue_id": 0} for body in ("fail", "next")])
+        peer.listen("one", GROUP, "orders", orderly=True, max_reconsume=1)
+        taken = peer.taken("one", 3)
+        peer.stop("one")
+        peer.send([{"topic": "orders", "body": "ours", "queue_id": 0}])
+
+    with turns.ours() as (store, _):
+        options = {"ordered": True, "explicit": True, "max_reconsume_times": 1, "suspend_ms": 10}
+        with store.consumer(GROUP, "orders", **options) as consumer:
+            times = []
+            for _ in range(2):
+                message = consumer.next(5)
+                times.append(message.reconsume_times)
+                message.retry()
+        store.wait_dispatched()
+        theirs, ours = store.read(DEAD, 0, 0)
+
+    assert [(row["body"], row["reconsume_times"]) for row in taken] == [
+        ("fail", 0),
+        ("fail", 1),
+        ("next", 0),
+    ]
+    assert times == [0, 1]
+    assert (theirs.body, ours.body) == (b"fail", b"ours")
+    # Java's client sends it anew, so a broker keeps the client's id and counts; ours sends it back.
+    for letter in (theirs, ours):
+        assert letter.properties["RETRY_TOPIC"] == "orders"
+    assert theirs.properties["ORIGIN_MESSAGE_ID"] == theirs.unique_key
+    assert ours.properties["ORIGIN_MESSAGE_ID"] == message.view.msg_id
+
+
 def test_files_of_both_are_read_changed_and_read_again(turns: Turns):
     with turns.java() as peer:
         broker = ["-c", "reput"]

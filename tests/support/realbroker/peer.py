@@ -11,6 +11,7 @@ from typing import Any, Self
 from mavenparts import JavaFailedError
 
 Row = dict[str, Any]
+_TRIES = 5
 
 
 class Peer:
@@ -41,7 +42,19 @@ class Peer:
         self._process.kill()
 
     def admin(self, *arguments: str) -> str:
-        """What ``mqadmin`` with these arguments prints; the name server is added."""
+        """What ``mqadmin`` with these arguments prints; the name server is added.
+
+        The tool waits for answers for a few seconds only: where that is over, it is asked again.
+        """
+        for _ in range(_TRIES - 1):
+            try:
+                return self._admin(arguments)
+            except JavaFailedError as error:
+                if "Timeout" not in str(error):
+                    raise
+        return self._admin(arguments)
+
+    def _admin(self, arguments: Sequence[str]) -> str:
         return str(self._ask({"do": "admin", "arguments": arguments})["text"])
 
     def send(self, messages: Sequence[Row]) -> list[Row]:
