@@ -200,8 +200,7 @@ def test_a_store_that_is_opened_meanwhile_is_waited_for(tmp_path):
     root = made(tmp_path / "store")
     writing = staged(root, PARTITIONS)
     other = reput.open(root, plugins=())
-    opening = attrs.evolve(writing.sink.opening, wait=lambda seconds: other.close())
-    writing.sink = type(writing.sink)(writing.plan, opening, now=lambda: NOW)
+    writing.sink.opening.wait = lambda seconds: other.close()
 
     writing.commit()
 

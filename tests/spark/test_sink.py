@@ -358,7 +358,7 @@ def test_a_store_that_is_open_elsewhere_is_waited_for(tmp_path):
         if len(waited) == 3:
             store.close()
 
-    sink.wait = wait
+    sink.opening.wait = wait
     sink.commit(segments_of(tmp_path, 0), 0)
 
     assert len(waited) == 3
@@ -368,7 +368,7 @@ def test_a_store_that_is_open_elsewhere_is_waited_for(tmp_path):
 def test_a_store_that_stays_open_is_an_error_and_the_batch_comes_again(tmp_path):
     segments = segments_of(tmp_path, 0)
     sink = sink_of(tmp_path, lock_timeout="2")
-    sink.clock, sink.wait = itertools.count().__next__, lambda seconds: None
+    sink.opening.clock, sink.opening.wait = itertools.count().__next__, lambda seconds: None
     with reput.open(tmp_path, plugins=(), config={"commitlog": {"file_size": 4_096}}):
         with pytest.raises(SparkReputError, match=r"\[REPUT_LOCKED\].*lock_timeout"):
             sink.commit(segments, 0)

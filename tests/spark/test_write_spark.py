@@ -17,14 +17,14 @@ def sorted_rows(table, columns):
 
 
 def test_what_is_read_is_written_and_read_again_the_same(spark, plain_store, tmp_path):
-    source = spark.read.format("reput").load(str(plain_store)).coalesce(1)
+    source = spark.read.format("reput").option("columns", "*").load(str(plain_store)).coalesce(1)
 
     written = source.write.format("reput").mode("append").option("raw", "true")
     written.options(**OPTIONS, keep="store_timestamp,store_host").save(str(tmp_path / "copy"))
 
     same = ["topic", "queue_id", "queue_offset", "tags", "keys", "uniq_key", "properties", "body"]
     same += ["flag", "sys_flag", "born_timestamp", "store_timestamp", "born_host", "store_host"]
-    ours = spark.read.format("reput").load(str(tmp_path / "copy")).select(*same).toArrow()
+    ours = reput_spark.read(spark, tmp_path / "copy", columns=same).toArrow()
     theirs = source.select(*same).toArrow()
     assert ours.num_rows == theirs.num_rows > 0
     assert sorted_rows(ours, same) == sorted_rows(theirs, same)
@@ -84,11 +84,13 @@ def test_a_store_that_somebody_makes_while_tasks_write_is_not_overwritten(
 
     stage = write._stage
 
-    def with_another(df, root, mode, options):
-        staging = stage(df, root, mode, options)
-        with reput.open(root, plugins=(), config={"commitlog": {"file_size": FILE_SIZE}}) as store:
+    def with_another(df, plan):
+        segments = stage(df, plan)
+        with reput.open(
+            plan.root, plugins=(), config={"commitlog": {"file_size": FILE_SIZE}}
+        ) as store:
             store.put(reput.Message("T", b"mine"))
-        return staging
+        return segments
 
     monkeypatch.setattr(write, "_stage", with_another)
     frame = spark.sql("SELECT 'T' topic, 'x' body")
@@ -106,6 +108,24 @@ def test_what_cannot_be_written_is_said_before_a_task_begins(spark, tmp_path):
         reput_spark.write(frame, tmp_path / "store")
     with pytest.raises(SparkReputError, match="no option 'keeps' of a write"):
         reput_spark.write(frame, tmp_path / "store", keeps="x")
+    with pytest.raises(SparkReputError, match="'mode' is 'ignore'; append or overwrite"):
+        reput_spark.write(frame, tmp_path / "store", mode="ignore")
+    with pytest.raises(SparkReputError, match=r"s3://b/s: .*name a directory .* copy it"):
+        reput_spark.write(frame, "s3://b/s")
+
+
+def test_stamps_number_rows_in_the_order_of_partitions(spark, tmp_path):
+    frame = spark.range(0, 10, 1, 3).selectExpr("'T' topic", "cast(id as string) body")
+
+    reput_spark.write(frame, tmp_path / "s", file_size=FILE_SIZE, write_id="day-1", stamp=True)
+    writer = frame.write.format("reput").mode("append").options(write_id="day-2", stamp="true")
+    writer.save(str(tmp_path / "s"))
+
+    found = table_of(tmp_path / "s", ["body", "properties"]).to_pylist()
+    assert [dict(row["properties"]) for row in found] == [
+        {"reput_stamp": f"{name}:0:{row}"} for name in ("day-1", "day-2") for row in range(10)
+    ]
+    assert [row["body"] for row in found] == [b"%d" % row for row in range(10)] * 2
 
 
 def test_empty_frames_and_names_of_writes(spark, tmp_path):

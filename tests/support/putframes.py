@@ -12,7 +12,8 @@ from reput.files import Disk
 from reput.record.layout import FILLER_TOPIC
 from reput_export.writing.options import WriteOptions
 from reput_export.writing.plan import plan_write
-from reput_spark.writing.batch import FrameSink, opening_of, settle_before
+from reput_spark.writing.batch import FrameSink, settle_before
+from reput_spark.writing.putting import Opening
 from reput_spark.writing.segments import stage_segment
 
 FILE_SIZE = 4_096
@@ -69,14 +70,14 @@ def staged(root, partitions, *, disk=None, overwrite=False, **options):
     """All of a write but its commit."""
     parsed = options_of(root, **options)
     disk = disk or Disk()
-    opening = attrs.evolve(opening_of(parsed), disk=disk, threads=False)
-    earlier = settle_before(parsed, opening)
+    opening = Opening(parsed, disk, threads=False, now=lambda: NOW)
+    earlier = settle_before(opening)
     plan = plan_write(parsed, overwrite=overwrite, disk=disk, clock=lambda: NOW)
     segments = [
         stage_segment(batches if not plan.is_done else [], plan, number, number, disk)
         for number, batches in enumerate(partitions)
     ]
-    return Writing(plan, segments, FrameSink(plan, opening, now=lambda: NOW), earlier)
+    return Writing(plan, segments, FrameSink(plan, opening), earlier)
 
 
 def put(root, partitions, **options):

@@ -8,6 +8,7 @@ import reput
 from reput.files import Disk
 from reput.record.layout import FILLER_TOPIC
 from reput_spark.writing.options import SinkOptions
+from reput_spark.writing.putting import Opening
 from reput_spark.writing.segments import TaskFacts, write_segment
 from reput_spark.writing.stream import StoreSink
 
@@ -53,7 +54,8 @@ def segments_of(root, batch_id, counts=(5, 3), *, disk=None, attempt=0, query=QU
 
 def sink_of(root, *, disk=None, now=lambda: 1_700_000_000_000, **options):
     """A sink that does everything on the caller's thread."""
-    return StoreSink(options_of(root, **options), disk or Disk(), threads=False, now=now)
+    given = options_of(root, **options)
+    return StoreSink(given, Opening(given, disk or Disk(), threads=False, now=now))
 
 
 def bodies_of(root, disk=None, *, strangers=False):

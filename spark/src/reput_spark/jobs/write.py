@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from reput_export.writing.publish.publishing import Published
+    from reput_export.writing.staging.values import WritePlan
+    from reput_spark.writing.segments import Segment
 
 __all__ = ["write"]
 
@@ -26,7 +30,7 @@ def write(
 ) -> Published:
     """Write a DataFrame into a store; each row once, whatever fails.
 
-    Tasks check rows and keep them below the store's directory; then the driver puts them.
+    Tasks check rows and keep them below the store's directory; then the caller puts them.
     ``df.write.format("reput").mode(mode).save(path)`` does the same, and says less of it.
 
     Args:
@@ -41,48 +45,54 @@ def write(
         SparkReputError: an option, a store or a row that cannot be; a task that failed; with the
             code ``UNSAFE``, a link below the store's directory, where none is followed.
     """
-    from reput_export.localpaths import local_path
-    from reput_export.options import texts_of
+    from reput_export.columns import check_columns
+    from reput_export.options import refusal, texts_of
     from reput_export.writing.options import WriteOptions
     from reput_export.writing.plan import plan_write
     from reput_spark.errors import with_code
-    from reput_spark.writing.batch import FrameSink, opening_of, settle_before
+    from reput_spark.source.schema import plain_arrow_schema
+    from reput_spark.writing.batch import FrameSink, settle_before
+    from reput_spark.writing.putting import Opening
 
-    root = local_path(os.fspath(path))
-    given = texts_of(options)
-    checked = WriteOptions.parse({**given, "path": root})
-    opening = opening_of(checked)
-    made_root = not opening.bound.exists(root)
+    if mode.lower() not in ("append", "overwrite"):
+        raise refusal("mode", mode, "append or overwrite")
+    given = WriteOptions.parse({**texts_of(options), "path": os.fspath(path)})
+    opening = Opening(given)
+    check_columns(plain_arrow_schema(df.schema))
     with with_code():
-        earlier = settle_before(checked, opening)
-    staging = _stage(df, root, mode, given)
-    checked = attrs.evolve(checked, staged=staging)
-    with with_code():
-        plan = plan_write(checked, overwrite=mode.lower() == "overwrite")
-        sink = FrameSink(attrs.evolve(plan, made_root=made_root), opening)
-        segments = sink.left_to_caller()
-        size = sum(each.size for each in segments)
-        if progress is not None:
-            sink.told = lambda done: progress(done, size)
+        earlier = settle_before(opening)
+        plan = plan_write(given, overwrite=mode.lower() == "overwrite")
+        sink = FrameSink(plan, opening)
         try:
+            segments = [] if plan.is_done else _stage(df, plan)
+            size = sum(each.size for each in segments)
+            if progress is not None:
+                sink.told = lambda done: progress(done, size)
             return earlier.told_in(sink.commit(segments))
         except BaseException:
             sink.abort()
             raise
 
 
-def _stage(df: DataFrame, root: str, mode: str, options: dict[str, str]) -> str:
-    """Have tasks keep the rows, not put yet; return the name of the staging directory."""
-    from reput_export.writing.directories import new_name
-    from reput_export.writing.options import STAGED, staged_text
+def _stage(df: DataFrame, plan: WritePlan) -> list[Segment]:
+    """Have tasks keep the rows; return what they have kept."""
     from reput_spark.jobs.engine import failure_of
-    from reput_spark.source.frames import register
+    from reput_spark.writing.segments import Segment
 
-    register(df.sparkSession)
-    staging = new_name()
-    writer = df.write.format("reput").mode(mode).options(**options)
+    kinds = "key string, partition bigint, name string, row_count bigint, size bigint"
     try:
-        writer.option(STAGED, staged_text(staging)).save(root)
+        rows = df.mapInArrow(partial(_kept, plan), kinds).collect()
     except Exception as error:
         raise failure_of(error) from error
-    return staging
+    return [Segment(**row.asDict()) for row in rows]
+
+
+def _kept(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    from reput_spark.source.writer import LogWriter
+
+    segment = LogWriter(plan).write(batches).segment
+    yield pa.RecordBatch.from_pydict(
+        {name: [value] for name, value in attrs.asdict(segment).items()}
+    )

@@ -14,7 +14,8 @@ from reput_export.writing.options import WriteOptions
 from reput_export.writing.plan import plan_write
 from reput_export.writing.staging.values import WritePlan
 from reput_spark.errors import SparkReputError, with_code
-from reput_spark.writing.batch import FrameSink, opening_of, settle_before
+from reput_spark.writing.batch import FrameSink, settle_before
+from reput_spark.writing.putting import Opening
 from reput_spark.writing.segments import Segment, stage_segment
 
 if TYPE_CHECKING:
@@ -53,21 +54,13 @@ class LogWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Put what all tasks have kept."""
         segments = [_segment_of(message) for message in messages]
-        sink = _sink_of(self.plan)
         with with_code():
-            if self.plan.options.staged is None:
-                sink.commit(segments)
-            else:
-                sink.leave_to_caller(segments)
+            FrameSink(self.plan, Opening(self.plan.options)).commit(segments)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave nothing; Spark calls this also after a `commit` that failed."""
         with with_code():
-            _sink_of(self.plan).abort()
-
-
-def _sink_of(plan: WritePlan) -> FrameSink:
-    return FrameSink(plan, opening_of(plan.options))
+            FrameSink(self.plan, Opening(self.plan.options)).abort()
 
 
 def _segment_of(message: WriterCommitMessage | None) -> Segment:
@@ -86,5 +79,5 @@ def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> 
 
     check_columns(to_arrow_schema(schema))
     with with_code():
-        settle_before(options)
+        settle_before(Opening(options))
         return LogWriter(plan_write(options, overwrite=overwrite, clock=system_clock))

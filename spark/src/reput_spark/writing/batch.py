@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
 from reput.errors import CorruptFileError, ReputError, UnsafePathError
-from reput_export.localpaths import local_path
 from reput_export.writing.directories import INTENT, forget, sweep
-from reput_export.writing.options import WriteOptions
 from reput_export.writing.publish.driver import abort_write, intent_of, publish_write
 from reput_export.writing.publish.intents import PublishedWrite, load_writes
 from reput_export.writing.publish.publishing import Published
@@ -25,7 +22,7 @@ from reput_export.writing.publish.refusing import refuse_overwriting
 from reput_export.writing.staging.segments import write_task
 from reput_rebuild.engine import LocalEngine
 from reput_spark.errors import SparkReputError
-from reput_spark.writing.earlier import EarlierWrites, receipt_of
+from reput_spark.writing.earlier import EarlierWrites
 from reput_spark.writing.notes import Notes
 from reput_spark.writing.putting import Opening, Putter
 from reput_spark.writing.segments import Segment, directory_of, read_segment
@@ -39,24 +36,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["FrameSink", "opening_of", "settle_before"]
+__all__ = ["FrameSink", "settle_before"]
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def opening_of(options: WriteOptions) -> Opening:
-    """Return how a write opens its store."""
-    return Opening(
-        root=local_path(options.path),
-        follow_links=options.follow_links,
-        lock_timeout=options.lock_timeout,
-        file_size=options.file_size,
-    )
-
-
-def settle_before(options: WriteOptions, opening: Opening | None = None) -> EarlierWrites:
+def settle_before(opening: Opening) -> EarlierWrites:
     """Settle writes that were cut short, before the tasks of this one begin.
 
     A write that comes again under its name is known so, though its driver died in the middle.
@@ -67,7 +50,7 @@ def settle_before(options: WriteOptions, opening: Opening | None = None) -> Earl
     Raises:
         SparkReputError: the store stays open elsewhere, or a write cannot be finished.
     """
-    earlier = EarlierWrites(opening or opening_of(options), _now)
+    earlier = EarlierWrites(opening)
     earlier.settle()
     return earlier
 
@@ -80,12 +63,9 @@ class FrameSink:
     opening: Opening
     told: Callable[[int], None] = lambda size: None
     """Called with the bytes of segments that are put, in all."""
-    now: Callable[[], int] = _now
-    """ms."""
-    _earlier: EarlierWrites = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._earlier = EarlierWrites(self.opening, self.now)
+    _earlier: EarlierWrites = attrs.field(
+        init=False, default=attrs.Factory(lambda self: EarlierWrites(self.opening), takes_self=True)
+    )
 
     @property
     def name(self) -> str:
@@ -95,14 +75,6 @@ class FrameSink:
     @property
     def _notes(self) -> Notes:
         return Notes(directory_of(self.plan.root, self.plan.staging), self.opening.bound)
-
-    def leave_to_caller(self, segments: Sequence[Segment]) -> None:
-        """Note what tasks have written, for `reput_spark.write`, which commits it."""
-        self._notes.save_staged(segments)
-
-    def left_to_caller(self) -> list[Segment]:
-        """Return what `leave_to_caller` has noted."""
-        return self._notes.staged()
 
     def commit(self, segments: Sequence[Segment]) -> Published:
         """Put the rows that tasks have kept.
@@ -171,7 +143,7 @@ class FrameSink:
         plan = self.plan
         putter = Putter(store, plan.root, self._notes, self.told)
         stamp = prefix_of(self.name, 0) if plan.options.stamp else ""
-        intent = putter.begin(0, segments, self.now(), stamp=stamp, name=self.name)
+        intent = putter.begin(0, segments, self.opening.now(), stamp=stamp, name=self.name)
         putter.put(intent)
         try:
             return self._earlier.conclude(store, intent, plan.staging)
@@ -183,7 +155,7 @@ class FrameSink:
                 plan.root,
                 error,
             )
-            return receipt_of(store, intent, self.now())
+            return self._earlier.receipt(store, intent)
 
     def _dispatched(self, store: reput.Store) -> None:
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -24,7 +23,6 @@ from reput_spark.writing.segments import directory_of
 
 if TYPE_CHECKING:
     import reput
-    from reput.files import Disk
 
 logger = logging.getLogger(__name__)
 
@@ -36,22 +34,10 @@ class EarlierWrites:
     """The writes of a store that were cut short."""
 
     opening: Opening
-    now: Callable[[], int]
-    """ms."""
     finished: list[str] = attrs.field(init=False, factory=list)
     """Names of those that were finished."""
     taken_back: list[str] = attrs.field(init=False, factory=list)
     """Names of those of which nothing was there."""
-
-    @property
-    def root(self) -> str:
-        """The store's directory."""
-        return self.opening.root
-
-    @property
-    def disk(self) -> Disk:
-        """File operations, bound to the store."""
-        return self.opening.bound
 
     def told_in(self, done: Published) -> Published:
         """Return what became of a write, and with it what became of these."""
@@ -76,10 +62,10 @@ class EarlierWrites:
         """Settle one of whole files, a copy or an import; the store is closed."""
         with LocalEngine(1) as engine:
             finished, taken_back = settle_earlier(
-                self.root,
+                self.opening.root,
                 engine,
                 disk=self.opening.disk,
-                follow_links=self.opening.follow_links,
+                follow_links=self.opening.options.follow_links,
             )
         self.finished += finished
         self.taken_back += taken_back
@@ -87,10 +73,10 @@ class EarlierWrites:
     def settle_in(self, store: reput.Store) -> None:
         """Settle those whose rows are put, in the open store."""
         for staging in self._staged():
-            notes = Notes(directory_of(self.root, staging), self.disk)
+            notes = Notes(directory_of(self.opening.root, staging), self.opening.bound)
             intent = notes.intent()
-            if intent is None or intent.name in load_writes(self.root, self.disk):
-                forget(self.root, staging, self.disk)
+            if intent is None or intent.name in load_writes(self.opening.root, self.opening.bound):
+                forget(self.opening.root, staging, self.opening.bound)
                 continue
             try:
                 self._settle(store, intent, notes, staging)
@@ -104,41 +90,42 @@ class EarlierWrites:
 
     def conclude(self, store: reput.Store, intent: Intent, staging: str) -> PublishedWrite:
         """Note that all rows of a write are in the log; its segments and its intent go."""
-        done = receipt_of(store, intent, self.now())
-        note_write(self.root, done, self.disk)
-        forget(self.root, staging, self.disk)
+        done = self.receipt(store, intent)
+        note_write(self.opening.root, done, self.opening.bound)
+        forget(self.opening.root, staging, self.opening.bound)
         return done
+
+    def receipt(self, store: reput.Store, intent: Intent) -> PublishedWrite:
+        """Return what is noted of a write whose rows are all in the log."""
+        end, now = store.log.max_physical_offset, self.opening.now()
+        return PublishedWrite(intent.name, intent.row_count, intent.start, end, now)
 
     def _staged(self) -> list[str]:
         return [
             entry.name
-            for entry in self.disk.list(spark_directory(self.root))
-            if is_name(entry.name) and self.disk.exists(os.path.join(entry.path, INTENT))
+            for entry in self.opening.bound.list(spark_directory(self.opening.root))
+            if is_name(entry.name) and self.opening.bound.exists(os.path.join(entry.path, INTENT))
         ]
 
     def _settle(self, store: reput.Store, intent: Intent, notes: Notes, staging: str) -> None:
-        putter = Putter(store, self.root, notes)
+        putter = Putter(store, self.opening.root, notes)
         found = putter.found(intent)
         if intent.segments and intent.done == 0 and not found.any():
             logger.warning(
-                "took back a write that was cut short name=%s root=%s", intent.name, self.root
+                "took back a write that was cut short name=%s root=%s",
+                intent.name,
+                self.opening.root,
             )
             self.taken_back.append(intent.name)
-            forget(self.root, staging, self.disk)
+            forget(self.opening.root, staging, self.opening.bound)
             return
         logger.warning(
             "finishing a write that was cut short name=%s root=%s rows=%d of=%d",
             intent.name,
-            self.root,
+            self.opening.root,
             len(found) - int(found.sum()),
             intent.row_count,
         )
         putter.put(intent, found)
         self.conclude(store, intent, staging)
         self.finished.append(intent.name)
-
-
-def receipt_of(store: reput.Store, intent: Intent, now: int) -> PublishedWrite:
-    """Return what is noted of a write whose rows are all in the log."""
-    end = store.log.max_physical_offset
-    return PublishedWrite(intent.name, intent.row_count, intent.start, end, now)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Committed", "Intent", "Notes"]
 
 _COMMITTED: Final = "committed.json"
-_STAGED: Final = "staged.json"
 _FORMAT: Final = 1
 _T = TypeVar("_T")
 
@@ -86,7 +85,7 @@ class Notes:
         """Return the batch that is being put."""
 
         def made(data: dict[str, Any]) -> Intent:
-            segments = _segments_of(data)
+            segments = tuple(Segment(**each) for each in data.pop("segments"))
             return Intent(**data, segments=segments)
 
         return self._load(INTENT, made)
@@ -95,31 +94,16 @@ class Notes:
         """Return the last batch that was put."""
         return self._load(_COMMITTED, lambda data: Committed(**data))
 
-    def staged(self) -> list[Segment]:
-        """Return the segments that wait for the caller to put them."""
-        return list(self._load(_STAGED, _segments_of) or ())
-
     def save(self, value: Intent | Committed) -> None:
         """Replace a note."""
         name = INTENT if isinstance(value, Intent) else _COMMITTED
-        self._save(name, attrs.asdict(value))
-
-    def save_staged(self, segments: Sequence[Segment]) -> None:
-        """Note the segments for the caller."""
-        self._save(_STAGED, {"segments": [attrs.asdict(each) for each in segments]})
-
-    def forget_intent(self) -> None:
-        """Remove the intent: nothing is being put any more."""
-        self.remove(INTENT)
+        text = json.dumps({"format": _FORMAT, **attrs.asdict(value)}, indent=1)
+        self.disk.replace(os.path.join(self.directory, name), text.encode())
 
     def remove(self, name: str) -> None:
         """Remove a file of the directory, if it is there."""
         with contextlib.suppress(FileNotFoundError):
             self.disk.remove(os.path.join(self.directory, name))
-
-    def _save(self, name: str, facts: dict[str, Any]) -> None:
-        text = json.dumps({"format": _FORMAT, **facts}, indent=1)
-        self.disk.replace(os.path.join(self.directory, name), text.encode())
 
     def _load(self, name: str, make: Callable[[dict[str, Any]], _T]) -> _T | None:
         path = os.path.join(self.directory, name)
@@ -137,7 +121,3 @@ class Notes:
                 f"not what a commit has written: {error}. It says which rows are in the store: "
                 "put back the right one, or begin a new query with a checkpoint of its own",
             ) from error
-
-
-def _segments_of(data: dict[str, Any]) -> tuple[Segment, ...]:
-    return tuple(Segment(**each) for each in data.pop("segments"))

@@ -25,15 +25,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
 import reput
 from reput.errors import PutError, StoreLockedError
-from reput.files import Disk
+from reput.files import Disk, system_clock
 from reput.log import LOG_SECTION
 from reput.offline import look
+from reput_export.localpaths import local_path
+from reput_export.writing.options import WriteOptions
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.notes import Intent, Notes
+from reput_spark.writing.options import SinkOptions
 from reput_spark.writing.rows import messages_of
 from reput_spark.writing.segments import Segment, read_segment
 from reput_spark.writing.settling.matching import found_rows
@@ -50,31 +54,29 @@ _STEP_SIZE: Final = 256 << 20
 """Bytes of segments after which an intent is moved."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(eq=False)
 class Opening:
-    """How a store is opened to put rows; the last fields are for tests."""
+    """Opens the store of a write or a stream; all but the options is for tests."""
 
-    root: str
-    follow_links: bool
-    lock_timeout: float
-    """Seconds."""
-    plugins: tuple[str, ...] | None = None
-    """Of a new store; None: the default ones."""
-    file_size: int | None = None
-    """Of a new store."""
+    options: SinkOptions | WriteOptions
     disk: Disk = attrs.field(factory=Disk)
     """Bound to nothing: for what is above the store, too."""
     threads: bool = True
     """As of `reput.open`."""
+    now: Callable[[], int] = system_clock
+    """ms."""
     clock: Callable[[], float] = time.monotonic
     """Seconds; for how long the lock is waited for."""
     wait: Callable[[float], object] = time.sleep
     """Waits so many seconds, until the lock is looked at again."""
+    root: str = attrs.field(init=False)
+    """The store's directory, absolute."""
+    bound: Disk = attrs.field(init=False)
+    """File operations below the store's directory."""
 
-    @property
-    def bound(self) -> Disk:
-        """File operations below the store's directory."""
-        return self.disk.at(self.root, follow_links=self.follow_links)
+    def __attrs_post_init__(self) -> None:
+        self.root = local_path(self.options.path)
+        self.bound = self.disk.at(self.root, follow_links=self.options.follow_links)
 
     def open(self) -> reput.Store:
         """Open the store, as soon as no other process has it open.
@@ -82,29 +84,28 @@ class Opening:
         Raises:
             SparkReputError: it stays open elsewhere.
         """
-        give_up = self.clock() + self.lock_timeout
+        options, give_up = self.options, self.clock() + self.options.lock_timeout
         is_new = look(self.root, disk=self.bound).manifest is None
-        config: dict[str, dict[str, Any]] = {}
-        if is_new and self.file_size is not None:
-            config[LOG_SECTION] = {"file_size": self.file_size}
+        size = {"file_size": options.file_size} if is_new and options.file_size else {}
+        plugins = options.plugins if is_new and isinstance(options, SinkOptions) else None
         while True:
             try:
                 return reput.open(
                     self.root,
-                    plugins=self.plugins if is_new else None,
-                    config=config,
+                    plugins=plugins,
+                    config={LOG_SECTION: size} if size else {},
                     disk=self.disk,
-                    follow_links=self.follow_links,
+                    follow_links=options.follow_links,
                     threads=self.threads,
                 )
             except StoreLockedError as error:
                 if self.clock() >= give_up:
                     raise SparkReputError(
                         "LOCKED",
-                        f"{error}; after {self.lock_timeout:g} s of waiting. Spark opens a store "
-                        "for each write and each batch of a stream: close it elsewhere, read it "
-                        'with mode="r", or wait longer with the option lock_timeout. A batch of a '
-                        "stream comes again when the query is started again",
+                        f"{error}; after {options.lock_timeout:g} s of waiting. Spark opens the "
+                        "store for each write and each batch of a stream: close it elsewhere, read "
+                        'it with mode="r", or wait longer with the option lock_timeout. A batch of '
+                        "a stream comes again when the query is started again",
                     ) from error
                 self.wait(_LOCK_POLL)
 
@@ -230,7 +231,5 @@ class Putter:
 
 def _runs(wanted: npt.NDArray[Any]) -> list[tuple[int, int]]:
     """Return the half-open ranges of rows that are wanted."""
-    import numpy as np
-
     borders = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
     return list(zip(borders[::2].tolist(), borders[1::2].tolist(), strict=True))

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
 
 import reput
-from reput.files import Disk
 from reput.offline import look
 from reput_export.writing.directories import INTENT
 from reput_spark.errors import SparkReputError
@@ -32,20 +30,9 @@ class StoreSink:
     """One stream into one store; lives for one call of Spark's."""
 
     options: SinkOptions
-    disk: Disk = attrs.field(factory=Disk)
-    """Bound to nothing: for what is above the store, too."""
-    threads: bool = True
-    """As of `reput.open`."""
-    now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    """ms."""
-    clock: Callable[[], float] = time.monotonic
-    """Seconds; for how long the lock is waited for."""
-    wait: Callable[[float], object] = time.sleep
-    """Waits so many seconds, until the lock is looked at again."""
-    _disk: Disk = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._disk = self.disk.at(self.options.path, follow_links=self.options.follow_links)
+    opening: Opening = attrs.field(
+        default=attrs.Factory(lambda self: Opening(self.options), takes_self=True)
+    )
 
     # ------------------------------------------------------------------ what Spark calls
 
@@ -64,24 +51,12 @@ class StoreSink:
             self._sweep(notes, last.batch_id)
             return
         filled = tuple(each for each in segments if each.row_count)
-        if not filled and not self._disk.exists(os.path.join(notes.directory, INTENT)):
+        if not filled and not self.opening.bound.exists(os.path.join(notes.directory, INTENT)):
             return
-        options = self.options
-        opening = Opening(
-            root=options.path,
-            follow_links=options.follow_links,
-            lock_timeout=options.lock_timeout,
-            plugins=options.plugins,
-            file_size=options.file_size,
-            disk=self.disk,
-            threads=self.threads,
-            clock=self.clock,
-            wait=self.wait,
-        )
-        with opening.open() as store:
-            manifest = look(options.path, disk=self._disk).manifest
+        with self.opening.open() as store:
+            manifest = look(self.opening.root, disk=self.opening.bound).manifest
             plugins = () if manifest is None else manifest.plugins
-            check_store(options, store.config.file_size, plugins)
+            check_store(self.options, store.config.file_size, plugins)
             self._commit(store, notes, filled, batch_id)
 
     def abort(self, segments: Sequence[Segment], batch_id: int) -> None:
@@ -96,7 +71,7 @@ class StoreSink:
             above = os.path.dirname(notes.directory)
             with contextlib.suppress(OSError):  # another batch's segments are in it
                 for empty in (notes.directory, above, os.path.dirname(above)):
-                    self._disk.remove_directory(empty)
+                    self.opening.bound.remove_directory(empty)
 
     # ------------------------------------------------------------------ with the lock
 
@@ -107,7 +82,7 @@ class StoreSink:
         last = notes.committed()
         done = -1 if last is None else last.batch_id
         intent = notes.intent()
-        putter = Putter(store, self.options.path, notes)
+        putter = Putter(store, self.opening.root, notes)
         if intent is not None and intent.batch_id > done:
             # Its rows are in the log in part, from its own segments; those that this call brings
             # may have the same rows in another order, or on other partitions.
@@ -115,10 +90,10 @@ class StoreSink:
             self._end(store, notes, intent)
             done = intent.batch_id
         elif intent is not None:
-            notes.forget_intent()
+            notes.remove(INTENT)
         if batch_id > done and segments:
             stamp = prefix_of(segments[0].key, batch_id) if self.options.stamp else ""
-            intent = putter.begin(batch_id, segments, self.now(), stamp=stamp)
+            intent = putter.begin(batch_id, segments, self.opening.now(), stamp=stamp)
             putter.put(intent)
             self._end(store, notes, intent)
             done = batch_id
@@ -127,18 +102,18 @@ class StoreSink:
     def _end(self, store: reput.Store, notes: Notes, intent: Intent) -> None:
         end = store.log.max_physical_offset
         notes.save(Committed(intent.batch_id, intent.row_count, intent.start, end))
-        notes.forget_intent()
+        notes.remove(INTENT)
         for each in intent.segments:
             notes.remove(each.name)
 
     # ------------------------------------------------------------------ files
 
     def _notes(self, key: str) -> Notes:
-        return Notes(directory_of(self.options.path, key), self._disk)
+        return Notes(directory_of(self.opening.root, key), self.opening.bound)
 
     def _sweep(self, notes: Notes, batch_id: int) -> None:
         """Remove segments of batches up to ``batch_id``, also those still being written."""
-        for entry in self._disk.list(notes.directory):
+        for entry in self.opening.bound.list(notes.directory):
             found = batch_of_name(entry.name)
             if found is not None and found <= batch_id:
                 notes.remove(entry.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -12,16 +11,13 @@ import attrs
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput_export.errors import CodedError
 from reput_export.options import by_name, flag, refusal, refuse_unknown, seconds, whole_number
-from reput_export.writing.directories import is_name
 
 __all__ = [
     "FILE_SIZE_MIN",
     "KEPT",
     "LOCK_TIMEOUT",
-    "STAGED",
     "WRITE_OPTIONS",
     "WriteOptions",
-    "staged_text",
 ]
 
 FILE_SIZE_MIN: Final = RECORD_MIN_SIZE + BLANK_MIN_SIZE
@@ -43,8 +39,6 @@ WRITE_OPTIONS: Final = {
     "follow_links": "`true`: follow symbolic links below the directory, as for `reput.open`",
 }
 """Every option of a write, and what it means."""
-STAGED: Final = "staged"
-"""An option that only `reput_spark.write` gives, which then publishes what is staged."""
 _ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 
 
@@ -64,8 +58,6 @@ class WriteOptions:
     dispatch: bool = True
     follow_links: bool = False
     """As for `reput.open`."""
-    staged: str | None = None
-    """Name of the staging directory whose files `reput_spark.write` publishes; else None."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -76,8 +68,7 @@ class WriteOptions:
                 that it does not take.
         """
         given = by_name(options)
-        others = (STAGED,) if _is_ours(given.get(STAGED, "")) else ()
-        refuse_unknown(given, WRITE_OPTIONS, " of a write", others)
+        refuse_unknown(given, WRITE_OPTIONS, " of a write")
         if not given.get("path"):
             raise CodedError("OPTION", "no path was given: save(path)")
         return cls(
@@ -90,19 +81,7 @@ class WriteOptions:
             lock_timeout=seconds("lock_timeout", given, LOCK_TIMEOUT),
             dispatch=flag("dispatch", given, "true"),
             follow_links=flag("follow_links", given),
-            staged=given[STAGED].partition("/")[0] if STAGED in given else None,
         )
-
-
-def staged_text(name: str) -> str:
-    """Return the value of the option `STAGED` for the staging directory ``name``."""
-    return f"{name}/{hashlib.sha256(f'reput_spark.write {name}'.encode()).hexdigest()}"
-
-
-def _is_ours(text: str) -> bool:
-    """Whether `staged_text` made ``text``; rows of any other write would never be published."""
-    name = text.partition("/")[0]
-    return is_name(name) and text == staged_text(name)
 
 
 def _kept(text: str | None) -> frozenset[str]:

@@ -60,7 +60,7 @@ def plan_write(
         refuse_overwriting(root, options.write_id, disk)
     facts = _of_new(root, options, disk) if is_new else _of_store(root, options, disk)
     config: CommitLogConfig = facts["config"]
-    staging = options.staged or new_name()
+    staging = new_name()
     plan = WritePlan(
         root=root,
         made_root=made_root,
