@@ -75,7 +75,7 @@ def import_parquet(
 
 
 def _read(spark: Any, source: str) -> DataFrame:
-    """Read the rows, without the column ``day``, which only directories are named by."""
+    """Read the rows, without days, hours and increments: only directories are named by these."""
     from pyspark.errors import PySparkException
 
     from reput_spark.errors import SparkReputError
@@ -90,7 +90,7 @@ def _read(spark: Any, source: str) -> DataFrame:
         raise SparkReputError(
             "NO_LOG", f"{source}: no Parquet: {failure_of(error).reason}"
         ) from None
-    return found.drop("day")
+    return found.drop("day", "hour", "export")
 
 
 def _with_text(schema: StructType) -> StructType:
