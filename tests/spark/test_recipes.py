@@ -16,6 +16,8 @@ pytest.importorskip("pyspark")
 for needed in ("reput_consumequeue", "reput_filter", "reput_index"):
     pytest.importorskip(needed)
 
+pytestmark = pytest.mark.timeout(1_000)  # a page after the other, on one machine
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     *("spark.md", "spark-tables.md", "spark-streaming.md"),
@@ -37,7 +39,7 @@ def ran(tmp_path_factory):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=400,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6_000:]

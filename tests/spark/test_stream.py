@@ -310,6 +310,8 @@ def test_a_log_of_dledger_is_refused(tmp_path):
         {"phy": {}, "last": [1]},
         {"phy": {}, "last": {"a": [1, 2]}},
         {"phy": {}, "last": {"a": [1, 2, "x"]}},
+        {"phy": {}, "from": {"a": {"topic": {"0": -1}}}},
+        {"phy": {}, "from": {"a": {"topic": {"x": 1}}}},
     ],
 )
 def test_an_offset_of_another_source_is_refused(store, offset):
@@ -374,6 +376,66 @@ def test_one_offset_is_not_for_two_logs(store, tmp_path):
 
     with pytest.raises(SparkReputError, match="2 logs"):
         stream_of(store, tmp_path / "another", starting=0).initial()
+
+
+def queue_rows(store, topic, queue_id, first):
+    return [
+        each.physical_offset
+        for each in messages_of(store)
+        if (each.topic, each.queue_id) == (topic, queue_id) and each.queue_offset >= first
+    ]
+
+
+def test_a_stream_starts_at_queue_offsets_and_stays_with_their_topics(store):
+    stream = stream_of(store, startingOffsets='{"topic-1": {"0": 3, "1": 10000, "2": 10000}}')
+    start, end = stream.initial(), stream.latest()
+    assert list(start["from"].values()) == [{"topic-1": {"0": 3, "1": 10_000, "2": 10_000}}]
+
+    assert read(stream, start, end) == queue_rows(store, "topic-1", 0, 3)
+
+    fill(store, 48, 120)
+    later = stream_of(store, starting_offsets='{"topic-1": {"0": 0}}').latest(end)
+    again = stream_of(store, starting_offsets='{"topic-1": {"0": 0}}')
+    known = queue_rows(store, "topic-1", 0, 3)
+    assert read(again, end, later) == [each for each in known if each >= places(end)[0]]
+
+
+def test_a_stream_starts_where_a_group_was_when_it_began(store):
+    config = store / "config"
+    config.mkdir()
+    (config / "consumerOffset.json").write_text(
+        '{"offsetTable": {"topic-2@g": {0: 4, 1: 99, 2: 99}}}'
+    )
+    stream = stream_of(store, group="g")
+    start = stream.initial()
+
+    # The group goes on; a query that is started again does not skip what it has not streamed yet.
+    (config / "consumerOffset.json").write_text(
+        '{"offsetTable": {"topic-2@g": {0: 9, 1: 99, 2: 99}}}'
+    )
+    again = stream_of(store, group="g")
+
+    assert read(again, start, again.latest(start)) == queue_rows(store, "topic-2", 0, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"starting_offsets": "{}", "starting": "latest"}, "say where the query begins"),
+        ({"group": "g", "starting": "latest"}, "say where the query begins"),
+        ({"ending_offsets": '{"a": {"0": 1}}'}, "no end"),
+        ({"group": "g", "starting_offsets": "{}"}, "says where queues begin"),
+        ({"starting_offsets": "[1]"}, "JSON as"),
+        ({"starting_offsets": '{"a": {"0": -1}}'}, "JSON as"),
+        ({"starting_offsets": '{"a": {"x": 1}}'}, "JSON as"),
+        ({"starting_offsets": '{"a": [1]}'}, "JSON as"),
+    ],
+)
+def test_wrong_queue_offsets_are_refused(options, said):
+    with pytest.raises(SparkReputError, match=r"^\[REPUT_OPTION\]") as caught:
+        StreamOptions.parse({"path": "/log", **options})
+
+    assert said in str(caught.value)
 
 
 # --------------------------------------------------------------------------- limits

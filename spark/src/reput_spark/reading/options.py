@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 
 from reput.log import SPLIT_SIZE
+from reput_arrow.reading.bounds import QueueBounds
 from reput_arrow.reading.selection import BATCH_ROWS, Selection
 from reput_export.options import by_name, refusal, refuse_unknown
 from reput_spark.errors import SparkReputError
@@ -28,6 +29,9 @@ OPTIONS: Final = {
     "min_queue_offset": "first queue offset wanted",
     "max_queue_offset": "queue offset after the last one wanted",
     "key": "only messages of `topic` with this key: UNIQ_KEY, or a word of KEYS",
+    "starting_offsets": "first queue offsets wanted: JSON by topic and queue; -2 for all",
+    "ending_offsets": "queue offsets after the last ones wanted, likewise; -1 for all",
+    "group": "a consumer group: only what it has not consumed, by the offsets of the store",
     "start": "store time of the oldest message wanted: ms since the epoch, or ISO 8601",
     "end": "store time after that of the newest message wanted, likewise",
     "filter": "a condition in SQL92 on properties, or tags; needs reput-filter",
@@ -45,6 +49,9 @@ _GONE: Final = {
     "instead: they hold for every query of the frame, and read only what they ask for",
 }
 """Options that there were, and what to do without them."""
+_OFFSETS: Final = ("starting_offsets", "ending_offsets")
+_KAFKAS: Final = {"startingoffsets": "starting_offsets", "endingoffsets": "ending_offsets"}
+"""Names that Spark's source for Kafka has for these."""
 _INT32_MAX: Final = (1 << 31) - 1
 _INT64_MAX: Final = (1 << 63) - 1
 _SPLIT_SIZE_MIN: Final = 1 << 16
@@ -71,14 +78,16 @@ class ReadOptions(Selection):
             SparkReputError: an unknown option (with the one that was meant, perhaps), or a value
                 that it does not take.
         """
-        given = by_name(options)
+        given = {_KAFKAS.get(name, name): text for name, text in by_name(options).items()}
         for name in _GONE.keys() & given.keys():
             raise SparkReputError("OPTION", f"there is no option {name!r} any more; {_GONE[name]}")
         refuse_unknown(given, sorted({*OPTIONS, *others}))
-        topics = _words("topic", given)
+        topics, bounds = _words("topic", given), _bounds(given)
         queue_offsets = [_number(f"{name}_queue_offset", given) for name in ("min", "max")]
         if "key" in given and (topics is None or not given["key"]):
             raise refusal("key", given["key"], "a text, and the option topic beside it,")
+        if bounds is not None:
+            topics = bounds.topics if topics is None else topics & bounds.topics
         return cls(
             paths=_paths(given),
             columns=_columns(given),
@@ -88,8 +97,10 @@ class ReadOptions(Selection):
             max_offset=_number("max_offset", given),
             min_queue_offset=queue_offsets[0],
             max_queue_offset=queue_offsets[1],
-            is_queued=topics is not None or queue_offsets != [None, None],
+            is_queued=topics is not None or queue_offsets != [None, None] or "group" in given,
             key=given.get("key"),
+            bounds=bounds,
+            group=given.get("group"),
             start_timestamp=_time("start", given),
             end_timestamp=_time("end", given),
             filter=_filter(given),
@@ -156,6 +167,36 @@ def _numbers(name: str, given: Mapping[str, str]) -> frozenset[int] | None:
     if not all(0 <= number <= _INT32_MAX for number in numbers):
         raise refusal(name, given[name], f"0 to {_INT32_MAX}")
     return numbers
+
+
+def _bounds(given: Mapping[str, str]) -> QueueBounds | None:
+    if not any(name in given for name in _OFFSETS):
+        return None
+    if "group" in given:
+        raise SparkReputError(
+            "OPTION", "option 'group' says where queues begin: no starting_offsets, ending_offsets"
+        )
+    return QueueBounds(
+        _offsets("starting_offsets", -2, given), _offsets("ending_offsets", -1, given)
+    )
+
+
+def _offsets(name: str, whole: int, given: Mapping[str, str]) -> dict[str, dict[int, int]]:
+    """Return queue offsets by topic and queue; a queue that is wanted whole is not among them."""
+    text = given.get(name, "{}")
+    expected = f'JSON as {{"orders": {{"0": 23, "1": {whole}}}}}'
+    try:
+        found = json.loads(text)
+        made = {
+            topic: {int(queue): offset for queue, offset in queues.items() if offset != whole}
+            for topic, queues in found.items()
+        }
+    except (ValueError, AttributeError):
+        raise refusal(name, text, expected) from None
+    offsets = [offset for queues in made.values() for offset in queues.values()]
+    if not all(type(offset) is int and 0 <= offset <= _INT64_MAX for offset in offsets):
+        raise refusal(name, text, expected)
+    return made
 
 
 def _number(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.record import DispatchBatch
+    from reput_arrow.reading.bounds import QueueBounds
     from reput_arrow.reading.pruning.records import Left
     from reput_arrow.reading.selection import Selection
 
@@ -63,7 +64,10 @@ _COMPARE: dict[str, Any] = {
 
 
 def wanted_rows(
-    batch: DispatchBatch, options: Selection, conditions: tuple[Condition | Left, ...] = ()
+    batch: DispatchBatch,
+    options: Selection,
+    conditions: tuple[Condition | Left, ...] = (),
+    bounds: QueueBounds | None = None,
 ) -> npt.NDArray[np.bool_] | None:
     """Return the rows that a read wants, ``(n,)`` bool; None for all of them."""
     parts = []
@@ -84,6 +88,8 @@ def wanted_rows(
             parts.append(batch.column(column) >= low)
         if high is not None:
             parts.append(batch.column(column) < high)
+    if bounds is not None:
+        parts.append(bounds.rows(batch))
     parts += [condition.rows(batch) for condition in conditions]
     if options.key is not None:
         parts.append(_with_key(batch, options.key, parts))

@@ -10,6 +10,7 @@ from reput.log import SPLIT_SIZE
 
 if TYPE_CHECKING:
     from reput.plugin import MessageFilter
+    from reput_arrow.reading.bounds import QueueBounds
 
 __all__ = ["BATCH_ROWS", "BROKER_COLUMN", "DAMAGE_COLUMN", "STORE_COLUMN", "Selection"]
 
@@ -36,6 +37,10 @@ class Selection:
     min_queue_offset: int | None = None
     max_queue_offset: int | None = None
     """Exclusive."""
+    bounds: QueueBounds | None = None
+    """Queue offsets wanted by queue; all that there are when left out."""
+    group: str | None = None
+    """Consumer group from whose progress on messages are wanted, instead of ``bounds``."""
     start_timestamp: int | None = None
     """ms."""
     end_timestamp: int | None = None

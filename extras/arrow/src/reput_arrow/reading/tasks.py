@@ -16,6 +16,7 @@ from reput_arrow.logs.finding import find_logs
 from reput_arrow.logs.opening import open_log
 from reput_arrow.logs.openlog import OpenLog
 from reput_arrow.logs.place import COMMIT_LOG, LogPlace
+from reput_arrow.reading.bounds import QueueBounds
 from reput_arrow.reading.moments import end_after, start_before
 from reput_arrow.reading.pruning.pruning import prune
 from reput_arrow.reading.pruning.records import Left, PartReader
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Task",
     "batches_of",
+    "bounds_of",
     "plan_tasks",
     "read_task",
     "rows_of",
@@ -51,6 +53,8 @@ class Task:
     """Physical offset of the first row; records before it are passed over."""
     part: QueueRanges | KeyPlaces | None = None
     """What is read by its places, where not all of the split is."""
+    bounds: QueueBounds | None = None
+    """Queue offsets wanted in this log, by queue."""
 
     @property
     def size(self) -> int:
@@ -76,9 +80,25 @@ def plan_tasks(options: Selection) -> list[Task]:
     low, high = options.min_offset, options.max_offset
     tasks: list[Task] = []
     for place in find_logs(options.paths):
+        bounds = bounds_of(options, place)
+        wanted = options
+        if bounds is not None:  # which the caller may not know: of a group, each store has others
+            topics = options.topics
+            topics = bounds.topics if topics is None else topics & bounds.topics
+            wanted = attrs.evolve(options, topics=topics)
         with _looked_at(place, options) as log:
-            tasks += _tasks(log, place, options, low, high)
+            found = _tasks(log, place, wanted, low, high)
+            tasks += [attrs.evolve(each, bounds=bounds) for each in found]
     return tasks
+
+
+def bounds_of(options: Selection, place: LogPlace) -> QueueBounds | None:
+    """Return the queue offsets that are wanted of a log, by queue; None for all.
+
+    Raises:
+        ConfigError: the store has no offsets of the group that is asked for.
+    """
+    return options.bounds if options.group is None else QueueBounds.of_group(options.group, place)
 
 
 @contextlib.contextmanager
@@ -189,7 +209,7 @@ def rows_of(
     columns = [name for name in schema.names if name not in added]
     plain = pa.schema([schema.field(name) for name in columns])
     for batch in batches:
-        rows = wanted_rows(batch, options, conditions)
+        rows = wanted_rows(batch, options, conditions, task.bounds)
         if rows is None or rows.any():
             for first in range(0, len(batch), options.batch_rows):
                 part = slice(first, first + options.batch_rows)

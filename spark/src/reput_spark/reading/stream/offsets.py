@@ -1,10 +1,12 @@
 """Offsets of a stream, as Spark keeps them in a checkpoint: plain dictionaries.
 
     {"phy": {path of a log: physical offset after the last record},
-     "last": {path of a log: [physical offset, store time, checksum of the body] of that record}}
+     "last": {path of a log: [physical offset, store time, checksum of the body] of that record},
+     "from": {path of a log: {topic: {queue id: first queue offset wanted}}}}
 
 By its last record a log is known again: one that was cut, or made again, and grew past the place
-holds another record there. Offsets of earlier releases have no ``last``, and go on without.
+holds another record there. Offsets of earlier releases have no ``last``, and go on without. Only
+streams that began at queue offsets have ``from``: it is decided once, before the first batch.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
+from reput_arrow.reading.bounds import QueueBounds, QueueOffsets
 from reput_spark.errors import SparkReputError
 from reput_spark.reading.stream.growing import settled_key
 
@@ -28,6 +31,7 @@ Last: TypeAlias = tuple[int, int, int]
 """Physical offset, store time (ms) and checksum of the body that a record states."""
 _KEY: Final = "phy"
 _LAST: Final = "last"
+_FROM: Final = "from"
 _NEAR: Final = (64 << 10, 8 << 20)
 """Bytes before a place in which its last record is looked for; a record is smaller by far."""
 
@@ -39,6 +43,8 @@ class StreamOffset:
     places: Places = attrs.field(factory=dict)
     last: Mapping[str, Last] = attrs.field(factory=dict)
     """Of those logs of which the last record is known."""
+    starts: Mapping[str, QueueOffsets] = attrs.field(factory=dict)
+    """Queue offsets at which a stream began, by log, topic and queue id."""
 
     @classmethod
     def parse(cls, offset: Mapping[str, Any]) -> StreamOffset:
@@ -47,13 +53,15 @@ class StreamOffset:
         Raises:
             SparkReputError: the offset is none of a log's stream.
         """
-        found, last = offset.get(_KEY), offset.get(_LAST, {})
+        found, last, starts = offset.get(_KEY), offset.get(_LAST, {}), offset.get(_FROM, {})
         if not (
             isinstance(found, Mapping)
             and all(isinstance(key, str) and _is_number(place) for key, place in found.items())
             and isinstance(last, Mapping)
             and all(isinstance(each, list | tuple) and len(each) == 3 for each in last.values())
             and all(type(number) is int for each in last.values() for number in each)
+            and isinstance(starts, Mapping)
+            and all(_are_offsets(each) for each in starts.values())
         ):
             raise SparkReputError(
                 "OPTION",
@@ -65,18 +73,58 @@ class StreamOffset:
         for key, place in sorted(found.items()):
             settled = settled_key(key)
             places[settled] = max(place, places.get(settled, 0))
-        return cls(places, {settled_key(key): (a, b, c) for key, (a, b, c) in last.items()})
+        return cls(
+            places,
+            {settled_key(key): (a, b, c) for key, (a, b, c) in last.items()},
+            {settled_key(key): _queue_offsets(each) for key, each in starts.items()},
+        )
+
+    def bounds(self, key: str) -> QueueBounds | None:
+        """Return the queue offsets that the stream wants of a log; None for all.
+
+        Of a log that came later, the topics at which the stream began are wanted whole.
+        """
+        if not self.starts:
+            return None
+        others: QueueOffsets = {topic: {} for each in self.starts.values() for topic in each}
+        return QueueBounds({**others, **self.starts.get(key, {})})
 
     def as_json(self) -> dict[str, Any]:
         """Return the offset as Spark keeps it; Spark compares offsets by their text."""
         made: dict[str, Any] = {_KEY: dict(sorted(self.places.items()))}
         if self.last:
             made[_LAST] = {key: list(each) for key, each in sorted(self.last.items())}
+        if self.starts:
+            made[_FROM] = {
+                key: {
+                    topic: {str(queue): first for queue, first in sorted(queues.items())}
+                    for topic, queues in sorted(topics.items())
+                }
+                for key, topics in sorted(self.starts.items())
+            }
         return made
 
 
 def _is_number(value: object) -> bool:
     return type(value) is int and value >= 0
+
+
+def _are_offsets(topics: Any) -> bool:
+    return isinstance(topics, Mapping) and all(
+        isinstance(queues, Mapping)
+        and all(
+            queue.isascii() and queue.isdigit() and _is_number(first)
+            for queue, first in queues.items()
+        )
+        for queues in topics.values()
+    )
+
+
+def _queue_offsets(topics: Any) -> QueueOffsets:
+    return {
+        topic: {int(queue): first for queue, first in queues.items()}
+        for topic, queues in topics.items()
+    }
 
 
 def last_record(log: OpenLog, place: int) -> Last | None:

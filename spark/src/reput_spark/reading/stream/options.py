@@ -52,6 +52,13 @@ class StreamOptions:
         """
         given = by_name(options)
         read = ReadOptions.parse(given, _OURS)
+        if read.bounds is not None and read.bounds.ends:
+            raise SparkReputError("OPTION", "option 'ending_offsets': a stream has no end")
+        if "starting" in given and (read.bounds is not None or read.group is not None):
+            raise SparkReputError(
+                "OPTION",
+                "option 'starting': starting_offsets, or group, say where the query begins",
+            )
         starting, timestamp = _starting(given.get("starting", EARLIEST))
         return cls(
             read=read,

@@ -16,7 +16,7 @@ from reput.errors import CorruptFileError
 from reput.log import Split, plan_splits
 from reput_arrow.logs.openlog import OpenLog
 from reput_arrow.logs.place import LogPlace
-from reput_arrow.reading.tasks import Task, batches_of, rows_of
+from reput_arrow.reading.tasks import Task, batches_of, bounds_of, rows_of
 from reput_spark.errors import SparkReputError, reading_with_code
 from reput_spark.reading.stream.growing import (
     beginning_of,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from reput.record import DispatchBatch
+    from reput_arrow.reading.bounds import QueueOffsets
 
 __all__ = ["LogStream", "read_stream_task"]
 
@@ -90,7 +91,7 @@ class LogStream:
         for key, (place, first, _) in found.items():
             if ends[key] > first:
                 last |= _last_of(place, key, ends[key])
-        return StreamOffset(ends, last).as_json()
+        return StreamOffset(ends, last, known.starts).as_json()
 
     def now(self) -> dict[str, Any]:
         """Return how far the logs go, whatever of them was streamed."""
@@ -118,7 +119,10 @@ class LogStream:
                 for each in (first, last):
                     self._refuse_another(log, key, each)
             # A log that came to be while the query ran is read from its first byte on.
-            tasks += self._tasks(places[key], begin.get(key), stop)
+            tasks += [
+                attrs.evolve(each, bounds=first.bounds(key))
+                for each in self._tasks(places[key], begin.get(key), stop)
+            ]
         return tasks
 
     def _refuse_another(self, log: OpenLog, key: str, read: StreamOffset) -> None:
@@ -153,8 +157,18 @@ class LogStream:
                 with _opened(place) as log:
                     begin[key] = beginning_of(log, self.options)
             last = [_last_of(place, key, begin[key]) for key, place in places.items()]
-            self._beginning = StreamOffset(begin, {k: v for each in last for k, v in each.items()})
+            self._beginning = StreamOffset(
+                begin,
+                {key: found for each in last for key, found in each.items()},
+                self._starts(places),
+            )
         return self._beginning
+
+    def _starts(self, places: Mapping[str, LogPlace]) -> dict[str, QueueOffsets]:
+        """Return where the user, or the progress of a group, lets queues begin; nothing for all."""
+        with reading_with_code():
+            found = {key: bounds_of(self.options.read, place) for key, place in places.items()}
+        return {key: bounds.starts for key, bounds in found.items() if bounds is not None}
 
     def _places(self, begin: Places) -> dict[str, LogPlace]:
         """Return the logs that there are; those of ``begin`` must be among them.

@@ -18,14 +18,15 @@ from reput.errors import ReputError
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_arrow.logs.arrowdisk import disk_of
 from reput_arrow.logs.opening import open_log
-from reput_arrow.logs.place import COMMIT_LOG, LEDGER
+from reput_arrow.logs.place import COMMIT_LOG
+from reput_arrow.reading.bounds import root_of
 
 if TYPE_CHECKING:
     from reput import Store
     from reput.record import DispatchBatch
     from reput_arrow.logs.place import LogPlace
 
-__all__ = ["Mark", "Span", "Survey", "root_of"]
+__all__ = ["Mark", "Span", "Survey"]
 
 Mark: TypeAlias = tuple[str, int, int]
 """Topic, queue id, and the queue offset of the next message that somebody wants."""
@@ -150,11 +151,3 @@ def _opened(place: LogPlace) -> Store | None:
         return reput.open(root, "r", plugins=(_PLUGIN,))
     except ReputError:
         return None
-
-
-def root_of(place: LogPlace) -> str:
-    """Return the directory of the store that a log belongs to, as it was given: path or URI."""
-    head, mark, settings = place.directory.partition("?")
-    if place.kind == LEDGER:  # in its data/
-        head = os.path.dirname(head)
-    return f"{os.path.dirname(head)}{mark}{settings}"
