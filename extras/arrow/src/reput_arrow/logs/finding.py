@@ -64,7 +64,7 @@ def _matches(path: str) -> list[str]:
     disk, inside = disk_of(path)
     if disk.exists(inside):  # names may have such letters
         return [path]
-    found = [""]
+    found = ["/" if inside.startswith("/") else ""]  # a bucket's name begins without it
     for name in inside.strip("/").split("/"):
         found = [made for parent in found for made in _children(disk, parent, name)]
     if "://" not in path:
@@ -81,11 +81,12 @@ def _is_pattern(name: str) -> bool:
 
 def _children(disk: Disk, parent: str, name: str) -> list[str]:
     """Return the paths below ``parent`` that ``name``, a name or a pattern, stands for."""
+    head = parent if parent.endswith("/") or not parent else f"{parent}/"
     if not _is_pattern(name):
-        return [f"{parent}/{name}"] if disk.exists(f"{parent}/{name}") else []
+        return [f"{head}{name}"] if disk.exists(f"{head}{name}") else []
     return [
-        f"{parent}/{each.name}"
-        for each in disk.list(parent or "/")
+        f"{head}{each.name}"
+        for each in disk.list(parent)
         if fnmatchcase(each.name, name) and (each.is_dir() or is_file_name(each.name))
     ]
 
