@@ -24,6 +24,7 @@ from reput_cli.root import ReputGroup
 ON_SPARK = {
     "docs/spark.md",
     "docs/spark-jobs.md",
+    "docs/spark-lakes.md",
     "docs/spark-streaming.md",
     "docs/spark-tables.md",
     "docs/spark-writing.md",

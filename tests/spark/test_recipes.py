@@ -13,15 +13,15 @@ import reput
 from reput_arrow import table
 
 pytest.importorskip("pyspark")
-for needed in ("reput_consumequeue", "reput_filter", "reput_index"):
+for needed in ("reput_consumequeue", "reput_filter", "reput_index", "deltalake", "pyiceberg"):
     pytest.importorskip(needed)
 
 pytestmark = pytest.mark.timeout(1_000)  # a page after the other, on one machine
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
-    *("spark.md", "spark-tables.md", "spark-streaming.md"),
-    *("spark-writing.md", "spark-jobs.md"),
+    *("spark.md", "spark-tables.md", "spark-lakes.md"),
+    *("spark-streaming.md", "spark-writing.md", "spark-jobs.md"),
 ]
 
 
@@ -95,3 +95,28 @@ def test_columns_and_order_of_what_was_written(ran):
 
     assert tagged == [{"keys": ["k1", "k2"], "tags": "new"}] * 2
     assert (half, bodies[:half], bodies[half:]) == (1_000, sorted(bodies[:half]), bodies[:half])
+
+
+def test_lakes_have_each_message_once_after_two_runs(ran):
+    from deltalake import DeltaTable
+    from pyarrow import parquet
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    work, _ = ran
+    catalog = SqlCatalog(
+        "local",
+        uri=f"sqlite:///{work}/orders-iceberg/catalog.db",
+        warehouse=f"file://{work}/orders-iceberg",
+    )
+    log = table(work / "orders-store", columns=["physical_offset"]).column(0).to_pylist()
+    lakes = {
+        "parquet": parquet.read_table(work / "orders-lake", columns=["physical_offset"]),
+        "delta": DeltaTable(str(work / "orders-delta")).to_pyarrow_table(),
+        "iceberg": catalog.load_table("logs.orders").scan().to_arrow(),
+    }
+
+    for name, found in lakes.items():
+        offsets = found.column("physical_offset").to_pylist()
+        # Pages after this one have put more.
+        assert 200 < len(offsets) < len(log), name
+        assert sorted(offsets) == log[: len(offsets)], name
