@@ -261,13 +261,15 @@ def test_a_question_gets_its_answer(cluster: Cluster) -> None:
 
 
 def test_an_operator_moves_our_group(cluster: Cluster) -> None:
-    cluster.peer.send([{"topic": "moved", "body": f"{n}", "queue_id": 0} for n in range(3)])
+    # Older tools refuse a group that has no offset in some queue of the topic.
+    cluster.peer.send([{"topic": "moved", "body": f"{n}", "queue_id": n} for n in range(4)])
+    everything = [b"0", b"1", b"2", b"3"]
     with cluster.client.consumer("moved", "moved", start="earliest") as consumer:
-        assert bodies_of(consumer, 3) == [b"0", b"1", b"2"]
+        assert sorted(bodies_of(consumer, 4)) == everything
         assert consumer.next(0.2) is None
         consumer.commit()
         cluster.peer.admin("resetOffsetByTime", "-g", "moved", "-t", "moved", "-s", "0")
-        assert bodies_of(consumer, 3) == [b"0", b"1", b"2"]
+        assert sorted(bodies_of(consumer, 4)) == everything
 
 
 def test_members_that_broadcast_read_everything(cluster: Cluster) -> None:

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from reput_server.errors import ServerError as ServerError
     from reput_server.server import Server as Server
     from reput_server.server import serving as serving
+    from reput_server.testing.broker import LocalBroker as LocalBroker
 
 _HOMES = {
     "AddressError": "errors",
     "Limits": "config",
+    "LocalBroker": "testing.broker",
     "Server": "server",
     "ServerConfig": "config",
     "ServerError": "errors",

@@ -1,0 +1,132 @@
+"""``python -m reput_server.testing``: a broker for tests in any language.
+
+It prints a line of JSON with its addresses when it is ready, and then answers each line of its
+input with one of its output, until the input ends:
+
+    {"nameServer": "127.0.0.1:40001", "broker": "127.0.0.1:40002"}
+    {"do": "messages", "topic": "orders"}
+    {"messages": [{"body": "b25lIGJvb2s=", "tags": "paid", …}]}
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import click
+
+from reput_server.config import Address, parse_address
+from reput_server.errors import AddressError
+
+if TYPE_CHECKING:
+    from reput.record import MessageView
+    from reput_server.testing.broker import LocalBroker
+
+__all__ = ["answers", "main"]
+
+
+def _messages(broker: LocalBroker, order: dict[str, Any]) -> dict[str, Any]:
+    return {"messages": [_shown(each) for each in broker.messages(order["topic"])]}
+
+
+def _shown(message: MessageView) -> dict[str, Any]:
+    from reput.record import unpack_body
+
+    return {
+        "body": base64.b64encode(unpack_body(message.body, message.sys_flag)).decode(),
+        "queueId": message.queue_id,
+        "queueOffset": message.queue_offset,
+        "properties": message.properties,
+        "tags": message.tags,
+        "keys": list(message.keys),
+    }
+
+
+def _put(broker: LocalBroker, order: dict[str, Any]) -> dict[str, Any]:
+    from reput.record import Message
+
+    broker.put(
+        *(
+            Message(
+                each["topic"],
+                base64.b64decode(each["body"], validate=True),
+                each.get("queueId", 0),
+                each.get("tags"),
+                each.get("keys"),
+                each.get("properties"),
+            )
+            for each in order["messages"]
+        )
+    )
+    return {}
+
+
+_ORDERS: Final[dict[str, Callable[[LocalBroker, dict[str, Any]], dict[str, Any] | None]]] = {
+    "messages": _messages,
+    "put": _put,
+    "topics": lambda broker, order: {"topics": broker.topics()},
+    "wait": lambda broker, order: broker.wait_for(
+        order["group"], seconds=float(order.get("seconds", 30))
+    ),
+    "forward": lambda broker, order: broker.forward(float(order["seconds"])),
+    "clear": lambda broker, order: broker.clear(),
+    "busy": lambda broker, order: broker.faults.answer_busy(int(order.get("times", 1))),
+    "lose": lambda broker, order: broker.faults.lose_answers(int(order.get("times", 1))),
+    "cut": lambda broker, order: broker.faults.cut_at(int(order.get("times", 1))),
+    "drop": lambda broker, order: broker.faults.drop_connections(),
+}
+
+
+def answers(broker: LocalBroker, lines: Iterable[str]) -> Iterable[dict[str, Any]]:
+    """Yield the answer to each line: ``error`` for an order that is none, or that fails."""
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            order = json.loads(line)
+            known = _ORDERS.get(str(order.get("do"))) if isinstance(order, dict) else None
+            if known is None:
+                expected = ", ".join(_ORDERS)
+                raise ValueError(f'an object with "do" expected, which is one of {expected}')
+            yield known(broker, order) or {}
+        except KeyError as error:
+            yield {"error": f"the order lacks {error}"}
+        except Exception as error:  # whatever a line asks for, the broker goes on
+            yield {"error": f"{type(error).__name__}: {error}"}
+
+
+def _address(context: click.Context, option: click.Parameter, text: str) -> Address:
+    try:
+        return parse_address(text)
+    except AddressError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--listen", default="127.0.0.1:0", callback=_address, help="Where the broker is.")
+@click.option(
+    "--namesrv", default="127.0.0.1:0", callback=_address, help="Where the name server is."
+)
+def main(listen: Address, namesrv: Address) -> None:
+    """Run a broker for tests until the input ends; each line of it is an order in JSON."""
+    from reput_server.testing.broker import LocalBroker
+
+    try:
+        with LocalBroker(listen=listen, name_server=namesrv) as broker:
+            _say({"nameServer": broker.name_server, "broker": broker.address}, sys.stdout)
+            for answer in answers(broker, sys.stdin):
+                _say(answer, sys.stdout)
+    except OSError as error:
+        raise click.ClickException(f"the broker cannot listen: {error}") from None
+
+
+def _say(answer: dict[str, Any], out: TextIO) -> None:
+    out.write(json.dumps(answer, ensure_ascii=False) + "\n")
+    out.flush()
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m reput_server.testing")
