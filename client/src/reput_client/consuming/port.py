@@ -78,6 +78,8 @@ class RemotePort:
         """By group and client id. Used on the loop's thread."""
         self._locked: dict[tuple[str, str], set[MessageQueue]] = {}
         """By group and client id, queues that brokers keep locked. Used on the loop's thread."""
+        self._unchecked: dict[tuple[str, str], set[str]] = {}
+        """By group and client id, topics whose conditions no broker has looked at yet."""
         self._visiting: set[asyncio.Task[None]] = set()
         self._pulls = Pulls(runtime.routes, self._connections_of, runtime.options.retry_interval)
 
@@ -232,20 +234,29 @@ class RemotePort:
             for topic in membership.topics:
                 self._runtime.routes.want(topic)
                 await self._runtime.routes.ask(topic)
+            self._unchecked[key] = set(membership.topics)
             await self._check_conditions(member, membership)
             await session.beat()
             # The first heartbeat has made the retry topic.
             await self._runtime.routes.ask(retry_topic(membership.group))
         except BaseException:
             del self._sessions[key]
+            self._unchecked.pop(key, None)
             await self._runtime.end_session(session)
             raise
 
     async def _check_conditions(self, member: str, membership: Membership) -> None:
-        """Have a broker look at conditions in SQL, which no heartbeat tells the faults of."""
+        """Have a broker look at conditions in SQL, which no heartbeat tells the faults of.
+
+        Those of topics that no broker has yet are looked at when one has.
+        """
+        unchecked = self._unchecked.get((membership.group, member), set())
         for topic, selector in membership.selectors.items():
             address = self._runtime.routes.one_broker({topic})
-            if selector.kind == TAG or address is None:
+            if topic not in unchecked or address is None:
+                continue
+            unchecked.discard(topic)
+            if selector.kind == TAG:
                 continue
             body = {
                 "clientId": member,
@@ -282,6 +293,7 @@ class RemotePort:
         self._pulls.drop_all(member)
         await self._unlock(group, member, list(self._locked.get((group, member), ())))
         self._locked.pop((group, member), None)
+        self._unchecked.pop((group, member), None)
         session = self._sessions.pop((group, member), None)
         if session is not None:
             await self._runtime.end_session(session)
