@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from reput.errors import ReputError
 from reput_consumer.consuming.concurrent import Concurrently
-from reput_consumer.consuming.delivery import CONSUMED, OPEN
 from reput_consumer.consuming.fetching import Fetching
-from reput_consumer.consuming.holdings import REBALANCE, SAVE
+from reput_consumer.consuming.member import REBALANCE, RESUME, SAVE
 from reput_consumer.consuming.orderly import InOrder
 from reput_consumer.errors import ConsumerClosedError
 
@@ -37,9 +36,6 @@ logger = logging.getLogger(__name__)
 __all__ = ["Engine"]
 
 _LOCK_AGAIN_MS: Final = 3_000
-_RESUME: Final = "resume"
-_OPEN_BYTE: Final = bytes([OPEN])
-_CONSUMED_BYTE: Final = bytes([CONSUMED])
 
 
 class Engine(Fetching):
@@ -174,90 +170,6 @@ class Engine(Fetching):
                 else:
                     self.suspend(each, now + _LOCK_AGAIN_MS)
 
-    # ------------------------------------------------------------------ results
-
-    def finish(self, delivery: Delivery, count: int | None = None) -> None:
-        """Count messages as consumed: the first ``count`` of a delivery, or all."""
-        with self.mutex:
-            marks = delivery.marks
-            marks[:count] = marks[:count].replace(_OPEN_BYTE, _CONSUMED_BYTE)
-            self.settle(delivery)
-
-    def settle(self, delivery: Delivery) -> None:
-        """Count messages as consumed that are marked so."""
-        with self.mutex:
-            if delivery.is_stale:
-                return
-            assignment, processing = delivery.assignment, delivery.processing
-            offset = self.line.settle(delivery)
-            if offset is not None:
-                if not len(processing):
-                    # What the selector has passed over needs not be looked at again either.
-                    offset = max(offset, assignment.next_offset)
-                self._moved(assignment, offset, only_forward=not self.settings.ordered)
-            if self.goals is not None and self._sleeping:
-                self.wake_all()
-            if not assignment.is_ready and self._refill(assignment):
-                self.wake()
-            if assignment.is_leaving:
-                self.give_up_soon()
-
-    def close_delivery(self, delivery: Delivery) -> None:
-        """Settle what is marked, and have what was not handed out be part of another delivery."""
-        with self.mutex:
-            if delivery.unhanded_count:
-                self.line.recall(delivery)
-            self.settle(delivery)
-
-    def _settle_all(self, now: int) -> bool:
-        """Settle what is marked; return whether there was any."""
-        found = [each for each in self.in_flight if CONSUMED in each.marks]
-        for each in self.in_flight:
-            each.look(now)
-        for each in found:
-            self.settle(each)
-        return bool(found)
-
-    def retry(self, delivery: Delivery, level: int = 0, rows: range | None = None) -> None:
-        """Have messages come again: later, through the retry topic, or in order, after a pause.
-
-        Args:
-            delivery: the messages.
-            level: delay level; 0 for 3 + how often it came back, -1 to give it up.
-            rows: those that failed; None for all.
-        """
-        if not delivery.is_stale:
-            self.line.retry(delivery, level, range(len(delivery)) if rows is None else rows)
-
-    def suspend(self, assignment: Assignment, until: int) -> None:
-        """Hand out nothing of a queue until a time, ms."""
-        with self.lock:
-            assignment.suspended_until = until
-            self.timers.arm(_RESUME, until)
-
-    def save(self, *, durable: bool = False) -> None:
-        """Commit how far the member is.
-
-        Raises:
-            ReputError: it cannot be committed.
-            OSError: it cannot be written; the next save tries it again.
-        """
-        with self.lock:
-            self._settle_all(self.port.clock())
-            changed = [each for each in self.assignments.values() if each.is_changed]
-            offsets = {each.queue: each.offset for each in changed}
-            for each in changed:
-                each.is_changed = False
-        if not offsets and not durable:
-            return
-        try:
-            self._offsets.save(offsets, durable=durable)
-        except BaseException:
-            with self.lock:
-                for each in changed:
-                    each.is_changed = True
-            raise
-
     # ------------------------------------------------------------------ what users control
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
@@ -302,11 +214,11 @@ class Engine(Fetching):
                 return None
             rebalances, saves = self.timers.take(REBALANCE, now), self.timers.take(SAVE, now)
             self._watch()
-            if self.timers.take(_RESUME, now):
+            if self.timers.take(RESUME, now):
                 later = [each.suspended_until for each in self.assignments.values()]
                 for at in later:
                     if at > now:
-                        self.timers.arm(_RESUME, at)
+                        self.timers.arm(RESUME, at)
                 self.wake()
         if rebalances:
             self.rebalance()

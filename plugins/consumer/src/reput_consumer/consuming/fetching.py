@@ -106,20 +106,8 @@ class Fetching(Holdings):
         elif not len(assignment.processing):
             self._moved(assignment, fetched.next_offset, only_forward=True)
 
-    def _refill(self, assignment: Assignment) -> bool:
-        """Fetch more from a queue, unless too much of it is unfinished; return whether it will."""
-        settings = self.settings
-        if assignment.processing.is_over(settings.limits, in_order=settings.ordered):
-            return False
-        self._make_ready(assignment)
-        return assignment.is_ready
-
     def _read_anew(self, assignment: Assignment, offset: int) -> None:
         assignment.read_anew(offset)
         assignment.is_fetching = False
         self.forget_stale()
         self._moved(assignment, offset, only_forward=False)
-
-    def _moved(self, assignment: Assignment, offset: int | None, *, only_forward: bool) -> None:
-        if assignment.move(offset, only_forward=only_forward):
-            self._save_later()

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from reput.errors import ReputError
-from reput_consumer.consuming.timers import Timers
+from reput_consumer.consuming.member import REBALANCE
+from reput_consumer.consuming.results import Results
 from reput_consumer.group.assignment import Assignment, shown
 from reput_consumer.group.rebalance import subscription_of, wanted_queues
 from reput_consumer.group.start import start_offset
 from reput_consumer.selectors import Selector
 
 if TYPE_CHECKING:
-    from reput_consumer.consuming.delivery import Delivery
-    from reput_consumer.consuming.line import Line
     from reput_consumer.group.offsetstores import OffsetStore
     from reput_consumer.group.settings import MemberSettings
     from reput_consumer.port.port import ConsumerPort
@@ -28,18 +26,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["REBALANCE", "SAVE", "Holdings"]
+__all__ = ["Holdings"]
 
 _LOCK_AGAIN_MS: Final = 500
 _START_AGAIN_MS: Final = 3_000
-SAVE: Final = "save"
-REBALANCE: Final = "rebalance"
 
 
-class Holdings:
-    """The queues of one member, which an `Engine` fetches from. Thread-safe."""
-
-    line: Line
+class Holdings(Results):
+    """The queues of one member. Thread-safe."""
 
     def __init__(
         self,
@@ -48,30 +42,9 @@ class Holdings:
         offsets: OffsetStore,
         wake_at: Callable[[int], None],
     ) -> None:
-        """Make a member without queues; see `Engine`."""
-        self.port = port
-        self.settings = settings
-        self.assignments: dict[MessageQueue, Assignment] = {}
-        """The member's queues. Guarded by `lock`."""
-        self.in_flight: set[Delivery] = set()
-        """Deliveries with messages that are not settled. Guarded by `lock`."""
-        self.mutex = threading.RLock()
-        self.lock = threading.Condition(self.mutex)
-        """Notified of messages to take; `mutex` is the same lock, taken faster."""
-        self.timers = Timers(wake_at)
-        self.is_watching = True
-        """Whether marks of messages are to be settled at once: somebody waits for them, or no save
-        is due that would settle them. Read without the lock."""
-        self.is_closed = False
-        self.goals: Mapping[MessageQueue, int] | None = None
-        """By queue, the queue offset up to which messages are wanted; None for no end."""
-        self._listener: Callable[[], None] | None = None
-        self._sleeping = 0
-        """How many threads wait for messages."""
-        self._offsets = offsets
+        """Make a member without queues; see `Member`."""
+        super().__init__(port, settings, offsets, wake_at)
         self._selectors: Mapping[str, Selector] = subscription_of(settings)
-        self._ready: deque[Assignment] = deque()
-        """Queues to fetch from, the one that waits longest first."""
         self._rebalancing = threading.RLock()
         """Held while queues are taken and given up. Never while joining or leaving, when the port
         may call other members."""
@@ -243,99 +216,3 @@ class Holdings:
             self.port.drop(self.settings.member, queue)
         if self._is_member:
             self.port.leave(self.settings.group, self.settings.member)
-
-    def give_up_soon(self) -> None:
-        """Give queues up that were held when other members wanted them."""
-        with self.lock:
-            self.timers.arm(REBALANCE, self.port.clock())
-
-    # ------------------------------------------------------------------ what is handed out
-
-    def recall(self, assignments: Iterable[Assignment]) -> None:
-        """Settle what is marked of some queues, and hand out nothing more of it; under the lock."""
-        queues = {each.queue for each in assignments}
-        for delivery in [each for each in self.in_flight if each.assignment.queue in queues]:
-            self.line.recall(delivery)
-            self.settle(delivery)
-
-    def settle(self, delivery: Delivery) -> None:
-        """Count messages as consumed that are marked so; the engine knows how."""
-        raise NotImplementedError
-
-    def forget_stale(self) -> None:
-        """Forget deliveries of queues that are lost, or are read anew; under the lock."""
-        for delivery in [each for each in self.in_flight if each.is_stale]:
-            delivery.recall()
-            self.in_flight.remove(delivery)
-
-    # ------------------------------------------------------------------ how far to go
-
-    def goal_of(self, queue: MessageQueue) -> int | None:
-        """Return the queue offset up to which messages are wanted; None for no end.
-
-        Where there are goals, nothing is wanted of a queue that has come since they were set.
-        """
-        return None if self.goals is None else self.goals.get(queue, 0)
-
-    def _is_at_goals(self) -> bool:
-        """Whether the member's queues are finished up to their goals."""
-        if self.goals is None:
-            return False
-        assignments = self.assignments
-        return all(
-            queue not in assignments or assignments[queue].offset >= goal
-            for queue, goal in self.goals.items()
-        )
-
-    # ------------------------------------------------------------------ what is to be done
-
-    def _make_ready(self, assignment: Assignment) -> None:
-        if (
-            assignment.is_ready
-            or assignment.is_fetching
-            or assignment.is_lost
-            or assignment.is_paused
-        ):
-            return
-        goal = self.goal_of(assignment.queue)
-        if goal is None or assignment.next_offset < goal:
-            assignment.is_ready = True
-            self._ready.append(assignment)
-
-    def _save_later(self) -> None:
-        if self.settings.auto_commit and not self.timers.is_armed(SAVE):
-            self.timers.arm(SAVE, self.port.clock() + self.settings.save_interval_ms)
-            self._watch()
-
-    def _watch(self) -> None:
-        """Find out whether somebody watches marks now."""
-        self.is_watching = (
-            self._sleeping > 0
-            or self._listener is not None
-            or (self.settings.auto_commit and not self.timers.is_armed(SAVE))
-        )
-
-    def listen(self, listener: Callable[[], None] | None) -> None:
-        """Have a function called when there may be messages to take; None to end that.
-
-        It is called under the lock, from any thread; for those who cannot wait.
-        """
-        with self.lock:
-            self._listener = listener
-            self._watch()
-
-    def wake(self) -> None:
-        """Wake one of those who wait for messages; under the lock.
-
-        Whoever finds some wakes the next one if there is more to do.
-        """
-        if self._sleeping:
-            self.lock.notify()
-        if self._listener is not None:
-            self._listener()
-
-    def wake_all(self) -> None:
-        """Wake all who wait, to see that it is over; under the lock."""
-        self.lock.notify_all()
-        if self._listener is not None:
-            self._listener()
