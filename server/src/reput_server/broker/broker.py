@@ -11,7 +11,9 @@ import attrs
 
 from reput.errors import PluginError, ReputError
 from reput_consumer import ConsumerPlugin
+from reput_server.broker.asking.handlers import QueryHandlers
 from reput_server.broker.context import BrokerContext
+from reput_server.broker.ending.handlers import TransactionHandlers
 from reput_server.broker.members.filters import Filters
 from reput_server.broker.members.groups import Groups
 from reput_server.broker.members.handlers import MemberHandlers
@@ -19,6 +21,7 @@ from reput_server.broker.members.offsets import OffsetHandlers
 from reput_server.broker.pulling.handlers import PullHandlers
 from reput_server.broker.pulling.held import HeldPulls
 from reput_server.broker.sending.handlers import SendHandlers
+from reput_server.broker.sending.replies import ReplyHandlers
 from reput_server.broker.sending.sendback import SendBackHandlers
 from reput_server.broker.sending.together import SendsTogether
 from reput_server.broker.topics import TopicTable
@@ -45,6 +48,7 @@ class Broker:
     sends: SendsTogether
     groups: Groups
     held: HeldPulls
+    transactions: TransactionHandlers
     _executors: tuple[ThreadPoolExecutor, ...]
 
     @classmethod
@@ -73,7 +77,13 @@ class Broker:
         pool = ThreadPoolExecutor(_THREADS, "reput-serve")
         serial = ThreadPoolExecutor(1, "reput-serve-turn")
         writer = ThreadPoolExecutor(1, "reput-serve-put")
-        topics = TopicTable(store, plugin, _now, config.creates_topics and is_writable)
+        topics = TopicTable(
+            store,
+            plugin,
+            _now,
+            config.creates_topics and is_writable,
+            f"{config.cluster}_REPLY_TOPIC",
+        )
         context = BrokerContext(
             store, plugin, config, loop, pool, serial, _now, is_writable, topics
         )
@@ -85,15 +95,21 @@ class Broker:
             config.limits,
         )
         groups, held = Groups(context), HeldPulls(context, begin)
-        return cls(context, sends, groups, held, (pool, serial, writer))
+        transactions = TransactionHandlers(context, groups)
+        groups.produces = transactions.watch
+        return cls(context, sends, groups, held, transactions, (pool, serial, writer))
 
     def by_code(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
         context = self.context
         filters = Filters(context, self.groups)
+        sends = SendHandlers(context, self.sends)
         rooms = (
-            SendHandlers(context, self.sends),
+            sends,
+            ReplyHandlers(context, self.groups, sends),
             SendBackHandlers(context),
+            QueryHandlers(context),
+            self.transactions,
             PullHandlers(context, filters, self.held, context.config.limits),
             MemberHandlers(context, self.groups, filters),
             OffsetHandlers(context),
@@ -102,6 +118,7 @@ class Broker:
 
     def close(self) -> None:
         """Finish what was begun."""
+        self.transactions.close()
         for executor in self._executors:
             executor.shutdown(wait=True, cancel_futures=True)
 

@@ -46,6 +46,8 @@ class TopicTable:
     plugin: ConsumerPlugin
     clock: Callable[[], int]
     creates_topics: bool = True
+    reply_topic: str = ""
+    """The topic of replies, which is there from the beginning."""
     _observed: dict[str, int] = attrs.field(init=False, factory=dict)
     """How many queues the store has of each topic."""
     _observed_at: tuple[int, int] = attrs.field(init=False, default=(-1, 0))
@@ -55,8 +57,9 @@ class TopicTable:
         """Return all topics by name, as far as was looked."""
         names = {*self._observed, *self.plugin.topics.names()}
         found = {name: each for name in sorted(names) if (each := self.known(name)) is not None}
-        if self.creates_topics:
-            found.setdefault(TEMPLATE, _template())
+        for name in (TEMPLATE, self.reply_topic):
+            if name not in found and (own := self.known(name)) is not None:
+                found[name] = own
         return found
 
     def known(self, topic: str) -> TopicSettings | None:
@@ -76,6 +79,8 @@ class TopicTable:
         count = self._observed.get(topic)
         if count is not None:
             return TopicSettings(topic=topic, read_queues=count, write_queues=count)
+        if topic == self.reply_topic and topic:
+            return TopicSettings(topic=topic, read_queues=1, write_queues=1)
         return _template() if topic == TEMPLATE and self.creates_topics else None
 
     def find(self, topic: str, *, looks_again: bool = False) -> TopicSettings | None:

@@ -75,6 +75,8 @@ class Groups:
     """All groups with clients. Used on the event loop, but for the calls of the store."""
 
     context: BrokerContext
+    produces: Callable[[str], None] = lambda group: None
+    """Called with a producer group that has a client for the first time."""
     consumers: dict[str, ConsumerGroup] = attrs.field(init=False, factory=dict)
     producers: dict[str, dict[str, Client]] = attrs.field(init=False, factory=dict)
     """Clients by producer group and client id."""
@@ -93,6 +95,8 @@ class Groups:
     async def take(self, heartbeat: Heartbeat, client: Client) -> None:
         """Note what a client says of itself."""
         for group in heartbeat.producer_groups:
+            if group not in self.producers:
+                self.produces(group)
             self.producers.setdefault(group, {})[heartbeat.client_id] = client
             client.peer.remember(
                 ("producer", group, client.client_id),

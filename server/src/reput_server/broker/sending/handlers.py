@@ -38,6 +38,7 @@ _END: Final = b"\x02"
 _PROPERTIES_SIZE_MAX: Final = 32_767
 _TRACED: Final = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 _TRANSACTION_MASK: Final = 12
+_SHARED_MAX: Final = 64 << 20
 _TIMED: Final = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 
 
@@ -59,19 +60,25 @@ class SendHandlers:
     async def send(self, request: Request) -> Command:
         """Store one message, or a batch that says so in its header."""
         header: Send = request.command.header(Send)
-        return await self._store(request, header, is_batch=bool(header.batch))
+        return await self.store(request, header, is_batch=bool(header.batch))
 
     async def send_short(self, request: Request) -> Command:
         """Store one message; its header has letters for names."""
         header: SendShort = request.command.header(SendShort)
-        return await self._store(request, header.spelled_out(), is_batch=bool(header.batch))
+        return await self.store(request, header.spelled_out(), is_batch=bool(header.batch))
 
     async def send_batch(self, request: Request) -> Command:
         """Store the messages of a batch."""
         header: SendShort = request.command.header(SendShort)
-        return await self._store(request, header.spelled_out(), is_batch=True)
+        return await self.store(request, header.spelled_out(), is_batch=True)
 
-    async def _store(self, request: Request, send: Send, *, is_batch: bool) -> Command:
+    async def store(self, request: Request, send: Send, *, is_batch: bool) -> Command:
+        """Store what a request brings, and return the answer that says where.
+
+        Raises:
+            Refusal: it may not be stored.
+            PutError: it cannot be.
+        """
         context, command = self.context, request.command
         context.check_writable()
         topic, queue_id = await self._destination(send, command.version)
@@ -134,6 +141,10 @@ class SendHandlers:
             entries = decode_batch(batch.body)
         except BodyError as error:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+        # Every message gets the shared properties, so a few megabytes could become gigabytes.
+        if len(entries) * len(shared) > _SHARED_MAX:
+            text = f"{len(entries)} messages with {len(shared)} bytes of properties each"
+            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, f"a batch too large: {text}")
         for entry in entries:
             own = entry.properties
             own += _END if own and not own.endswith(_END) else b""

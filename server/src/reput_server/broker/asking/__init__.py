@@ -1,0 +1,1 @@
+"""Finding messages without a queue: by key, and by physical offset."""
