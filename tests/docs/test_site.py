@@ -174,8 +174,8 @@ def test_every_door_of_the_core_and_every_distribution_has_its_page():
     doors |= {"reput.record"}
     packages = {
         path.parent.name
-        for folder in ("extras", "plugins")
-        for path in ROOT.glob(f"{folder}/*/src/*/__init__.py")
+        for folder in ("client", "extras/*", "plugins/*", "server")
+        for path in ROOT.glob(f"{folder}/src/*/__init__.py")
         if "__all__" in path.read_text(encoding="utf-8")
     }
 

@@ -11,6 +11,9 @@ import attrs
 
 from reput.errors import PluginError, ReputError
 from reput_consumer import ConsumerPlugin
+from reput_server.broker.administration.groups import GroupHandlers
+from reput_server.broker.administration.status import StatusHandlers
+from reput_server.broker.administration.topics import TopicHandlers
 from reput_server.broker.asking.handlers import QueryHandlers
 from reput_server.broker.context import BrokerContext
 from reput_server.broker.ending.handlers import TransactionHandlers
@@ -93,6 +96,7 @@ class Broker:
             loop,
             writer,
             config.limits,
+            _now,
         )
         groups, held = Groups(context), HeldPulls(context, begin)
         transactions = TransactionHandlers(context, groups)
@@ -104,13 +108,17 @@ class Broker:
         context = self.context
         filters = Filters(context, self.groups)
         sends = SendHandlers(context, self.sends)
+        pulls = PullHandlers(context, filters, self.held, context.config.limits)
         rooms = (
             sends,
             ReplyHandlers(context, self.groups, sends),
             SendBackHandlers(context),
             QueryHandlers(context),
             self.transactions,
-            PullHandlers(context, filters, self.held, context.config.limits),
+            TopicHandlers(context, self.groups),
+            GroupHandlers(context, self.groups),
+            StatusHandlers(context, self.sends.rate, pulls.rate, context.clock()),
+            pulls,
             MemberHandlers(context, self.groups, filters),
             OffsetHandlers(context),
         )

@@ -62,6 +62,10 @@ class BrokerContext:
             cluster=self.config.cluster, broker=self.name, addresses={MASTER_ID: f"{shown}:{port}"}
         )
 
+    def data_version(self) -> dict[str, int]:
+        """Return the version of topics and groups that a reader compares."""
+        return {"counter": 1, "stateVersion": 0, "timestamp": self.clock()}
+
     def message_id(self, physical_offset: int) -> str:
         """Return the offset message id by which clients ask this broker for a message."""
         return (self.packed_host + physical_offset.to_bytes(8, "big", signed=True)).hex().upper()

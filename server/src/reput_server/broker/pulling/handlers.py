@@ -22,6 +22,7 @@ from reput_remoting import (
 )
 from reput_server.broker.members.filters import Filters
 from reput_server.broker.pulling.held import HeldPull, HeldPulls
+from reput_server.broker.rates import Rate
 from reput_server.broker.topics import READ
 from reput_server.errors import Refusal
 from reput_server.wire.answering import answer_of_error
@@ -66,6 +67,8 @@ class PullHandlers:
     filters: Filters
     held: HeldPulls
     limits: Limits
+    rate: Rate = attrs.field(factory=Rate)
+    """Of messages handed out."""
 
     def by_code(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -173,6 +176,7 @@ class PullHandlers:
             min_offset=result.min_queue_offset,
             max_offset=result.max_queue_offset,
         )
+        self.rate.add(len(result.messages), self.context.clock())
         body = b"".join([message.record for message in result.messages])
         return command.answer(code, header, remark=result.status.name, body=body)
 

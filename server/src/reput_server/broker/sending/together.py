@@ -13,6 +13,7 @@ import attrs
 from reput.errors import FlushDiskTimeoutError, PluginError, PutError, ServiceNotAvailableError
 from reput.record import parse_message_id
 from reput_remoting import ResponseCode
+from reput_server.broker.rates import Rate
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
@@ -53,10 +54,11 @@ class SendsTogether:
     executor: Executor
     """One thread: a round begins when the one before has ended."""
     limits: Limits
+    clock: Callable[[], int]
     put_count: int = attrs.field(init=False, default=0)
     """Calls of ``put_many``."""
-    message_count: int = attrs.field(init=False, default=0)
-    """Messages stored."""
+    rate: Rate = attrs.field(init=False, factory=Rate)
+    """Of messages stored."""
     _waiting: deque[_Waiting] = attrs.field(init=False, factory=deque)
     _is_busy: bool = attrs.field(init=False, default=False)
 
@@ -118,7 +120,7 @@ class SendsTogether:
             if each.done.done():
                 continue
             if isinstance(result, Stored):
-                self.message_count += len(result.places)
+                self.rate.add(len(result.places), self.clock())
                 each.done.set_result(result)
             else:
                 each.done.set_exception(result or ConnectionResetError("the server stops"))

@@ -1,0 +1,1 @@
+"""What operators ask: topics, groups, connections, how far groups are, how the broker is."""

@@ -1,0 +1,169 @@
+"""Answers what operators ask of groups (200, 201, 203, 204, 208, 352).
+
+Source: RocketMQ ``AdminBrokerProcessor``, ``SubscriptionGroupManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput_consumer import GroupSettings, checked_group
+from reput_remoting import (
+    BodyObject,
+    Command,
+    ConsumeStatsOf,
+    GroupNamed,
+    GroupOf,
+    ProducerGroupOf,
+    QueueName,
+    RequestCode,
+    ResponseCode,
+    write_body,
+)
+from reput_server.errors import Refusal
+
+if TYPE_CHECKING:
+    from reput_consumer import GroupProgress
+    from reput_server.broker.context import BrokerContext
+    from reput_server.broker.members.groups import Client, Groups
+    from reput_server.wire.answering import Handler
+    from reput_server.wire.contract import Request
+
+__all__ = ["GroupHandlers"]
+
+
+@attrs.frozen(eq=False)
+class GroupHandlers:
+    """The requests of operators about groups."""
+
+    context: BrokerContext
+    groups: Groups
+
+    def by_code(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.put,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.one,
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.connections,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producers,
+            RequestCode.GET_CONSUME_STATS: self.progress,
+        }
+
+    async def put(self, request: Request) -> Command:
+        """Make a group, or change what may be done with it."""
+        self.context.check_writable()
+        found = BodyObject.of(request.command.body, "subscription group")
+        try:
+            settings = GroupSettings(
+                group=checked_group(found.text("groupName")),
+                consume_enable=found.flag("consumeEnable", default=True),
+                consume_broadcast_enable=found.flag("consumeBroadcastEnable", default=True),
+                retry_queue_nums=found.integer("retryQueueNums", 1),
+                retry_max_times=found.integer("retryMaxTimes", 16),
+            )
+        except ValueError as error:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        await self.context.run_in_turn(self.context.plugin.subscription_groups.put, settings)
+        return request.command.answer(ResponseCode.SUCCESS)
+
+    async def all(self, request: Request) -> Command:
+        """Answer the settings of all groups."""
+        groups = self.context.plugin.subscription_groups
+        found = [(name, groups.get(name)) for name in groups.names()]
+        table = {name: _members(each) for name, each in found if each is not None}
+        version = self.context.data_version()
+        body = write_body({"dataVersion": version, "subscriptionGroupTable": table})
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    async def one(self, request: Request) -> Command:
+        """Answer the settings of one group."""
+        asked: GroupNamed = request.command.header(GroupNamed)
+        found = self.context.plugin.subscription_groups.get(asked.group)
+        if found is None:
+            text = f"subscription group not exist, {asked.group}"
+            raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        return request.command.answer(ResponseCode.SUCCESS, body=write_body(_members(found)))
+
+    async def connections(self, request: Request) -> Command:
+        """Answer the clients of a consumer group, and what they want."""
+        asked: GroupOf = request.command.header(GroupOf)
+        group = self.groups.get(asked.consumer_group)
+        if group is None:
+            text = f"the consumer group[{asked.consumer_group}] not online"
+            raise Refusal(ResponseCode.CONSUMER_NOT_ONLINE, text)
+        body = write_body(
+            {
+                "connectionSet": _connections(group.clients.values()),
+                "consumeFromWhere": group.data.consume_from,
+                "consumeType": group.data.consume_type,
+                "messageModel": group.data.message_model,
+                "subscriptionTable": {
+                    topic: each.members() for topic, each in group.subscriptions.items()
+                },
+            }
+        )
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    async def producers(self, request: Request) -> Command:
+        """Answer the clients of a producer group."""
+        asked: ProducerGroupOf = request.command.header(ProducerGroupOf)
+        clients = self.groups.producers.get(asked.producer_group)
+        if not clients:
+            text = f"the producer group[{asked.producer_group}] not exist"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, text)
+        body = write_body({"connectionSet": _connections(clients.values())})
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    async def progress(self, request: Request) -> Command:
+        """Answer how far a group is in each queue."""
+        asked: ConsumeStatsOf = request.command.header(ConsumeStatsOf)
+        try:
+            checked_group(asked.consumer_group)
+        except ValueError as error:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        found = await self.context.run(self.context.plugin.progress, asked.consumer_group)
+        wanted = set(filter(None, [asked.topic, *(asked.topic_list or "").split(";")]))
+        body = write_body({"consumeTps": 0.0, "offsetTable": self._table(found, wanted)})
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    def _table(self, found: GroupProgress, wanted: set[str]) -> dict[QueueName, dict[str, int]]:
+        return {
+            QueueName(each.topic, self.context.name, each.queue_id): {
+                "brokerOffset": each.max_offset,
+                "consumerOffset": each.offset,
+                "lastTimestamp": each.oldest_timestamp or 0,
+                "pullOffset": each.offset,
+            }
+            for each in found.queues
+            if not wanted or each.topic in wanted
+        }
+
+
+def _members(settings: GroupSettings) -> dict[str, object]:
+    return {
+        "brokerId": 0,
+        "consumeBroadcastEnable": settings.consume_broadcast_enable,
+        "consumeEnable": settings.consume_enable,
+        "consumeFromMinEnable": True,
+        "groupName": settings.group,
+        "notifyConsumerIdsChangedEnable": True,
+        "retryMaxTimes": settings.retry_max_times,
+        "retryQueueNums": settings.retry_queue_nums,
+        "whichBrokerWhenConsumeSlowly": 1,
+    }
+
+
+def _connections(clients: Iterable[Client]) -> list[dict[str, object]]:
+    return [
+        {
+            "clientAddr": "{}:{}".format(*client.peer.address),
+            "clientId": client.client_id,
+            "language": client.language.name,
+            "version": client.version,
+        }
+        for client in clients
+    ]

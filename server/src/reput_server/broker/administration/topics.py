@@ -1,0 +1,172 @@
+"""Answers what operators ask of topics (17, 21, 202, 300, 305, 351).
+
+Source: RocketMQ ``AdminBrokerProcessor``, ``TopicConfigManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput_consumer import checked_topic
+from reput_remoting import (
+    Command,
+    CreateTopic,
+    QueueName,
+    RequestCode,
+    ResponseCode,
+    TopicOf,
+    TopicSettings,
+    write_body,
+)
+from reput_server.broker.topics import TEMPLATE
+from reput_server.errors import Refusal
+
+if TYPE_CHECKING:
+    from reput_server.broker.context import BrokerContext
+    from reput_server.broker.members.groups import Groups
+    from reput_server.wire.answering import Handler
+    from reput_server.wire.contract import Request
+
+__all__ = ["TopicHandlers"]
+
+_SYSTEM: Final = frozenset(
+    {
+        TEMPLATE,
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "BenchmarkTest",
+        "OFFSET_MOVED_EVENT",
+    }
+)
+
+
+@attrs.frozen(eq=False)
+class TopicHandlers:
+    """The requests of operators about topics."""
+
+    context: BrokerContext
+    groups: Groups
+
+    def by_code(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self.put,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self.all,
+            RequestCode.GET_TOPIC_CONFIG: self.one,
+            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.readers,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system,
+        }
+
+    async def put(self, request: Request) -> Command:
+        """Make a topic, or change it."""
+        asked: CreateTopic = request.command.header(CreateTopic)
+        self.context.check_writable()
+        try:
+            checked_topic(asked.topic)
+            if asked.topic in _SYSTEM:
+                raise ValueError(f"the topic[{asked.topic}] is a system topic")
+            settings = TopicSettings(
+                topic=asked.topic,
+                read_queues=asked.read_queue_nums,
+                write_queues=asked.write_queue_nums,
+                permissions=asked.perm,
+                filter_type=asked.topic_filter_type,
+                sys_flag=asked.topic_sys_flag or 0,
+                is_ordered=asked.order,
+                attributes=self._attributes(asked),
+            )
+            await self.context.run_in_turn(self.context.topics.put, settings)
+        except ValueError as error:
+            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        return request.command.answer(ResponseCode.SUCCESS)
+
+    def _attributes(self, asked: CreateTopic) -> dict[str, str]:
+        known = self.context.topics.known(asked.topic)
+        attributes = {} if known is None else dict(known.attributes)
+        for word in filter(None, (asked.attributes or "").split(",")):
+            sign, (name, _, value) = word[0], word[1:].partition("=")
+            if sign == "+" and name and value:
+                attributes[name] = value
+            elif sign == "-" and name:
+                attributes.pop(name, None)
+            else:
+                raise ValueError(f"attribute {word[:80]!r}; +NAME=VALUE or -NAME expected")
+        return attributes
+
+    async def all(self, request: Request) -> Command:
+        """Answer all topics."""
+        await self.context.run(self.context.topics.look)
+        table = {name: each.members() for name, each in self.context.topics.all().items()}
+        body = write_body({"dataVersion": self.context.data_version(), "topicConfigTable": table})
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    async def one(self, request: Request) -> Command:
+        """Answer one topic."""
+        asked: TopicOf = request.command.header(TopicOf)
+        body = write_body((await self._topic(asked.topic)).members())
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    async def stats(self, request: Request) -> Command:
+        """Answer the offsets of a topic's queues, and when each got its last message."""
+        asked: TopicOf = request.command.header(TopicOf)
+        topic = await self._topic(asked.topic)
+        table = await self.context.run(self._stats, topic)
+        body = write_body({"offsetTable": table, "topicPutTps": 0.0})
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    def _stats(self, topic: TopicSettings) -> dict[QueueName, dict[str, int]]:
+        known = {
+            each.queue_id: each for each in self.context.store.queues() if each.topic == topic.topic
+        }
+        table = {}
+        for queue_id in range(max(topic.read_queues, topic.write_queues)):
+            found = known.get(queue_id)
+            table[QueueName(topic.topic, self.context.name, queue_id)] = {
+                "lastUpdateTimestamp": 0 if found is None else found.last_update_timestamp or 0,
+                "maxOffset": 0 if found is None else found.max_queue_offset,
+                "minOffset": 0 if found is None else found.min_queue_offset,
+            }
+        return table
+
+    async def readers(self, request: Request) -> Command:
+        """Answer the groups that read a topic: those that are there, and those with offsets."""
+        asked: TopicOf = request.command.header(TopicOf)
+        online = [
+            name
+            for name, group in self.groups.consumers.items()
+            if group.subscription(asked.topic) is not None
+        ]
+        known = await self.context.run(self._with_offsets, asked.topic)
+        body = write_body({"groupList": sorted({*online, *known})})
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    def _with_offsets(self, topic: str) -> list[str]:
+        port = self.context.port
+        queues = port.queues(topic)
+        return [
+            group
+            for group in self.context.plugin.groups()
+            if any(port.committed(group, queue) is not None for queue in queues)
+        ]
+
+    async def system(self, request: Request) -> Command:
+        """Answer names that count as topics and are none of the users'."""
+        names = {*_SYSTEM, self.context.name, self.context.config.cluster}
+        address = next(iter(self.context.data.addresses.values()))
+        body = write_body({"brokerAddr": address, "topicList": sorted(names)})
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    async def _topic(self, name: str) -> TopicSettings:
+        found = await self.context.run(self.context.topics.find, name)
+        if found is None:
+            text = f"topic[{name}] not exist"
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, text)
+        return found

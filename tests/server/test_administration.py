@@ -1,0 +1,250 @@
+"""What operators ask: topics, groups, connections, how far groups are, how the broker is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from wirepeer import message
+
+import reput
+from reput_remoting import (
+    ConsumerData,
+    ConsumeStatsOf,
+    CreateTopic,
+    GroupNamed,
+    GroupOf,
+    Heartbeat,
+    ProducerGroupOf,
+    QueueName,
+    RequestCode,
+    ResponseCode,
+    Subscription,
+    TopicOf,
+    UpdateGroupOffset,
+    parse_body,
+    write_body,
+)
+from reput_server.broker.rates import Rate
+
+
+def body_of(answer):
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    return parse_body(answer.body, "answer")
+
+
+def create(topic="orders", **options):
+    wanted = {"read_queue_nums": 3, "write_queue_nums": 2, "perm": 6, **options}
+    return CreateTopic(topic=topic, **wanted)
+
+
+def test_a_topic_is_made_and_changed(served):
+    peer = served.peer()
+
+    made = peer.ask(
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        create(attributes="+cleanup.policy=COMPACTION,+message.type=NORMAL"),
+    )
+    peer.ask(
+        RequestCode.UPDATE_AND_CREATE_TOPIC, create(perm=4, attributes="-message.type", order=True)
+    )
+
+    found = body_of(peer.ask(RequestCode.GET_TOPIC_CONFIG, TopicOf(topic="orders")))
+    assert made.code == ResponseCode.SUCCESS
+    assert found == {
+        "attributes": {"cleanup.policy": "COMPACTION"},
+        "order": True,
+        "perm": 4,
+        "readQueueNums": 3,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": "orders",
+        "topicSysFlag": 0,
+        "writeQueueNums": 2,
+    }
+    assert served.store.plugin("consumer").topics.get("orders").read_queue_nums == 3
+    every = body_of(peer.ask(RequestCode.GET_ALL_TOPIC_CONFIG))["topicConfigTable"]
+    assert every["orders"] == found
+    assert every["TBW102"]["perm"] == 7
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (create("a b"), "letters, digits"),
+        (create("TBW102"), "is a system topic"),
+        (create("SCHEDULE_TOPIC_XXXX"), "is a system topic"),
+        (create(read_queue_nums=0), "read_queue_nums"),
+        (create(perm=99), "perm"),
+        (create(attributes="x=y"), "+NAME=VALUE or -NAME expected"),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused(served, header, said):
+    answer = served.peer().ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert said in answer.remark
+
+
+def test_nothing_is_changed_on_a_store_for_reading(serve):
+    serve().store.close()
+    peer = serve(mode="r").peer()
+
+    topic = peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, create())
+    group = peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=b'{"groupName":"g"}')
+
+    assert {topic.code, group.code} == {ResponseCode.NO_PERMISSION}
+
+
+def test_queues_of_a_topic_tell_what_they_hold(served):
+    peer = served.peer()
+    peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders", 1), body=b"x")
+    served.store.wait_dispatched()
+    (stored,) = served.store.read("orders", 1, 0)
+
+    table = body_of(peer.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicOf(topic="orders")))[
+        "offsetTable"
+    ]
+
+    empty = {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0}
+    assert table == {QueueName("orders", "broker-a", number): empty for number in (0, 2, 3)} | {
+        QueueName("orders", "broker-a", 1): {
+            "lastUpdateTimestamp": stored.store_timestamp,
+            "maxOffset": 1,
+            "minOffset": 0,
+        }
+    }
+
+
+@pytest.mark.parametrize("code", [RequestCode.GET_TOPIC_STATS_INFO, RequestCode.GET_TOPIC_CONFIG])
+def test_a_topic_that_there_is_not_is_told_so(served, code):
+    assert served.peer().ask(code, TopicOf(topic="none")).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_system_topics_are_named(served):
+    found = body_of(served.peer().ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER))
+
+    assert {"TBW102", "broker-a", "DefaultCluster"} <= set(found["topicList"])
+    assert found["brokerAddr"] == "{}:{}".format(*served.server.address)
+
+
+# --------------------------------------------------------------------------- groups
+
+
+def test_a_group_is_made_and_changed(served):
+    peer, code = served.peer(), RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+    body = {"groupName": "billing", "consumeEnable": False, "retryMaxTimes": 3, "brokerId": 0}
+
+    peer.ask(code, body=write_body(body))
+
+    found = body_of(peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group="billing")))
+    assert (found["consumeEnable"], found["retryMaxTimes"], found["retryQueueNums"]) == (
+        False,
+        3,
+        1,
+    )
+    every = body_of(peer.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
+    assert every["subscriptionGroupTable"]["billing"] == found
+    assert served.store.plugin("consumer").subscription_groups.get("billing").retry_max_times == 3
+    none = peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group="none"))
+    assert none.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    for wrong in (b'{"groupName":"a b"}', b'{"groupName":5}', b"[", b"{}"):
+        assert peer.ask(code, body=wrong).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_who_is_connected_is_told(served):
+    peer = served.peer()
+    wanted = Subscription(topic="orders", expression="a", tags=("a",), codes=(97,), version=5)
+    data = ConsumerData(group="billing", subscriptions=(wanted,))
+    heartbeat = Heartbeat(client_id="me", producer_groups=("makers",), consumers=(data,))
+    peer.ask(RequestCode.HEART_BEAT, body=heartbeat.encode())
+
+    consumers = body_of(
+        peer.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, GroupOf(consumer_group="billing"))
+    )
+    producers = body_of(
+        peer.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupOf(producer_group="makers"))
+    )
+
+    connection = {
+        "clientAddr": "{}:{}".format(*peer.socket.getsockname()),
+        "clientId": "me",
+        "language": "PYTHON",
+        "version": 479,
+    }
+    assert producers == {"connectionSet": [connection]}
+    assert consumers["connectionSet"] == [connection]
+    assert consumers["messageModel"] == "CLUSTERING"
+    assert consumers["subscriptionTable"]["orders"]["subString"] == "a"
+    readers = peer.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicOf(topic="orders"))
+    assert body_of(readers) == {"groupList": ["billing"]}
+
+
+def test_who_is_not_connected_is_told_so(served):
+    peer = served.peer()
+
+    consumers = peer.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, GroupOf(consumer_group="none"))
+    producers = peer.ask(
+        RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupOf(producer_group="none")
+    )
+
+    assert (consumers.code, producers.code) == (ResponseCode.CONSUMER_NOT_ONLINE, 1)
+
+
+def test_how_far_a_group_is_is_told_by_queue(served):
+    peer = served.peer()
+    served.store.put_many([reput.Message(topic, b"x") for topic in ("orders", "orders", "bills")])
+    served.store.wait_dispatched()
+    for topic, offset in (("orders", 1), ("bills", 1)):
+        update = UpdateGroupOffset(
+            consumer_group="billing", topic=topic, queue_id=0, commit_offset=offset
+        )
+        peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
+
+    def table(**options):
+        asked = ConsumeStatsOf(consumer_group="billing", **options)
+        return body_of(peer.ask(RequestCode.GET_CONSUME_STATS, asked))["offsetTable"]
+
+    orders = table()[QueueName("orders", "broker-a", 0)]
+    assert (orders["brokerOffset"], orders["consumerOffset"]) == (2, 1)
+    assert orders["lastTimestamp"] > 0
+    assert {queue.topic for queue in table()} == {"orders", "bills"}
+    assert {queue.topic for queue in table(topic="bills")} == {"bills"}
+    assert {queue.topic for queue in table(topic_list="orders;none")} == {"orders"}
+    readers = peer.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicOf(topic="bills"))
+    assert body_of(readers) == {"groupList": ["billing"]}
+    wrong = peer.ask(RequestCode.GET_CONSUME_STATS, ConsumeStatsOf(consumer_group="a b"))
+    assert wrong.code == ResponseCode.SYSTEM_ERROR
+
+
+# --------------------------------------------------------------------------- the broker
+
+
+def test_the_broker_tells_how_it_is(served):
+    peer = served.peer()
+    empty = body_of(peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO))["table"]
+    peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+
+    table = body_of(peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO))["table"]
+
+    assert empty["earliestMessageTimeStamp"] == "-1"
+    assert {type(value) for value in table.values()} == {str}
+    assert table["brokerVersionDesc"] == "V5_3_3"
+    assert table["msgPutTotalTodayNow"] == "1"
+    assert float(table["putTps"].split()[0]) > 0
+    assert 0 < float(table["commitLogDiskRatio"]) < 1
+    assert int(table["commitLogMaxOffset"]) == served.store.log.max_physical_offset
+    served.store.wait_dispatched()
+    (stored,) = served.store.read("orders", 0, 0)
+    assert table["earliestMessageTimeStamp"] == str(stored.store_timestamp)
+    assert json.loads(peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO).body)
+
+
+def test_a_rate_is_that_of_its_span():
+    rate = Rate()
+    for second in range(600):
+        rate.add(5, second * 1_000)
+
+    assert rate.text(599_999) == "5.0005 5.0001 5.0000"
+    assert rate.text(609_999).split()[0] == "0.0005"
+    assert rate.text(5_000_000) == "0.0000 0.0000 0.0000"
+    assert rate.total == 3_000
