@@ -76,7 +76,8 @@ def collected(frame: DataFrame, told: Callable[[float], None] = lambda share: No
     """
     try:
         with watched(frame.sparkSession, told):
-            return frame.collect()
+            rows: list[Row] = frame.collect()
+            return rows
     except Exception as error:
         raise failure_of(error) from error
 
