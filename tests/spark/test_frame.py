@@ -22,6 +22,7 @@ from putframes import (
 )
 
 import reput
+from reput.errors import PluginFlushError
 from reput.files import Disk
 from reput_arrow import columns_of
 from reput_export.writing.directories import STALE_MS, sweep
@@ -251,8 +252,8 @@ def test_a_copy_is_told_of_what_was_cut_short_before_it(tmp_path):
 # --------------------------------------------------------------------------- cut short
 
 
-def cut_short(root, row_count, **options):
-    """A write whose driver dies when so many rows are in the log."""
+def cut_short(root, row_count, first=0, **options):
+    """A write whose driver dies when so many rows are in the log, from ``first`` on."""
     writing = staged(root, PARTITIONS, **options)
     with writing.sink.opening.open() as store:
         sink = writing.sink
@@ -261,7 +262,7 @@ def cut_short(root, row_count, **options):
         putter = putting.Putter(store, str(root), sink._notes)
         intent = putter.begin(0, filled, NOW, stamp=stamp, name=sink.name)
         messages = [m for each in ROWS for m in columns_of(each).to_messages()]
-        for number, message in enumerate(messages[:row_count]):
+        for number, message in list(enumerate(messages))[first : first + row_count]:
             own = f"reput_stamp\1{stamp}{number}\2".encode() if stamp else b""
             own = message.properties + own
             store.put(attrs.evolve(message, born_timestamp=NOW, properties=own))
@@ -357,6 +358,55 @@ def test_an_abort_behind_the_intent_keeps_what_is_to_follow(tmp_path):
     assert bodies_of(root) == OLD_BODIES + BODIES
 
 
+@pytest.mark.parametrize("stamp", ["false", "true"])
+def test_an_intent_is_not_moved_past_rows_that_were_found(tmp_path, monkeypatch, stamp):
+    monkeypatch.setattr(putting, "_STEP_SIZE", 1)
+    root = made(tmp_path / "store", rows=OLD)
+    cut_short(root, 1, first=25, write_id="first", stamp=stamp)
+    put_rows = putting.Putter._put
+
+    def dying(self, batch, intent, first, there):
+        if first >= 20:
+            raise KeyboardInterrupt
+        put_rows(self, batch, intent, first, there)
+
+    monkeypatch.setattr(putting.Putter, "_put", dying)
+    with pytest.raises(KeyboardInterrupt):
+        put(root, [])
+    monkeypatch.setattr(putting.Putter, "_put", put_rows)
+    put(root, [])
+
+    assert sorted(bodies_of(root)) == sorted(OLD_BODIES + BODIES)
+
+
+def test_a_plugin_that_cannot_flush_fails_no_write(tmp_path, monkeypatch, caplog):
+    root = made(tmp_path / "store", rows=OLD)
+
+    def failing(store):
+        raise PluginFlushError("consumequeue", "its disk is full")
+
+    monkeypatch.setattr(reput.Store, "flush", failing)
+    put(root, PARTITIONS)
+
+    assert bodies_of(root) == OLD_BODIES + BODIES
+    assert "consumequeue" in caplog.text
+
+
+def test_an_intent_is_moved_behind_what_is_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(putting, "_STEP_SIZE", 1)
+    root = made(tmp_path / "store", rows=OLD)
+    writing = staged(root, PARTITIONS)
+    moved = []
+    writing.sink.told = lambda size: moved.append(writing.sink._notes.intent())
+
+    writing.commit()
+
+    assert [(each.done, each.start) for each in moved] == [
+        (done, moved[0].log_end) for done in (0, 20, 23)
+    ]
+    assert moved[0].log_end < moved[1].log_end < moved[2].log_end
+
+
 # --------------------------------------------------------------------------- at every step
 
 
@@ -369,8 +419,7 @@ def life(disk, **options):
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("step", [1, 1 << 30])
-@pytest.mark.parametrize("stamp", ["false", "true"])
+@pytest.mark.parametrize(("stamp", "step"), [("false", 1), ("true", 1 << 30)])
 def test_wherever_a_write_is_killed_each_row_is_there_once_in_the_end(
     tmp_path, monkeypatch, step, stamp
 ):

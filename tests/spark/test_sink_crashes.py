@@ -14,6 +14,7 @@ from sinkrows import FILE_SIZE, QUERY, bodies_of, expected, options_of, rows_of,
 
 import reput
 from reput.files import Disk
+from reput_spark.writing import putting
 from reput_spark.writing.segments import TaskFacts, write_segment
 from reput_spark.writing.settling.matching import found_rows
 from reput_testing import PowerCuts
@@ -28,8 +29,8 @@ TWINS = 2
 class Query:
     """A query over and over from where its checkpoint stands, as Spark runs it."""
 
-    def __init__(self, root, disk, done=0):
-        self.root, self.disk, self.done = str(root), disk, done
+    def __init__(self, root, disk, done=0, stamp="false"):
+        self.root, self.disk, self.done, self.stamp = str(root), disk, done, stamp
         self.attempts = itertools.count(1)
 
     def batch(self):
@@ -39,9 +40,11 @@ class Query:
             facts = TaskFacts(QUERY, self.done, partition, next(self.attempts))
             twins = rows_of(self.done, partition, TWINS, twins=True)
             batches = [rows_of(self.done, partition, count), twins]
-            segments.append(write_segment(batches, options_of(self.root), facts, self.disk))
+            options = options_of(self.root, stamp=self.stamp)
+            segments.append(write_segment(batches, options, facts, self.disk))
         # Clocks may stand still; what others put in the meantime was born later all the same.
-        sink_of(self.root, disk=self.disk, now=lambda: 1_000 + self.done).commit(
+        now = 1_000 + self.done
+        sink_of(self.root, disk=self.disk, now=lambda: now, stamp=self.stamp).commit(
             segments, self.done
         )
         self.done += 1
@@ -80,17 +83,18 @@ def directory_in(disk):
 
 
 @pytest.mark.proof
-def test_wherever_the_power_goes_each_row_is_there_once_in_the_end(tmp_path):
+@pytest.mark.parametrize("stamp", ["false", "true"])
+def test_wherever_the_power_goes_each_row_is_there_once_in_the_end(tmp_path, stamp):
     cuts = PowerCuts(tmp_path, most=12, random_count=2, tries=25)
     disk = cuts.disk()
-    query = Query(directory_in(disk), disk)
+    query = Query(directory_in(disk), disk, stamp=stamp)
     disk.note = lambda: query.done
     for _ in range(2):
         query.batch()
     disk.points.append(disk.now("the end"))
 
     def check(state, directory):
-        again = Query(directory / "store", Disk(), done=state.point.note)
+        again = Query(directory / "store", Disk(), done=state.point.note, stamp=stamp)
         while again.done < 3:
             again.batch()
         assert sorted(bodies_of(again.root)) == all_rows(3)
@@ -135,14 +139,21 @@ def test_a_commit_that_ended_in_front_of_its_end_is_finished_in_the_order_it_had
         ),
         min_size=1,
         max_size=4,
-    )
+    ),
+    stamp=st.sampled_from(["false", "true"]),
+    step=st.sampled_from([1, 1 << 28]),
 )
-def test_any_sequence_of_crashes_leaves_each_row_once(crashes, tmp_path_factory):
-    tmp_path = tmp_path_factory.mktemp("crashes")
+def test_any_sequence_of_crashes_leaves_each_row_once(crashes, stamp, step, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(putting, "_STEP_SIZE", step)
+        _after_crashes(crashes, stamp, tmp_path_factory.mktemp("crashes"))
+
+
+def _after_crashes(crashes, stamp, tmp_path):
     disk = SimulatedDisk(_made(tmp_path / "0"))
     done, others = 0, 0
     for number, (where, seed, is_power_cut, strangers) in enumerate(crashes):
-        query = Query(directory_in(disk), disk, done)
+        query = Query(directory_in(disk), disk, done, stamp)
         disk.points.clear()
         disk.note = lambda query=query: query.done
         query.batch()
@@ -160,7 +171,7 @@ def test_any_sequence_of_crashes_leaves_each_row_once(crashes, tmp_path_factory)
             put_as_another(directory_in(disk), disk, done, strangers)
             others += 2 * len(strangers)
 
-    query = Query(directory_in(disk), disk, done)
+    query = Query(directory_in(disk), disk, done, stamp)
     while query.done < done + 2:
         query.batch()
 

@@ -33,12 +33,12 @@ class Intent:
 
     batch_id: int
     log_end: int
-    """Physical offset from which on the rows of its segments from `done` on come."""
+    """Physical offset from which on its rows from `done` on come."""
     born_timestamp: int
     """Of rows that do not say when they were born, ms."""
     segments: tuple[Segment, ...]
     done: int = 0
-    """Number of segments all of whose rows are in the log, and on disk."""
+    """How many of its rows, the first ones, are in the log, and on disk."""
     log_start: int = -1
     """Physical offset from which on all rows come; -1: `log_end`, of an older release."""
     stamp: str = ""
@@ -55,11 +55,6 @@ class Intent:
     def row_count(self) -> int:
         """Rows in all."""
         return sum(each.row_count for each in self.segments)
-
-    @property
-    def done_count(self) -> int:
-        """Rows of the segments that are done."""
-        return sum(each.row_count for each in self.segments[: self.done])
 
 
 @attrs.frozen

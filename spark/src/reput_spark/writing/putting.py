@@ -19,9 +19,10 @@ The order, and what a crash leaves at each place:
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -29,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 import reput
-from reput.errors import PutError, StoreLockedError
+from reput.errors import PluginFlushError, PutError, StoreLockedError
 from reput.files import Disk, system_clock
 from reput.log import LOG_SECTION
 from reput.offline import look
@@ -47,11 +48,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
+logger = logging.getLogger(__name__)
+
 __all__ = ["Opening", "Putter"]
 
 _LOCK_POLL: Final = 0.05
 _STEP_SIZE: Final = 256 << 20
-"""Bytes of segments after which an intent is moved."""
+"""Bytes of rows after which an intent is moved."""
 
 
 @attrs.define(eq=False)
@@ -147,12 +150,12 @@ class Putter:
                 next(read_segment(self.root, each, self.notes.disk))  # says what is wrong
         end = self.store.log.max_physical_offset
         intent = Intent(batch_id, end, now, ordered, 0, end, stamp, name)
-        self.store.flush()
+        self._flush()
         self.notes.save(intent)
         return intent
 
     def found(self, intent: Intent) -> npt.NDArray[Any]:
-        """Return ``(n,)`` bool: which rows the log has, of the segments that are not done.
+        """Return ``(n,)`` bool: which rows the log has, of those that are not done.
 
         Raises:
             SparkReputError: the log has lost its place.
@@ -168,13 +171,9 @@ class Putter:
             )
         start = min(intent.log_end, log.max_physical_offset)
         if intent.stamp:
-            first = intent.done_count
-            return stamped_rows(log, start, intent.stamp, first, intent.row_count - first)
-        rows = (
-            batch
-            for segment in intent.segments[intent.done :]
-            for batch in read_segment(self.root, segment, self.notes.disk)
-        )
+            count = intent.row_count - intent.done
+            return stamped_rows(log, start, intent.stamp, intent.done, count)
+        rows = (batch for _, _, batch in self._rest(intent))
         return found_rows(rows, intent.born_timestamp, log, log.encoder, start)
 
     def put(self, intent: Intent, found: npt.NDArray[Any] | None = None) -> None:
@@ -183,26 +182,39 @@ class Putter:
         Raises:
             SparkReputError: the store refuses a row.
         """
-        start, row = intent.done_count, intent.done_count
-        size = sum(each.size for each in intent.segments[: intent.done])
         step = 0
-        for number, segment in enumerate(intent.segments):
-            if number < intent.done:
-                continue
-            if step >= _STEP_SIZE:
-                self.store.flush()
+        for row, size, batch in self._rest(intent):
+            there = None if found is None else found[row - intent.done :]
+            # What was found stands before the place that the intent would be moved to.
+            if size - step >= _STEP_SIZE and (there is None or not there.any()):
+                self._flush()
                 end = self.store.log.max_physical_offset
-                self.notes.save(attrs.evolve(intent, done=number, log_end=end))
-                step = 0
-            first = row
-            for batch in read_segment(self.root, segment, self.notes.disk):
-                there = None if found is None else found[row - start : row - start + len(batch)]
-                self._put(batch, intent, row, there)
-                row += len(batch)
-                self.told(size + segment.size * (row - first) // max(segment.row_count, 1))
+                self.notes.save(attrs.evolve(intent, done=row, log_end=end))
+                step = size
+            self._put(batch, intent, row, None if there is None else there[: len(batch)])
+            self.told(size)
+        self._flush()
+
+    def _rest(self, intent: Intent) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+        """Yield rows that are not done: number of the first, bytes up to the last, the rows."""
+        row = size = 0
+        for segment in intent.segments:
+            first, row = row, row + segment.row_count
+            if row > intent.done:
+                number = first
+                for batch in read_segment(self.root, segment, self.notes.disk):
+                    skipped, number = max(intent.done - number, 0), number + len(batch)
+                    if skipped < len(batch):
+                        share = segment.size * (number - first) // segment.row_count
+                        yield number - len(batch) + skipped, size + share, batch.slice(skipped)
             size += segment.size
-            step += segment.size
-        self.store.flush()
+
+    def _flush(self) -> None:
+        try:
+            self.store.flush()
+        except PluginFlushError as error:
+            # The log is on disk. To fail here would have the caller write the rows once more.
+            logger.warning("a plugin is behind root=%s error=%s", self.root, error)
 
     def _put(
         self, batch: pa.RecordBatch, intent: Intent, first: int, there: npt.NDArray[Any] | None
