@@ -15,7 +15,7 @@ from reput_rebuild.engine import LocalEngine
 pytest.importorskip("pyarrow")
 
 from reput_spark.cli import engines
-from reput_spark.jobs.verify_derived import DIFFERENCE_SCHEMA, verify_derived
+from reput_spark.jobs.verify_derived import verify_derived
 
 
 @pytest.fixture
@@ -50,24 +50,23 @@ def test_a_sound_store_of_rocketmq_is_sound_and_stays_as_it_is(java_path):
     assert sorted(java_path.rglob("*")) == names
 
 
-def test_queues_and_index_that_follow_from_the_log_are_sound(path):
+def test_queues_and_index_that_follow_from_the_log_are_sound(spark, path):
     with LocalEngine(1) as engine:
         found = verify_derived(path, engine)
 
     assert found.is_sound
     assert [each.plugin for each in found.plugins] == ["consumequeue", "index"]
-    assert found.table().num_rows == 0
+    assert found.frame(spark).count() == 0
 
 
-def test_a_byte_that_differs_is_a_row_of_the_report(path):
+def test_a_byte_that_differs_is_a_row_of_the_report(spark, path):
     spoil(path)
 
     with LocalEngine(1) as engine:
         found = verify_derived(path, engine)
 
     assert not found.is_sound
-    assert found.table().schema == DIFFERENCE_SCHEMA
-    (row,) = found.table().to_pylist()
+    (row,) = [each.asDict() for each in found.frame(spark).collect()]
     assert row.pop("reason")
     assert row == {
         "store": str(path),

@@ -7,10 +7,9 @@ then looks at the damaged places, which are few: what is wrong there, and where 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import pyarrow as pa
 
 from reput_arrow.logs.opening import open_log
 from reput_arrow.logs.place import COMMIT_LOG
@@ -24,21 +23,13 @@ if TYPE_CHECKING:
     from reput_arrow.logs.openlog import OpenLog
     from reput_arrow.logs.place import LogPlace
 
-__all__ = ["DAMAGE_SCHEMA", "Damage", "Verified", "verify"]
+__all__ = ["Damage", "Verified", "verify"]
 
-DAMAGE_SCHEMA = pa.schema(
-    [
-        pa.field("store", pa.string(), nullable=False),
-        pa.field("file", pa.string(), nullable=False),
-        pa.field("position", pa.int64(), nullable=False),
-        pa.field("physical_offset", pa.int64(), nullable=False),
-        pa.field("end_offset", pa.int64(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("detail", pa.string(), nullable=False),
-    ]
+_SCHEMA: Final = (
+    "store string NOT NULL, file string NOT NULL, position long NOT NULL, "
+    "physical_offset long NOT NULL, end_offset long NOT NULL, size long NOT NULL, "
+    "reason string NOT NULL, detail string NOT NULL"
 )
-"""Columns of the report: one row for each damage."""
 
 
 @attrs.frozen
@@ -72,17 +63,10 @@ class Verified:
     """Bytes of the logs."""
     damages: tuple[Damage, ...]
 
-    def table(self) -> pa.Table:
-        """Return the report as a table of `DAMAGE_SCHEMA`, oldest damage first."""
-        columns = {
-            field.name: pa.array([getattr(each, field.name) for each in self.damages], field.type)
-            for field in DAMAGE_SCHEMA
-        }
-        return pa.table(columns, schema=DAMAGE_SCHEMA)
-
     def frame(self, spark: Any) -> Any:
-        """Return the report as a DataFrame."""
-        return spark.createDataFrame(self.table())
+        """Return a DataFrame with a row for each damage, oldest first: its fields, and its size."""
+        rows = [{**attrs.asdict(each), "size": each.size} for each in self.damages]
+        return spark.createDataFrame(rows, _SCHEMA)
 
 
 def verify(

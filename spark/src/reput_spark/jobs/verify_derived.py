@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import pyarrow as pa
 
 from reput.log import SPLIT_SIZE
 from reput_rebuild.driver import Rebuilt, run_rebuild
@@ -15,18 +14,12 @@ from reput_rebuild.driver import Rebuilt, run_rebuild
 if TYPE_CHECKING:
     from reput_rebuild.engine import Engine
 
-__all__ = ["DIFFERENCE_SCHEMA", "VerifiedDerived", "verify_derived"]
+__all__ = ["VerifiedDerived", "verify_derived"]
 
-DIFFERENCE_SCHEMA: Final = pa.schema(
-    [
-        pa.field("store", pa.string(), nullable=False),
-        pa.field("plugin", pa.string(), nullable=False),
-        pa.field("file", pa.string(), nullable=False),  # below the store
-        pa.field("position", pa.int64(), nullable=False),  # of the first byte that differs
-        pa.field("reason", pa.string(), nullable=False),
-    ]
+_SCHEMA: Final = (
+    "store string NOT NULL, plugin string NOT NULL, file string NOT NULL, "
+    "position long NOT NULL, reason string NOT NULL"
 )
-"""Columns of the report."""
 
 
 @attrs.frozen
@@ -42,24 +35,14 @@ class VerifiedDerived:
         """Whether every file is the one that follows from the log."""
         return not any(each.differences for each in self.plugins)
 
-    def table(self) -> pa.Table:
-        """Return the report: one row for each file that differs; of `DIFFERENCE_SCHEMA`."""
+    def frame(self, spark: Any) -> Any:
+        """Return a DataFrame with a row for each file that differs, and its first such byte."""
         rows = [
-            {
-                "store": self.store,
-                "plugin": each.plugin,
-                "file": found.path,
-                "position": found.position,
-                "reason": found.reason,
-            }
+            (self.store, each.plugin, found.path, found.position, found.reason)
             for each in self.plugins
             for found in each.differences or ()
         ]
-        return pa.Table.from_pylist(rows, schema=DIFFERENCE_SCHEMA)
-
-    def frame(self, spark: Any) -> Any:
-        """Return the report as a DataFrame."""
-        return spark.createDataFrame(self.table())
+        return spark.createDataFrame(rows, _SCHEMA)
 
 
 def verify_derived(
