@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wirepeer import WirePeer, message
 
+from reput import Message
 from reput_remoting import (
     Command,
     Pull,
@@ -97,44 +98,44 @@ def test_nobody_answers_what_is_one_way(served):
     assert peer.told == []
 
 
-def test_a_peer_that_never_reads_is_not_read_any_more_and_then_cut(serve):
-    served = serve(limits=Limits(unread_bytes=1 << 20, requests_per_peer=16))
-    with served.store as store:
-        body = bytes(200_000)
-        store.put_many([reput_message(body) for _ in range(8)])
-        store.wait_dispatched()
-        deaf = served.peer()
-        pull = Pull(
-            consumer_group="g",
-            topic="orders",
-            queue_id=0,
-            queue_offset=0,
-            max_msg_nums=32,
-            sys_flag=PullFlag.SUBSCRIPTION,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            subscription="*",
-            sub_version=0,
-            max_msg_bytes=4 << 20,
-        )
-        frames = encode_frame(Command.request(RequestCode.PULL_MESSAGE, pull)) * 200
-        deaf.socket.settimeout(20)
-        with pytest.raises(ConnectionError):
-            send_for_ever(deaf, frames)
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(unread_bytes=1 << 20, requests_per_peer=16),
+        Limits(bytes_of_all=4 << 20, requests_per_peer=16),
+    ],
+    ids=["alone", "together"],
+)
+def test_a_peer_that_never_reads_is_not_read_any_more_and_then_cut(serve, limits):
+    served = serve(limits=limits)
+    served.store.put_many([Message("orders", bytes(200_000)) for _ in range(4)])
+    served.store.wait_dispatched()
+    deaf = served.peer()
+    pull = Pull(
+        consumer_group="g",
+        topic="orders",
+        queue_id=0,
+        queue_offset=0,
+        max_msg_nums=32,
+        sys_flag=PullFlag.SUBSCRIPTION,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription="*",
+        sub_version=0,
+        max_msg_bytes=4 << 20,
+    )
+    frames = encode_frame(Command.request(RequestCode.PULL_MESSAGE, pull)) * 200
 
-        assert served.peer().ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == ResponseCode.SUCCESS
-        assert served.server.service.request_bytes == 0
+    with pytest.raises(ConnectionError):
+        send_for_ever(deaf, frames)
+
+    assert served.peer().ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == ResponseCode.SUCCESS
+    assert served.server.service.deaf == set()
 
 
 def send_for_ever(peer, frames):
     for _ in range(10_000):
         peer.socket.sendall(frames)
-
-
-def reput_message(body):
-    from reput import Message
-
-    return Message("orders", body)
 
 
 def test_a_connection_on_which_nothing_moves_is_closed(served):

@@ -214,7 +214,8 @@ def test_topics_are_listed_and_deleted(served):
     def listed(code, header=None):
         return parse_body(names.ask(code, header).body, "topics")["topicList"]
 
-    assert listed(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER) == ["TBW102", "orders", "theirs"]
+    every = listed(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+    assert every == ["DefaultCluster_REPLY_TOPIC", "TBW102", "orders", "theirs"]
     assert listed(RequestCode.GET_TOPICS_BY_CLUSTER, ClusterOf(cluster="C")) == ["orders", "theirs"]
     assert set(listed(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)) >= {"C", "broker-a", "broker-b"}
     names.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, TopicOf(topic="theirs"))

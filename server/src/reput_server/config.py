@@ -44,7 +44,7 @@ class Limits:
     bytes_per_peer: int = _positive(32 << 20)
     """Bytes of one connection's requests that are worked on at once."""
     bytes_of_all: int = _positive(256 << 20)
-    """The same, and what has come of unfinished frames, of all connections."""
+    """The same of all connections; also of unfinished frames, and of answers left unread."""
     unread_bytes: int = _positive(64 << 20)
     """Answers that a peer may leave unread before it is cut off."""
     idle_seconds: int = _positive(120)

@@ -76,6 +76,8 @@ class Host(Protocol):
     """Bytes of bodies that are worked on, of all connections."""
     paused: set[Any]
     """Connections of which nothing is read at the moment."""
+    deaf: set[Any]
+    """Connections that leave answers unread at the moment."""
 
     def admit(self, peer: Any) -> bool:
         """Note a new connection; False if there are too many."""
@@ -91,6 +93,10 @@ class Host(Protocol):
 
     async def answer(self, request: Request) -> Command | None:
         """Return the answer to a request; None if there is none, or if it comes later."""
+        ...
+
+    def unread_bytes(self) -> int:
+        """Return the bytes of answers that wait for connections to be read."""
         ...
 
     def go_on(self) -> None:

@@ -213,20 +213,31 @@ class Peer(asyncio.Protocol):
     def _write(self, frame: bytes) -> None:
         if self._transport is None or not self.is_open:
             return
-        if self._transport.get_write_buffer_size() > self.service.limits.unread_bytes:
-            self.cut("it leaves its answers unread")
-            return
+        limits = self.service.limits
         if not self._is_writing_paused:
             self.last_moved = self.service.loop.time()
+        elif (
+            self.unread_size > limits.unread_bytes
+            or self.service.unread_bytes() > limits.bytes_of_all
+        ):
+            self.cut("it leaves its answers unread")
+            return
         self._transport.write(frame)
+
+    @property
+    def unread_size(self) -> int:
+        """Bytes of answers that wait until the peer reads."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def pause_writing(self) -> None:
         """Read nothing while the peer does not read."""
         self._is_writing_paused = True
+        self.service.deaf.add(self)
         self._pause_or_resume()
 
     def resume_writing(self) -> None:
         """Go on: the peer has read."""
         self.last_moved = self.service.loop.time()
         self._is_writing_paused = False
+        self.service.deaf.discard(self)
         self.go_on()

@@ -42,6 +42,8 @@ class Service:
     """Requests since the start."""
     paused: set[Peer] = attrs.field(init=False, factory=set)
     """Connections of which nothing is read at the moment."""
+    deaf: set[Peer] = attrs.field(init=False, factory=set)
+    """Connections that leave answers unread at the moment."""
     peers: set[Peer] = attrs.field(init=False, factory=set)
     address: Address = attrs.field(init=False, default=("", 0))
     """Where it listens, with the port that was found free."""
@@ -90,6 +92,11 @@ class Service:
         """Drop a connection that is gone."""
         self.peers.discard(peer)
         self.paused.discard(peer)
+        self.deaf.discard(peer)
+
+    def unread_bytes(self) -> int:
+        """Return the bytes of answers that wait for connections to be read."""
+        return sum(peer.unread_size for peer in self.deaf)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Have something done, and keep it from being collected meanwhile."""

@@ -5,13 +5,14 @@ Source: RocketMQ ``EndTransactionProcessor``, ``AbstractTransactionalMessageChec
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.errors import CorruptFileError, OffsetOutOfRangeError
+from reput.errors import CorruptFileError, OffsetOutOfRangeError, ReputError
 from reput_remoting import CheckTransaction, Command, EndTransaction, RequestCode, ResponseCode
 from reput_server.broker.ending.halves import with_destination
 from reput_server.errors import Refusal
@@ -31,6 +32,8 @@ PLUGIN: Final = "transaction"
 _COMMIT: Final = 8
 _ROLLBACK: Final = 12
 _UNKNOWN: Final = 0
+_ATTEMPTS: Final = 40
+_PAUSE_SECONDS: Final = 0.05
 
 
 @attrs.define(eq=False)
@@ -63,8 +66,24 @@ class TransactionHandlers:
         if asked.commit_or_rollback not in (_COMMIT, _ROLLBACK):
             text = f"commitOrRollback is {asked.commit_or_rollback}; 8, 12 or 0 expected"
             raise Refusal(ResponseCode.SYSTEM_ERROR, text)
-        await self.context.run_in_turn(self._end, asked)
+        await self._end_patiently(asked)
         return request.command.answer(ResponseCode.SUCCESS)
+
+    async def _end_patiently(self, asked: EndTransaction) -> None:
+        """End a transaction, also one that the plugin has just put a copy of.
+
+        A producer that is asked may answer before the plugin, which asked, has put that copy in the
+        half message's place; until then the plugin lets nobody end it.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await self.context.run_in_turn(self._end, asked)
+                return
+            except ReputError as error:
+                # Only the plugin's own errors name a transaction.
+                if attempt == _ATTEMPTS or not hasattr(error, "transaction"):
+                    raise
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     def _end(self, asked: EndTransaction) -> None:
         try:
