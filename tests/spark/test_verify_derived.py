@@ -10,12 +10,12 @@ from click.testing import CliRunner
 import reput
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
+from reput_rebuild.driver import run_rebuild
 from reput_rebuild.engine import LocalEngine
 
 pytest.importorskip("pyarrow")
 
 from reput_spark.cli import engines
-from reput_spark.jobs.verify_derived import verify_derived
 
 
 @pytest.fixture
@@ -40,40 +40,38 @@ def java_path(golden_store):
     return golden_store("basic")
 
 
+def compared(root):
+    """What `reput_spark.jobs.rebuild.rebuild` finds with ``check``, in this process."""
+    with LocalEngine(1) as engine:
+        return run_rebuild(root, (), engine, check=True)
+
+
 def test_a_sound_store_of_rocketmq_is_sound_and_stays_as_it_is(java_path):
     names = sorted(java_path.rglob("*"))
 
-    with LocalEngine(1) as engine:
-        found = verify_derived(java_path, engine)
+    found = compared(java_path)
 
-    assert found.is_sound
+    assert found
+    assert not any(each.differences for each in found)
     assert sorted(java_path.rglob("*")) == names
 
 
-def test_queues_and_index_that_follow_from_the_log_are_sound(spark, path):
-    with LocalEngine(1) as engine:
-        found = verify_derived(path, engine)
-
-    assert found.is_sound
-    assert [each.plugin for each in found.plugins] == ["consumequeue", "index"]
-    assert found.frame(spark).count() == 0
+def test_queues_and_index_that_follow_from_the_log_are_sound(path):
+    assert [(each.plugin, each.differences) for each in compared(path)] == [
+        ("consumequeue", ()),
+        ("index", ()),
+    ]
 
 
-def test_a_byte_that_differs_is_a_row_of_the_report(spark, path):
+def test_a_byte_that_differs_is_named_with_its_file(path):
     spoil(path)
 
-    with LocalEngine(1) as engine:
-        found = verify_derived(path, engine)
+    queues, index = compared(path)
 
-    assert not found.is_sound
-    (row,) = [each.asDict() for each in found.frame(spark).collect()]
-    assert row.pop("reason")
-    assert row == {
-        "store": str(path),
-        "plugin": "consumequeue",
-        "file": f"consumequeue/T/0/{0:020d}",
-        "position": 123,
-    }
+    (found,) = queues.differences
+    assert (found.path, found.position) == (f"consumequeue/T/0/{0:020d}", 123)
+    assert found.reason
+    assert index.differences == ()
 
 
 @pytest.fixture

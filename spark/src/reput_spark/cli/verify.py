@@ -11,8 +11,8 @@ from reput_spark.cli.engines import progress_of, spark_at
 from reput_spark.cli.options import master_option, paths_argument, split_size_option
 
 if TYPE_CHECKING:
+    from reput_rebuild.driver import Rebuilt
     from reput_spark.jobs.verify import Verified
-    from reput_spark.jobs.verify_derived import VerifiedDerived
 
 __all__ = ["verify"]
 
@@ -38,39 +38,46 @@ def verify(
     """
     from reput.log import SPLIT_SIZE
     from reput_cli.kit import check_store
-    from reput_spark.jobs.engine import SparkEngine
+    from reput_spark.jobs.rebuild import rebuild
     from reput_spark.jobs.verify import verify as run
-    from reput_spark.jobs.verify_derived import verify_derived
 
     stores = [check_store(path) for path in paths] if derived else []
-    compared: list[VerifiedDerived] = []
+    size = split_size or SPLIT_SIZE
+    compared: dict[str, list[Rebuilt]] = {}
     with spark_at(master) as spark:
         with progress_of("verifying") as progress:
             found = run(spark, paths, progress=progress.update)
             seconds = progress.seconds
-        engine = SparkEngine(spark)
         for store in stores if not found.damages else []:
             with progress_of("comparing") as progress:
-                size = split_size or SPLIT_SIZE
-                compared.append(
-                    verify_derived(store, engine, split_size=size, progress=progress.update)
-                )
+                told = progress.update
+                compared[store] = rebuild(spark, store, split_size=size, progress=told, check=True)
     _print(found, compared, seconds, as_json=as_json)
-    if found.damages or not all(each.is_sound for each in compared):
+    if found.damages or any(each.differences for built in compared.values() for each in built):
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 
 def _print(
-    found: Verified, compared: list[VerifiedDerived], seconds: float, *, as_json: bool
+    found: Verified, compared: dict[str, list[Rebuilt]], seconds: float, *, as_json: bool
 ) -> None:
     import attrs
 
-    from reput_cli.kit import Column, format_count, format_size, print_json, print_table
+    from reput_cli.kit import (
+        Column,
+        format_count,
+        format_size,
+        print_built,
+        print_json,
+        print_table,
+    )
 
     if as_json:
         document = attrs.asdict(found)
         document["damages"] = [{**attrs.asdict(each), "size": each.size} for each in found.damages]
-        stores = [attrs.asdict(each) for each in compared]
+        stores = [
+            {"store": store, "plugins": [attrs.asdict(each) for each in built]}
+            for store, built in compared.items()
+        ]
         print_json({**document, "seconds": seconds, "derived": stores})
         return
     rate = format_size(round(found.size / max(seconds, 1e-9)))
@@ -92,7 +99,5 @@ def _print(
         heads = [Column("file"), Column("position", right=True), Column("offset", right=True)]
         heads += [Column("bytes", right=True), Column("damage", shrink=True)]
         print_table(heads, rows)
-    from reput_cli.kit import print_built
-
-    for each in compared:
-        print_built(each.store, list(each.plugins))
+    for store, built in compared.items():
+        print_built(store, built)
