@@ -28,9 +28,11 @@ from reput_client.sending.sender import Sender
 from reput_consumer import checked_group
 
 if TYPE_CHECKING:
+    # By its whole name, as another distribution has a class of this name, too: the reference links.
+    import reput_consumer
     from reput_client.consuming.consumers import Consumers
     from reput_client.sending.transactions import Check, Checks, TransactionProducer
-    from reput_consumer import Consumer, MessageQueue, PullConsumer, Selector
+    from reput_consumer import MessageQueue, PullConsumer, Selector
 
 __all__ = ["Client"]
 
@@ -121,7 +123,7 @@ class Client:
         group: str,
         topics: Mapping[str, str | Selector | None] | str | list[str],
         **arguments: Any,
-    ) -> Consumer:
+    ) -> reput_consumer.Consumer:
         """Join a group, and return the consumer that reads its share of the queues.
 
         Consumers of other programs and languages may be in the group, too.
