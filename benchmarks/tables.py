@@ -14,6 +14,7 @@ __all__ = [
     "COMPACTION",
     "COMPACTION_JOBS",
     "CONSUME",
+    "CONSUME_IN_TURNS",
     "COUNTS",
     "DERIVE",
     "DIFF",
@@ -134,6 +135,11 @@ CONSUME = Table(
     "Consume everything as a group, bodies taken as bytes",
     note="SQLite and persist-queue consume fewer messages",
 )
+CONSUME_IN_TURNS = Table(
+    "Consume everything as a group and without one, in turns",
+    compares=False,
+    note="rates are of processor time, of the best of five turns",
+)
 GROUPS = Table("What groups cost besides messages", compares=False)
 FILTER = Table("Evaluate a condition for every message of the log", compares=False)
 FILTERED_READ = Table(
@@ -186,6 +192,7 @@ TABLES = (
     IMPORT,
     READ,
     CONSUME,
+    CONSUME_IN_TURNS,
     GROUPS,
     FILTER,
     FILTERED_READ,

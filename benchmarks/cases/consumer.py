@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.case import BODIES, Case, body_name
 from benchmarks.cases.read import read_count
 from benchmarks.stores import open_store
-from benchmarks.tables import CONSUME
-from benchmarks.trial import Trial
+from benchmarks.tables import CONSUME, CONSUME_IN_TURNS
+from benchmarks.trial import Measurement, Trial
 from benchmarks.workload import BATCH, Workload
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ __all__ = ["PLUGINS", "cases"]
 PLUGINS = ("consumequeue", "consumer")
 """Those of all stores of groups."""
 _STEP = 32  # messages of one read, and of one call of a handler
+_TURNS = 5
 _LIBRARY_COUNT = 4_000  # messages; the library commits each of them
 
 
@@ -51,6 +54,14 @@ def cases() -> Iterator[Case]:
         name = body_name(body)
         for way, measure in ways.items():
             yield _case(f"{name}.{way}", measure, body, "reput_consumer")
+        turns = Case(
+            name=f"consumer.{name}.turns",
+            table=CONSUME_IN_TURNS,
+            run=take_turns,
+            body_size=body,
+            needs=("reput_consumer",),
+        )
+        yield turns
         for peer, (module, measure) in peers.items():
             yield _case(f"{name}.{peer}", measure, body, module)
 
@@ -67,13 +78,7 @@ def _case(name: str, measure: Callable[[Trial], None], body_size: int, module: s
 def read_without(trial: Trial) -> None:
     """``store.read`` until each queue is at its end: what the others are compared with."""
     with _Reading(trial, "reput, by queue, 32 a read, no group", baseline=True) as reading:
-        store = reading.store
-        for each in store.queues():
-            at = 0
-            while found := store.read(each.topic, each.queue_id, at, _STEP, 8 << 20):
-                for message in found:
-                    reading.size += len(message.body)
-                at = found.next_queue_offset
+        reading.size = _read(reading.store)
 
 
 def iterate(trial: Trial, *, label: str, **options: Any) -> None:
@@ -120,6 +125,60 @@ def run(trial: Trial, *, batch: int, threads: int, ordered: bool = False) -> Non
     with _Reading(trial, label + ", in order" * ordered, options) as reading:
         reading.consumer.run(handle_one if batch == 1 else handle, threads=threads, batch=batch)
         reading.size = sum(sizes)
+
+
+def take_turns(trial: Trial) -> None:
+    """All in one process, one after the other, several times: a busy machine slows all of them."""
+    count = max(read_count(trial) // 4 // BATCH, 1) * BATCH
+    expected, number = count * trial.body_size, itertools.count()
+    store = _filled(trial, count)
+    topics = sorted({each.topic for each in store.queues()})
+
+    def consume(batch: int, **options: Any) -> Callable[[], int]:
+        sizes: list[int] = []
+
+        def handle(messages: Any) -> None:
+            size = 0
+            for message in messages:
+                size += len(message.body)
+            sizes.append(size)
+
+        def measured() -> int:
+            sizes.clear()
+            asked = {"start": "earliest", "until": "end", **options}
+            consumer = store.plugin("consumer").consumer(f"bench-{next(number)}", topics, **asked)
+            with consumer:
+                if batch:
+                    consumer.run(handle, threads=1, batch=batch)
+                else:
+                    sizes.append(sum(len(message.body) for message in consumer))
+            return sum(sizes)
+
+        return measured
+
+    works = {
+        "by queue, 32 a read, no group": lambda: _read(store),
+        "group, function, batches of 32": consume(_STEP),
+        "group, function, batches of 32, in order": consume(_STEP, ordered=True),
+        "group, iterated": consume(0),
+        "group, iterated, in order": consume(0, ordered=True),
+    }
+    trial.settle()
+    times: dict[str, list[float]] = {label: [] for label in works}
+    for _ in range(_TURNS):
+        for label, work in works.items():
+            began = time.process_time()
+            size = work()
+            times[label].append(time.process_time() - began)
+            trial.require(size == expected, f"{label}: {size} of {expected} bytes were read")
+    store.close()
+    first = min(next(iter(times.values())))
+    for label, found in times.items():
+        row = Measurement(
+            label=label, count=count, size=0, seconds=min(found), cpu_seconds=min(found)
+        )
+        row.facts["speed"] = f"{first / min(found):.0%} of no group"
+        trial.measurements.append(row)
 
 
 class _Reading:
@@ -171,6 +230,17 @@ def _filled(trial: Trial, count: int) -> reput.Store:
         store.put_many(work.columns(first, BATCH))
     store.wait_dispatched()
     return store
+
+
+def _read(store: reput.Store) -> int:
+    size = 0
+    for each in store.queues():
+        at = 0
+        while found := store.read(each.topic, each.queue_id, at, _STEP, 8 << 20):
+            for message in found:
+                size += len(message.body)
+            at = found.next_queue_offset
+    return size
 
 
 # --------------------------------------------------------------------------- others' queues

@@ -47,8 +47,8 @@ _BROADCASTER: Final = "DEFAULT"
 """Instance name of broadcasting members: their offsets are found again after a restart."""
 _SAVE_AGAIN_MS: Final = 5_000
 _FETCH_COUNT: Final = 256
-"""Messages of one fetch: more than clients ask brokers for, as what a read costs is not a network's
-delay but a way through the store, and one for 32 messages takes a third longer by message."""
+"""Messages of one fetch: more than the 32 that clients ask brokers for, which take a third longer
+by message, as each read has to find its way through the store."""
 
 
 @attrs.define(eq=False)
