@@ -22,7 +22,7 @@ HEAD_SIZE = 88  # of a record, in front of its body
 @pytest.fixture(autouse=True)
 def near(monkeypatch):
     """What counts as near is made small, so that small files are large."""
-    monkeypatch.setattr(logs, "_WINDOW_SIZE", 64 << 10)
+    monkeypatch.setattr(logs, "_BODY_SIZE", 64 << 10)
 
 
 def store_of(root, bodies):

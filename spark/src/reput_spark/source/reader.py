@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from reput_arrow.reading.tasks import Task
@@ -44,8 +46,20 @@ class LogView(DataSourceReader):
         """Read the rows of one split; none for None, which Spark passes where there is no split."""
         if partition is not None:
             assert isinstance(partition, LogPartition)
+            _settle()
             schema = self._arrow_schema()
             yield from read_task(partition.task, self.options, schema)
 
     def _arrow_schema(self) -> pa.Schema:
         return arrow_schema(self.schema, collects=self.options.corrupt == "collect")
+
+
+def _settle() -> None:
+    """Leave what a worker has imported out of its garbage collections, once for each worker.
+
+    Spark's workers collect after every task, which went through all modules each time: 10 ms and
+    more, most of what a small task costs.
+    """
+    if TaskContext.get() is not None and gc.get_freeze_count() == 0:
+        gc.collect()
+        gc.freeze()

@@ -23,6 +23,13 @@ _NEAR_SIZE = 64 << 10
 """Bytes in which a border is looked for first; in most logs they hold many records."""
 _WINDOW_SIZE = 4 << 20
 """Bytes decoded at a time, so that the columns of a window stay in the processor's cache."""
+_LARGE_WINDOW_SIZE = 16 << 20
+_LARGE_RECORD_SIZE = 512
+"""Bytes of records of which few fit into a window, so that each batch costs as much as its rows:
+with records of 1 KiB a larger window took a quarter less time, with those of 100 bytes a third
+more."""
+_BODY_SIZE = 4 << 20
+"""No body is larger, unless a broker was told otherwise."""
 _CLOSED = "reput/closed"
 """Beside a log: there while no writer of ours is."""
 _CLOCK_STEP_MS = 1_000
@@ -63,6 +70,11 @@ class OpenLog(LogReader):
         near = min(start + _NEAR_SIZE, end)
         found = super().next_record(start, near)
         return found if found < near or near == end else super().next_record(start, end)
+
+    def fit_window(self, offset: int) -> None:
+        """Decode as much at a time as is best for records like the one at ``offset``."""
+        is_large = self.size_at(offset) >= _LARGE_RECORD_SIZE
+        self._window_size = _LARGE_WINDOW_SIZE if is_large else _WINDOW_SIZE
 
     def find_end(self, *, quickly: bool = False) -> None:
         """Look where the log ends, and keep that end: what is written later is not read.
@@ -107,7 +119,7 @@ class OpenLog(LogReader):
         base = self.files.base_of(border)
         if base is None or base == border:
             return 0
-        start = max(base, border - 2 * _WINDOW_SIZE)
+        start = max(base, border - 2 * _BODY_SIZE)
         start = start if start == base else self.next_record(start, border)
         self.set_end(border)
         last = 0
@@ -125,14 +137,13 @@ class OpenLog(LogReader):
             The border; ``base`` where none is found.
         """
         low, high = base, base + self.file_size
-        while high - low > _WINDOW_SIZE:
+        while high - low > _BODY_SIZE:
             middle = (low + high) // 2
             if self.files.read(middle, _PROBE_SIZE).strip(b"\0"):
                 low = middle
             else:
                 high = middle
-        # A body is as large as a window at most, unless a broker was told otherwise.
-        start = max(base, low - 2 * _WINDOW_SIZE)
+        start = max(base, low - 2 * _BODY_SIZE)
         found = self.next_record(start, low) if start > base else low
         return found if found < low else base
 

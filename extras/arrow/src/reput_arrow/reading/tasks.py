@@ -185,6 +185,7 @@ def read_task(task: Task, options: Selection, schema: pa.Schema) -> Iterator[pa.
     conditions = (Condition("physical_offset", ">=", task.rows_from),) if task.rows_from else ()
     with open_log(task.place, task.log_end) as log:
         if task.part is None:
+            log.fit_window(task.split.start_offset)
             batches = batches_of(log, task.split, options)
             yield from rows_of(batches, task, options, schema, conditions)
             return
