@@ -106,7 +106,7 @@ def test_a_peer_that_fell_silent_is_connected_anew() -> None:
 def test_a_slow_answer_costs_no_connection_while_others_come() -> None:
     async def test(listener: Echo, connections: Connections) -> None:
         first = await connections.get(listener.address)
-        slow = asyncio.ensure_future(first.request(Command(_NEVER), 0.2))
+        slow = asyncio.ensure_future(first.request(Command(_NEVER), 1))
         while not listener.requests:
             await asyncio.sleep(0)
         await first.request(Command(_ECHO), 5)

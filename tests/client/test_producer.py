@@ -274,7 +274,7 @@ def test_brokers_know_a_producer_that_may_be_asked_until_it_is_closed(
     broker = cluster.broker
     with client.producer("shop") as producer:
         with pytest.raises(NoReplyError, match="'questions'"):
-            producer.request(Message("questions", b"?"), timeout=0.5)
+            producer.request(Message("questions", b"?"), timeout=1)
         assert len(broker.producers["shop"]) == 1
         cluster.drop_connections()
         cluster.until(lambda: not broker.producers["shop"])
@@ -287,7 +287,7 @@ def test_brokers_know_every_group_that_may_be_asked(cluster: FakeCluster, client
     for group in ("one", "other"):
         with client.producer(group) as producer:
             with pytest.raises(NoReplyError):
-                producer.request(Message("questions", b"?"), timeout=0.3)
+                producer.request(Message("questions", b"?"), timeout=1)
             assert len(cluster.broker.producers[group]) == 1
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import reput_consumer
     from reput_client.consuming.consumers import Consumers
     from reput_client.sending.transactions import Check, Checks, TransactionProducer
-    from reput_consumer import MessageQueue, PullConsumer, Selector
 
 __all__ = ["Client"]
 
@@ -121,7 +120,7 @@ class Client:
     def consumer(
         self,
         group: str,
-        topics: Mapping[str, str | Selector | None] | str | list[str],
+        topics: Mapping[str, str | reput_consumer.Selector | None] | str | list[str],
         **arguments: Any,
     ) -> reput_consumer.Consumer:
         """Join a group, and return the consumer that reads its share of the queues.
@@ -146,9 +145,9 @@ class Client:
     def pull_consumer(
         self,
         group: str,
-        topics: Mapping[str, str | Selector | None] | str | list[str] | None = None,
+        topics: Mapping[str, str | reput_consumer.Selector | None] | str | list[str] | None = None,
         **arguments: Any,
-    ) -> PullConsumer:
+    ) -> reput_consumer.PullConsumer:
         """Return a consumer that is polled, and can seek; arguments and errors as for `consumer`.
 
         Without topics, `reput_consumer.PullConsumer.assign` names the queues to read, which
@@ -156,7 +155,7 @@ class Client:
         """
         return self._consuming.members.pull_consumer(group, topics, **arguments)
 
-    def queues(self, topic: str) -> list[MessageQueue]:
+    def queues(self, topic: str) -> list[reput_consumer.MessageQueue]:
         """Return the queues that a topic may be read from, sorted; none if no broker has it.
 
         Raises:
