@@ -13,10 +13,10 @@ import attrs
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from reput_arrow import schema_of
+from reput_arrow.tables.queuerows import COLUMNS, store_batch
+from reput_arrow.tables.tracing import TRACE_COLUMNS, TRACE_TOPIC, trace_batch
 from reput_spark.errors import SparkReputError, reading_with_code
 from reput_spark.reading.options import ReadOptions
-from reput_spark.reading.tables.queuerows import COLUMNS, store_batch
-from reput_spark.reading.tables.tracing import TRACE_COLUMNS, TRACE_TOPIC, trace_batch
 from reput_spark.reading.tasks import find_logs, plan_tasks, read_task
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from reput_spark.reading.tables.tracing import TRACE_TOPIC
+from reput_arrow.tables.tracing import TRACE_TOPIC
 from reput_spark.source.frames import read
 from reput_spark.tables.queueframes import committed, queues, table_frame
 

@@ -1,4 +1,7 @@
-"""Rows of a table as an Arrow batch; a task has no JVM to ask what types in SQL mean."""
+"""Rows of a table as an Arrow batch, with types that are named as in SQL.
+
+batch_of([{"topic": "orders", "queue_id": 0}], "topic string, queue_id int")
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from reput_spark.reading.tables.columns import batch_of
+from reput_arrow.tables.columns import batch_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

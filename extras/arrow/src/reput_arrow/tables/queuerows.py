@@ -9,8 +9,8 @@ from reput.offline import Committed, read_consumer_offsets, read_delay_offsets
 from reput_arrow.logs.arrowdisk import disk_of
 from reput_arrow.logs.place import LogPlace
 from reput_arrow.reading.bounds import root_of
-from reput_spark.reading.tables.columns import batch_of
-from reput_spark.reading.tables.surveying import Survey
+from reput_arrow.tables.columns import batch_of
+from reput_arrow.tables.surveying import Survey
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import reput
 from reput_arrow.logs.finding import find_logs
-from reput_spark.reading.tables import surveying
-from reput_spark.reading.tables.surveying import Survey
-from reput_spark.reading.tables.tracing import TRACE_COLUMNS, records_of
+from reput_arrow.tables import surveying
+from reput_arrow.tables.surveying import Survey
+from reput_arrow.tables.tracing import TRACE_COLUMNS, records_of
 
 CONFIG = {"commitlog": {"file_size": 65_536, "preallocate": False}}
 NAMES = [each.split(" ")[0] for each in TRACE_COLUMNS.split(", ")]
@@ -155,7 +155,7 @@ def test_records_of_earlier_clients_are_shorter():
     )
 )
 def test_any_body_gives_rows_that_fit_their_columns(body):
-    from reput_spark.reading.tables.columns import batch_of
+    from reput_arrow.tables.columns import batch_of
 
     rows = records_of(body)
 
