@@ -12,6 +12,7 @@ import click
 
 from reput_cli.kit import ExitCode, json_option, with_debug
 from reput_spark.cli.engines import spark_at
+from reput_spark.cli.options import master_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,13 +27,7 @@ _TOP = 5
 
 
 @click.command(short_help="See a RocketMQ store read, rebuilt and counted on Spark.")
-@click.option(
-    "--master",
-    metavar="URL",
-    default="local[*]",
-    show_default=True,
-    help="Where Spark runs: on this machine, whose temporary directory all workers must see.",
-)
+@master_option
 @json_option("one document at the end")
 @with_debug
 def demo(master: str, as_json: bool) -> None:
@@ -40,7 +35,8 @@ def demo(master: str, as_json: bool) -> None:
 
     Unpacks the store, has a key index derived as while messages arrive, reads the log as a
     DataFrame, builds index and queues anew on Spark, and compares each byte, of the queues with
-    those that RocketMQ wrote. Ends with code 1 where one differs. Nothing stays.
+    those that RocketMQ wrote. Ends with code 1 where one differs. Nothing stays. Workers of Spark's
+    must see this machine's temporary directory.
     """
     from reput_cli.kit import ProgressBar
 

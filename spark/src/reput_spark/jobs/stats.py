@@ -9,10 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "QUESTIONS", "stats"]
 
-COLUMNS: Final = (
-    *("topic", "queue_id", "tags", "keys", "size"),
-    *("born_timestamp", "store_timestamp"),
-)
+COLUMNS: Final = ("topic", "queue_id", "tags", "keys", "size", "born_timestamp", "store_timestamp")
 """Columns that are counted; to read others takes time."""
 QUESTIONS: Final = {
     "topics": "messages, bytes and mean delay of each topic",
