@@ -126,13 +126,13 @@ def test_what_differs_is_told_and_nothing_is_changed(spark, path):
 
 @pytest.fixture
 def send(spark, tmp_path_factory, monkeypatch):
-    """Send an example, a stranger's plugin, to the executors as Spark's users send packages."""
+    """Send a stranger's plugin to the executors as Spark's users send packages."""
 
-    def send(name, value):
+    def send(name, value, sources):
         archive = tmp_path_factory.mktemp("sent") / f"{name}.zip"
         with zipfile.ZipFile(archive, "w") as file:
-            for source in (EXAMPLES / f"reput-{name}" / "src" / f"reput_{name}").glob("*.py"):
-                file.write(source, f"reput_{name}/{source.name}")
+            for path, text in sources.items():
+                file.writestr(path, text)
             about = f"reput_{name}-0.1.0.dist-info"
             text = f"Metadata-Version: 2.1\nName: reput-{name}\nVersion: 1\n"
             file.writestr(f"{about}/METADATA", text)
@@ -143,10 +143,34 @@ def send(spark, tmp_path_factory, monkeypatch):
     return send
 
 
-def test_a_strangers_plugin_is_built_unchanged_by_one_task_beside_the_splits(spark, send, tmp_path):
-    send("audit", "reput_audit:AuditPlugin")
+def sources_of(example):
+    """The modules of an example, a stranger's plugin, by their paths in its package."""
+    folder = EXAMPLES / f"reput-{example}" / "src" / f"reput_{example}"
+    return {f"reput_{example}/{each.name}": each.read_text("utf-8") for each in folder.glob("*.py")}
+
+
+WITHOUT_SHARDS = """
+from reput_audit import AuditPlugin
+
+class PlainPlugin(AuditPlugin):
+    reput_shards = None
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "more", "split_count"),
+    [
+        ("audit", "reput_audit:AuditPlugin", {}, 4),
+        ("plain", "reput_plain:PlainPlugin", {"reput_plain.py": WITHOUT_SHARDS}, 1),
+    ],
+    ids=["from splits", "by one task beside the splits"],
+)
+def test_a_strangers_plugin_is_built_unchanged(
+    spark, send, tmp_path, name, value, more, split_count
+):
+    send(name, value, {**sources_of("audit"), **more})
     path = tmp_path / "store"
-    with reput.open(path, plugins=["consumequeue", "audit"], config=_without_index()) as store:
+    with reput.open(path, plugins=["consumequeue", name], config=_without_index()) as store:
         fill(store)
     before = derived(path, ["consumequeue", "audit"])
     shutil.rmtree(path / "audit")
@@ -155,12 +179,12 @@ def test_a_strangers_plugin_is_built_unchanged_by_one_task_beside_the_splits(spa
 
     assert derived(path, ["consumequeue", "audit"]) == before
     assert before["audit"]
-    assert (built["audit"].split_count, built["audit"].message_count) == (1, 16_000)
-    assert built["consumequeue"].split_count > 3
+    assert (built[name].split_count, built[name].message_count) == (split_count, 16_000)
+    assert built["consumequeue"].split_count == 4
 
 
 def test_a_strangers_table_is_built_from_splits(spark, send, tmp_path):
-    send("counter", "reput_counter:CounterPlugin")
+    send("counter", "reput_counter:CounterPlugin", sources_of("counter"))
     path, query = tmp_path / "store", "SELECT * FROM counter ORDER BY 1, 2, 3"
     config = {"commitlog": CONFIG["commitlog"]}
     with reput.open(path, plugins=["counter"], config=config) as store:
