@@ -162,10 +162,9 @@ def test_moving_asks_first(run, path):
 
     assert refused.code == 6
     assert "nothing was changed" in refused.err
-    assert [line.split() for line in done.out.splitlines()[1:]] == [
-        ["0", "2", "0"],
-        ["1", "2", "0"],
-    ]
+    # Before them the heading; with an old click the answer, too, which a terminal shows by itself.
+    rows = [line.split() for line in done.out.splitlines()[-2:]]
+    assert rows == [["0", "2", "0"], ["1", "2", "0"]]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +232,7 @@ def test_what_cannot_be_resent_is_refused(run, path, arguments, code):
     outcome = run("dlq", "resend", path, "billing", *arguments, *is_sure, stdin="n\n")
 
     assert outcome.code == code, outcome
-    assert outcome.out == ""
+    assert outcome.out.strip() in ("", "n")  # an old click shows the answer, as a terminal would
 
 
 def test_where_there_is_no_dead_letter_nobody_is_asked(run, path):

@@ -203,8 +203,8 @@ def deadly(spark, cluster, made, tmp_path):
     """A DataFrame of the store, the reading of which costs a worker."""
     mark = str(tmp_path / "killed")
     spark.dataSource.register(type("Deadly", (DeadlySource,), {"mark": mark}))
-    reader = spark.read.format("deadly").option("batch_rows", "200").option("split_size", SPLIT)
-    yield reader.load(str(made))
+    options = {"columns": "*", "batch_rows": 200, "split_size": SPLIT}
+    yield spark.read.format("deadly").options(**options).load(str(made))
     _wait_killed(cluster, mark)
 
 
