@@ -75,6 +75,7 @@ def on_spark(trial: Trial) -> None:
         path = str(trial.big_log)
         small = read(session, path, columns=_COLUMNS, max_offset=1 << 20)
         write(small, trial.directory / "small", file_size=4 << 20)
+        small.write.format("reput").mode("append").save(str(trial.directory / "small"))
         frame = read(session, path, columns=_COLUMNS)
         expected = read(session, path, columns=["queue_id"]).count()
         target = _store_in(trial)
