@@ -382,8 +382,15 @@ def test_there_must_be_a_store_that_uses_the_plugin(spark, path, tmp_path):
         rebuild(spark, tmp_path / "nothing")
     with pytest.raises(PluginError, match="it uses consumequeue, index"):
         rebuild(spark, path, ["nobody"])
-    with pytest.raises(SparkReputError, match="mounted"):
-        rebuild(spark, "s3://bucket/store")
+    for strange in ("s3://bucket/store", "s3:/bucket/store"):
+        with pytest.raises(SparkReputError, match="mapped, locked and renamed"):
+            rebuild(spark, strange)
+
+
+def test_a_path_may_be_a_uri_of_the_file_system(spark, path):
+    built = rebuild(spark, path.as_uri(), ["index"], check=True)
+
+    assert [(each.plugin, each.differences) for each in built] == [("index", ())]
 
 
 # --------------------------------------------------------------------------- without a JVM

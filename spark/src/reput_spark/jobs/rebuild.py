@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from reput.log import SPLIT_SIZE
+from reput_export.localpaths import local_path
 from reput_rebuild.driver import Rebuilt, run_rebuild
-from reput_spark.errors import SparkReputError
 from reput_spark.jobs.engine import SparkEngine
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def rebuild(
 
     Args:
         spark: the session, also one of Spark Connect.
-        path: the store's directory, the same for driver and executors.
+        path: the store's directory, the same for driver and executors; also as a ``file:`` URI.
         plugins: names of those to rebuild; all that derive files and keep nothing else when empty.
         split_size: bytes of the log in a task, about; less where there would be fewer tasks than
             Spark runs at once.
@@ -52,16 +52,11 @@ def rebuild(
         StoreNotFoundError: no store there.
         StoreLockedError: it is open for writing.
         PluginError: the store does not use a plugin, or nothing can be rebuilt of it.
-        SparkReputError: a task failed; the text says which, and why. The store is as it was.
+        SparkReputError: a path of an object store; or a task failed, and the text says which, and
+            why. The store is as it was.
     """
-    if "://" in os.fspath(path):
-        raise SparkReputError(
-            "OPTION",
-            f"{os.fspath(path)}: a rebuild writes into a store, and needs a directory that is "
-            "mounted where Spark runs",
-        )
     return run_rebuild(
-        path,
+        local_path(os.fspath(path)),
         plugins,
         SparkEngine(spark, parallelism),
         split_size=split_size,
