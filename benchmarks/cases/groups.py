@@ -140,7 +140,7 @@ def idle(trial: Trial) -> None:
         runner = threading.Thread(target=consumer.run, args=(lambda message: None,))
         runner.start()
         while groups.progress("bench").lag:
-            time.sleep(0.01)
+            time.sleep(0.01)  # before the measurement: until nothing is left to consume
         consumer.commit(durable=True)
         _sleep(trial, "idle, 20 threads waiting for messages of 32 queues", seconds)
         consumer.stop()
@@ -149,7 +149,7 @@ def idle(trial: Trial) -> None:
 
 
 def _sleep(trial: Trial, label: str, seconds: float) -> None:
-    time.sleep(0.5)
+    time.sleep(0.5)  # what happened before has ended then, and does not count
     with trial.timed(label, 1, unit="waits") as measured:
-        time.sleep(seconds)
+        time.sleep(seconds)  # the measured work: nothing, for so long
     measured.facts["processor"] = f"{measured.cpu_seconds / measured.seconds:.3%} of a core"

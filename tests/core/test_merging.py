@@ -68,3 +68,14 @@ def test_states_are_merged_in_the_order_of_the_log(tmp_path, splits):
 
 def test_of_an_empty_log_the_state_of_nothing_is_written(tmp_path):
     assert built(tmp_path, []) == ""
+
+
+def test_a_builder_that_lacks_a_method_is_refused_before_anything_is_read():
+    class Half(MergingBuilder):
+        directories = ("letters",)
+
+        def new_state(self):
+            return []
+
+    with pytest.raises(TypeError, match=r"abstract methods.*add.*merge.*write"):
+        Half(types.SimpleNamespace(disk=Disk()))

@@ -97,6 +97,7 @@ class Listener:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def answering(self) -> dict[int, _Answering]:
+        """What answers each request code; the name server's and the broker's own."""
         raise NotImplementedError
 
     def gone(self, peer: Peer) -> None:

@@ -8,6 +8,7 @@ writes the files. What grows with the number of messages writes files in each pr
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
@@ -24,7 +25,7 @@ __all__ = ["MergingBuilder"]
 State = TypeVar("State")
 
 
-class MergingBuilder(Generic[State]):
+class MergingBuilder(ABC, Generic[State]):
     """Base class of builders of files that follow from one state; see `ShardBuilder`.
 
         class CountsBuilder(MergingBuilder[Counts]):
@@ -47,26 +48,27 @@ class MergingBuilder(Generic[State]):
     def __init__(self, context: StoreContext) -> None:
         self.context = context
 
+    @abstractmethod
     def new_state(self) -> State:
         """Return the state of no message at all."""
-        raise NotImplementedError
 
+    @abstractmethod
     def add(self, state: State, batch: DispatchBatch) -> None:
         """Add the next batch of a split to its state; the batch is valid until the call returns.
 
         Raises:
             NotSplittableError: the files cannot be built in parts.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def merge(self, state: State, later: State) -> None:
         """Add the state of the next split to that of all splits before it.
 
         Raises:
             NotSplittableError: the files cannot be built in parts.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, state: State, staging: str) -> None:
         """Write the files that follow from the whole log's state, each flushed.
 
@@ -75,7 +77,6 @@ class MergingBuilder(Generic[State]):
             staging: the directory that stands for the store's root: a file goes to
                 ``<staging>/<one of directories>/…``, and the directory is to be made.
         """
-        raise NotImplementedError
 
     # ------------------------------------------------------------------ as a ShardBuilder
 

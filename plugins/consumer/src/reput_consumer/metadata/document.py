@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -122,7 +123,7 @@ S = TypeVar("S")
 
 
 @attrs.define(eq=False)
-class SettingsTable(Generic[S]):
+class SettingsTable(ABC, Generic[S]):
     """A file whose one table holds settings by name; base of those for groups and for topics.
 
     Thread-safe. Members of an entry that only brokers know are kept.
@@ -138,9 +139,9 @@ class SettingsTable(Generic[S]):
     fields: ClassVar[Mapping[str, tuple[str, type]]]
     """By field of the settings class: the entry's member, and the type of its value."""
 
+    @abstractmethod
     def settings_of(self, name: str, found: Mapping[str, Any]) -> S:
         """Return what an entry says; ``found`` has the fields that it holds rightly."""
-        raise NotImplementedError
 
     def default_of(self, name: str) -> S:
         """Return the settings of an entry that says nothing."""
