@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from wirepeer import message
 
@@ -16,6 +18,7 @@ from reput_remoting import (
     encode_batch,
 )
 from reput_server import Limits
+from reput_server.broker.topics import TopicTable
 
 SEND = RequestCode.SEND_MESSAGE_V2
 
@@ -136,6 +139,30 @@ def test_one_message_that_is_refused_takes_no_other_with_it(serve):
     codes = {answer.opaque: answer.code for answer in (peer.receive() for _ in sizes)}
     assert codes == {1: 0, 2: ResponseCode.MESSAGE_ILLEGAL, 3: 0}
     assert [len(each.body) for each in stored(served, "orders")] == [10, 30]
+
+
+def test_no_send_overtakes_the_one_that_makes_its_topic(served, monkeypatch):
+    is_made, may_end = threading.Event(), threading.Event()
+    ensure = TopicTable.ensure
+
+    def slowly(table, settings):
+        made = ensure(table, settings)
+        is_made.set()
+        assert may_end.wait(20)
+        return made
+
+    monkeypatch.setattr(TopicTable, "ensure", slowly)
+    peer = served.peer()
+    peer.send(Command.request(SEND, message("orders"), body=b"1"))
+    assert is_made.wait(20)
+    peer.send(Command.request(SEND, message("orders"), body=b"2"))
+
+    unknown = peer.ask(30_000)  # which was read after both
+    may_end.set()
+
+    assert unknown.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert [peer.receive().code for _ in range(2)] == [0, 0]
+    assert [each.body for each in stored(served, "orders")] == [b"1", b"2"]
 
 
 def test_a_negative_queue_is_any_queue(served):

@@ -5,6 +5,7 @@ Source: RocketMQ ``SendMessageProcessor``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +49,8 @@ class SendHandlers:
 
     context: BrokerContext
     sends: SendsTogether
+    _being_made: Counter[str] = attrs.field(init=False, factory=Counter)
+    """By topic, the sends that wait until the disk has been asked for it."""
 
     def by_code(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -111,14 +114,20 @@ class SendHandlers:
         return command.answer(code, header, remark=stored.late, more=_TRACED)
 
     async def _destination(self, send: Send, version: int) -> tuple[str, int]:
-        context = self.context
-        topic = context.topics.known(send.topic)
-        if topic is not None and not send.topic.startswith(RETRY_PREFIX):
+        context, topic = self.context, send.topic
+        if topic.startswith(RETRY_PREFIX):
+            found = await context.run_in_turn(checked_destination, context, send)
+            return await context.run_in_turn(destination_of_retry, context, send, version) or found
+        # A topic is known before the send that made it goes on, and nothing may overtake that one.
+        if topic not in self._being_made and context.topics.known(topic) is not None:
             return checked_destination(context, send)  # asks no disk
-        found = await context.run_in_turn(checked_destination, context, send)
-        if not send.topic.startswith(RETRY_PREFIX):
-            return found
-        return await context.run_in_turn(destination_of_retry, context, send, version) or found
+        self._being_made[topic] += 1
+        try:
+            return await context.run_in_turn(checked_destination, context, send)
+        finally:
+            self._being_made[topic] -= 1
+            if not self._being_made[topic]:
+                del self._being_made[topic]
 
     def _properties(self, send: Send) -> bytes:
         text = (send.properties or "").encode("utf-8", "replace")
