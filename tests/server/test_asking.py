@@ -206,7 +206,9 @@ def test_who_does_not_end_a_transaction_is_asked_about_it(serve):
     assert half.body_matches()
     assert header.msg_id == "U1"
     assert header.offset_msg_id[-16:] == f"{header.commit_log_offset:016X}"
-    assert sent.code == 0
+    assert half.properties["TRANSACTION_CHECK_TIMES"] == "1"
+    # About the copy that counts the question, as a broker does.
+    assert header.tran_state_table_offset == int(sent.fields["queueOffset"]) + 1
     answer = peer.ask(
         RequestCode.END_TRANSACTION,
         EndTransaction(
@@ -231,7 +233,7 @@ def test_the_programs_own_check_goes_first(serve):
     plugin.on_check(own, "bank")
     produce(served.peer(), "c", "bank")
 
-    assert plugin.checks["bank"] is own
+    assert plugin.checks["bank"].ask is own
 
 
 # --------------------------------------------------------------------------- replies

@@ -78,6 +78,58 @@ def test_who_does_not_know_is_asked_again_and_then_the_message_is_put_aside(step
     assert "given up" in caplog.text
 
 
+def test_who_answers_later_is_asked_about_the_copy_and_may_end_it_at_once(steps):
+    at, asked = steps(), []
+    plugin = at.store.plugin("transaction")
+    half = prepare(at)
+    plugin.on_check(asked.append, answers_later=True)
+
+    at.work_for(70_000)
+
+    assert [each.times_checked for each in asked] == [1, 2]
+    assert [each.physical_offset for each in asked] == [
+        each.physical_offset for each in at.read(HALF)[1:]
+    ]
+    assert {each.transaction_id for each in asked} == {half.transaction_id}
+    plugin.commit(asked[-1].physical_offset)
+    at.work_for(100_000)
+    assert at.bodies("orders") == [b"a"]
+    assert (len(asked), plugin.dangling()) == (2, [])
+
+
+def test_an_answer_that_comes_before_the_question_returns_counts(steps):
+    at, asked = steps(), []
+    plugin = at.store.plugin("transaction")
+    prepare(at)
+
+    def rolled_back(half):
+        asked.append(half.times_checked)
+        plugin.rollback(half.physical_offset)
+        return "commit"  # not looked at
+
+    plugin.on_check(rolled_back, answers_later=True)
+
+    at.work_for(100_000)
+
+    assert asked == [1]
+    assert (at.bodies("orders"), plugin.dangling()) == ([], [])
+
+
+def test_messages_of_one_transaction_are_asked_about_together_also_later(steps):
+    at, asked = steps(), []
+    plugin = at.store.plugin("transaction")
+    transaction = plugin.transaction("g")
+    transaction.put(reput.Message("orders", b"a"))
+    transaction.put(reput.Message("orders", b"b"))
+    plugin.on_check(asked.append, answers_later=True)
+
+    at.work_for(35_000)
+
+    assert len(asked) == 1
+    plugin.commit(asked[0].physical_offset)
+    assert sorted(at.bodies("orders")) == [b"a", b"b"]
+
+
 def test_a_half_that_was_asked_about_often_enough_is_given_up_without_asking(steps):
     at, asked = steps(), []
     prepare(at, TRANSACTION_CHECK_TIMES="15")

@@ -13,7 +13,7 @@ from reput.errors import CorruptFileError, ServiceNotAvailableError
 from reput.plugin import PutInterest
 from reput_transaction.config import TransactionConfig
 from reput_transaction.ending._engine import Engine, Which
-from reput_transaction.ending._worker import Check, Worker
+from reput_transaction.ending._worker import Check, Checker, Worker
 from reput_transaction.ending.transaction import Transaction, as_transactional
 from reput_transaction.index._first import first_needed
 from reput_transaction.index._tracker import Tracker
@@ -49,8 +49,8 @@ class TransactionPlugin(reput.Plugin):
     config_type: ClassVar[type] = TransactionConfig
 
     config: TransactionConfig = attrs.field(factory=TransactionConfig)
-    checks: dict[str | None, Check] = attrs.field(init=False, factory=dict)
-    """The check functions by producer group; see `on_check`."""
+    checks: dict[str | None, Checker] = attrs.field(init=False, factory=dict)
+    """Who is asked, by producer group; see `on_check`."""
     _engine: Engine | None = attrs.field(init=False, default=None)
     _worker: Worker | None = attrs.field(init=False, default=None)
     _offsets: SystemOffsets | None = attrs.field(init=False, default=None)
@@ -295,7 +295,9 @@ class TransactionPlugin(reput.Plugin):
             and (not min_age_ms or half.age_ms(now) >= min_age_ms)
         ]
 
-    def on_check(self, check: Check | None, group: str | None = None) -> None:
+    def on_check(
+        self, check: Check | None, group: str | None = None, *, answers_later: bool = False
+    ) -> None:
         """Set ``check`` to be asked what became of transactions that were not ended in time.
 
         It is called on the plugin's own thread with a half message, some time after that was
@@ -307,6 +309,10 @@ class TransactionPlugin(reput.Plugin):
             check: the function; None removes it.
             group: the producer group of the function; by default it serves all groups without a
                 function of their own.
+            answers_later: ``check`` passes the question on, and the answer is a call of `commit`
+                or `rollback`, at any time. As a broker does, the plugin first puts a copy of the
+                half message, which counts the question, and asks about that; what ``check``
+                returns is not looked at.
         """
         engine = self._of_store
         engine.check_writable()
@@ -314,7 +320,7 @@ class TransactionPlugin(reput.Plugin):
             if check is None:
                 self.checks.pop(group, None)
             else:
-                self.checks[group] = check
+                self.checks[group] = Checker(check, answers_later)
         engine.context.wake()
 
     def settle(self) -> int:

@@ -212,22 +212,28 @@ class Engine:
         self._wait(receipt)
         return receipt
 
-    def renew(self, halves: Sequence[HalfMessage]) -> None:
-        """Replace each half message by a copy with one check more."""
+    def renew(self, halves: Sequence[HalfMessage]) -> list[int]:
+        """Replace each half message by a copy with one check more.
+
+        Returns:
+            The copies' physical offsets.
+        """
         copies = [copy_of(half.record, half.times_checked + 1) for half in halves]
-        self._replace(halves, copies)
+        return self._replace(halves, copies).physical_offsets.tolist()
 
     def give_up(self, half: HalfMessage) -> None:
         """Move a half message to the topic of those given up, where operators can find it."""
         self._replace([half], [given_up(half.record, half.times_checked)])
 
-    def _replace(self, halves: Sequence[HalfMessage], messages: Sequence[Message]) -> None:
+    def _replace(self, halves: Sequence[HalfMessage], messages: Sequence[Message]) -> BatchReceipt:
         claimed = self._claim(halves)
         end = _UNDER_WAY
         try:
-            end = self.context.store.put_many(messages).end_offset
+            receipt = self.context.store.put_many(messages)
+            end = receipt.end_offset
         finally:
             self._settle(claimed, end)
+        return receipt
 
     # ------------------------------------------------------------------ markers
 

@@ -1,8 +1,9 @@
 """`Worker`: does what is due by the clock: half-done transactions, op markers, check-back.
 
 Source: RocketMQ ``TransactionalMessageServiceImpl#check`` and ``TransactionalOpBatchService``.
-Different on purpose: the application is asked first, in this process, and a half message is copied
+Different on purpose: an application in this process is asked first, and a half message is copied
 only when there was no answer; the messages of one `TransactionPlugin.transaction` share an answer.
+One that answers later is asked about the copy, as RocketMQ asks.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Answer", "Check", "Worker"]
+__all__ = ["Answer", "Check", "Checker", "Worker"]
 
 Answer = Literal["commit", "rollback"] | None
 Check = Callable[[HalfMessage], Answer]
@@ -37,14 +38,23 @@ _FLUSH_SECONDS: Final = 0.1  # how long a slice waits for the disk
 _PAUSE_MS: Final = 100  # until the disk is asked again
 
 
+@attrs.frozen
+class Checker:
+    """Who is asked what became of a transaction."""
+
+    ask: Check
+    answers_later: bool = False
+    """Whether the answer is no return value, but a commit or a rollback that comes later."""
+
+
 @attrs.define(eq=False)
 class Worker:
     """Does the timed work of one open store; called on one thread at a time."""
 
     engine: Engine
     config: TransactionConfig
-    checks: dict[str | None, Check]
-    """The check functions by producer group; None stands for all other groups."""
+    checks: dict[str | None, Checker]
+    """Who is asked, by producer group; None stands for all other groups."""
     _unmarked_since: int | None = None
     _run: Iterator[Row] | None = None
     _run_started: int = 0
@@ -152,8 +162,8 @@ class Worker:
         half = engine.half_at(row.physical_offset)
         if half is None:
             return True  # damaged, or lost with the head of the log
-        check = self.checks.get(half.group, self.checks.get(None))
-        if check is None:
+        checker = self.checks.get(half.group, self.checks.get(None))
+        if checker is None:
             return True
         verdict = verdict_on(half, now, self._run_started, self.config)
         try:
@@ -166,23 +176,38 @@ class Worker:
                 )
                 engine.give_up(half)
             elif verdict is Verdict.ASK:
-                self._ask(half, check)
+                if checker.answers_later:
+                    self._ask_elsewhere(half, checker.ask)
+                else:
+                    self._ask(half, checker.ask)
         except TransactionEndedError:
             pass  # the application ended it during the check
         except TransactionError as error:
             logger.warning("transaction not ended, it stays open: %s", error)
         return verdict is not Verdict.STOP
 
-    def _ask(self, half: HalfMessage, check: Check) -> None:
-        answer: object = None
+    def _ask_elsewhere(self, half: HalfMessage, check: Check) -> None:
+        # The answer names the message that it was asked about, which no copy may replace meanwhile.
+        halves = self.engine.together(half)
+        places = self.engine.renew(halves)
+        asked = [each.physical_offset for each in halves].index(half.physical_offset)
+        copy = self.engine.half_at(places[asked])
+        if copy is not None:
+            self._answer_of(copy, check)
+
+    def _answer_of(self, half: HalfMessage, check: Check) -> object:
         try:
-            answer = check(half)
+            return check(half)
         except Exception:  # an application may raise anything, and then gave no answer
             logger.warning(
                 "check failed, asked again later physical_offset=%d",
                 half.physical_offset,
                 exc_info=True,
             )
+            return None
+
+    def _ask(self, half: HalfMessage, check: Check) -> None:
+        answer = self._answer_of(half, check)
         if answer not in ("commit", "rollback", None):
             logger.warning("check answered %r, which is none of commit, rollback, None", answer)
             answer = None

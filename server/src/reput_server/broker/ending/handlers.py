@@ -70,10 +70,10 @@ class TransactionHandlers:
         return request.command.answer(ResponseCode.SUCCESS)
 
     async def _end_patiently(self, asked: EndTransaction) -> None:
-        """End a transaction, also one that the plugin has just put a copy of.
+        """End a transaction, also one that the plugin is just putting a copy of, to ask about it.
 
-        A producer that is asked may answer before the plugin, which asked, has put that copy in the
-        half message's place; until then the plugin lets nobody end it.
+        Until the copy is in the half message's place, the plugin lets nobody end either. An answer
+        to the question comes after that; what a producer says by itself may come at any time.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -109,7 +109,7 @@ class TransactionHandlers:
         if plugin is None or not self.context.is_writable or group in plugin.checks:
             return
         self._watched.add(group)
-        self.context.serial.submit(plugin.on_check, self._ask, group)
+        self.context.serial.submit(plugin.on_check, self._ask, group, answers_later=True)
 
     def close(self) -> None:
         """Ask nobody any more."""
