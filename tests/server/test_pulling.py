@@ -189,6 +189,22 @@ def test_a_pull_waits_for_the_first_message_of_a_queue(served):
     assert bodies(consumer.receive()) == [b"first"]
 
 
+def test_a_pull_waits_also_where_the_queue_was_longer_before(served):
+    from reput_consumer import TopicSettings
+
+    served.store.plugin("consumer").topics.put(TopicSettings(topic="orders"))
+    held = served.server.broker.held
+    queue = MessageQueue("orders", "broker-a", 0)
+    served.on_loop(lambda: held._watched.update({queue: 7}))
+    consumer = served.peer()
+
+    consumer.send(Command.request(PULL, pull(0, sys_flag=WAITING)))
+    until(lambda: len(held) == 1, served)
+
+    served.peer().ask(SEND, message("orders"), body=b"first")
+    assert bodies(consumer.receive()) == [b"first"]
+
+
 def test_all_pulls_of_a_queue_are_woken_and_others_wait_on(served):
     put(served, "a")
     consumers = [served.peer() for _ in range(5)]

@@ -51,21 +51,21 @@ class HeldPulls:
     _held: dict[MessageQueue, set[HeldPull]] = attrs.field(init=False, factory=dict)
     _watched: dict[MessageQueue, int] = attrs.field(init=False, factory=dict)
     """The offset from which on the store tells of a message, by queue."""
+    _count: int = attrs.field(init=False, default=0)
 
     def __len__(self) -> int:
-        return sum(map(len, self._held.values()))
+        return self._count
 
     def hold(self, pull: HeldPull) -> None:
         """Have a pull look again when its queue has a new message, or when its time is over."""
-        watched = self._watched.get(pull.queue)
-        if watched is not None and pull.queue_offset < watched:
-            # A message has come since the pull has looked: the store would tell of the next one.
-            self.begin(pull.again())
-            return
         self._held.setdefault(pull.queue, set()).add(pull)
+        self._count += 1
         pull.timer = self.context.loop.call_at(pull.until, self._release, pull)
         pull.peer.remember(pull, lambda: self._drop(pull))
-        if watched is None:
+        watched = self._watched.get(pull.queue)
+        # Below what is watched: a message has come since the pull has looked, of which the store
+        # tells at once; or the queue begins anew, and ends lower than it did.
+        if watched is None or pull.queue_offset < watched:
             self._watched[pull.queue] = pull.queue_offset
             self.begin(self._watch(pull.queue, pull.queue_offset))
 
@@ -98,6 +98,7 @@ class HeldPulls:
         if held is None or pull not in held:
             return False
         held.discard(pull)
+        self._count -= 1
         if not held:
             del self._held[pull.queue]
         if pull.timer is not None:
