@@ -285,6 +285,31 @@ def test_queues_that_came_while_nobody_read_are_known_to_the_next_member(at):
         assert owned(consumer) == [0, 1]
 
 
+def test_one_look_at_the_stores_queues_serves_all_topics_of_a_member(at, monkeypatch):
+    topics = [f"topic-{number}" for number in range(20)]
+    for topic in topics:
+        at.put("1", topic=topic)
+    store, looks = at.plugin._port.context.store, []
+    queues = store.queues
+
+    def count():
+        looks.append(None)
+        return queues()
+
+    monkeypatch.setattr(type(store), "queues", lambda self: count())
+    with at.consumer("g", topics, until="end") as consumer:
+        assert len(list(consumer)) == 20
+        assert (
+            len(looks) <= 3
+        )  # is there a reader of queues; which queues; the same for a new group
+
+        at.put("2", topic="topic-7", queue=3)  # a queue of a topic that is read, and of another
+        at.put("2", topic="other")
+        with at.consumer("others", ["other", "topic-7"]) as others:
+            found = [(queue.topic, queue.queue_id) for queue in others.queues]
+            assert found == [("%RETRY%others", 0), ("other", 0), ("topic-7", 0), ("topic-7", 3)]
+
+
 def test_a_thousand_queues_are_given_to_a_new_member_quickly(at):
     for queue in range(1_000):
         at.store.put(reput.Message("orders", b"x", queue))

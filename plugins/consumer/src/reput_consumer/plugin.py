@@ -49,6 +49,8 @@ _SAVE_AGAIN_MS: Final = 5_000
 _FETCH_COUNT: Final = 256
 """Messages of one fetch: more than the 32 that clients ask brokers for, which take a third longer
 by message, as each read has to find its way through the store."""
+_FETCH_BYTES: Final = 1 << 20
+"""So that messages of a few KiB come in fetches of as many."""
 
 
 @attrs.define(eq=False)
@@ -218,7 +220,7 @@ class ConsumerPlugin(reput.Plugin):
             until=until,
             strategy=strategy,
             name=name,
-            **{"fetch_count": _FETCH_COUNT, **options},
+            **{"fetch_count": _FETCH_COUNT, "fetch_bytes": _FETCH_BYTES, **options},
         )
 
     def pull_consumer(
@@ -245,7 +247,7 @@ class ConsumerPlugin(reput.Plugin):
             ValueError: likewise.
             TypeError: likewise.
         """
-        options = {"fetch_count": _FETCH_COUNT, **options}
+        options = {"fetch_count": _FETCH_COUNT, "fetch_bytes": _FETCH_BYTES, **options}
         return self._of_process.pull_consumer(group, topics, start=start, name=name, **options)
 
     def _client_id(self, is_broadcasting: bool) -> str:

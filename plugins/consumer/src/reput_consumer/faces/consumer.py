@@ -127,9 +127,12 @@ class Consumer:
         """Hand out what is left of a delivery, without a look at anything that others change."""
         engine, is_explicit = self._engine, self._explicit
         is_gated = is_explicit and engine.settings.ordered
-        marks, messages = delivery.marks, delivery.messages
+        marks, messages, new = delivery.marks, delivery.messages, ReceivedMessage
         for row in delivery.rows:
-            message = received(delivery, row, messages[row])
+            message = new()  # as in `received`, without a call for each
+            message._delivery = delivery
+            message._row = row
+            message.view = messages[row]
             if is_explicit:
                 yield message
                 if is_gated and marks[row] == OPEN:

@@ -253,6 +253,7 @@ class EmbeddedPort:
 
     def arrive(self, batch: DispatchBatch) -> None:
         """Wake members for whose queues ``batch`` has messages; on the thread of the dispatch."""
+        self.known.count_arrival()
         if not self.arrivals.are_awaited and not self.registry.groups():
             return
         keys = _queues_in(batch)

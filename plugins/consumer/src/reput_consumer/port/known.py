@@ -1,13 +1,14 @@
 """`KnownQueues`: which queues the topics have that members read, and which have come since.
 
 To list all queues of a store takes a read for each. So a topic's queues are listed once, when its
-first member joins; what arrives later tells of new ones.
+first member joins; what arrives later tells of new ones. One listing serves all topics that are
+asked for until more messages arrive.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -33,6 +34,10 @@ class KnownQueues:
     """Those of `_known` that are complete."""
     _grown: set[str] = attrs.field(init=False, factory=set)
     """Topics with new queues that members were not told of."""
+    _arrived_count: int = attrs.field(init=False, default=0)
+    """How often messages have arrived."""
+    _listing: tuple[int, Mapping[str, set[int]]] = attrs.field(init=False, default=(-1, {}))
+    """All queues of the store, by topic, and `_arrived_count` before they were listed."""
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
     def of_topic(self, topic: str) -> set[int]:
@@ -45,13 +50,33 @@ class KnownQueues:
             if topic in self._listed:
                 return set(self._known[topic])
         was_read = topic in self.registry.topics()
-        ids = {each.queue_id for each in self.context.store.queues() if each.topic == topic}
         with self._lock:
-            self._known.setdefault(topic, set()).update(ids)
-            # `notice` sees new ones of topics that members read, and did all the while.
-            if was_read and topic in self.registry.topics():
-                self._listed.add(topic)
-        return ids
+            arrived_count = self._arrived_count
+            if self._listing[0] == arrived_count:
+                return self._take_over(topic, was_read)
+        listed = self._list()
+        if not self.context.writable:  # nothing tells a reader of what arrives
+            return listed.get(topic, set())
+        with self._lock:
+            self._listing = arrived_count, listed
+            return self._take_over(topic, was_read)
+
+    def _list(self) -> dict[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        for each in self.context.store.queues():
+            found.setdefault(each.topic, set()).add(each.queue_id)
+        return found
+
+    def _take_over(self, topic: str, was_read: bool) -> set[int]:
+        """Return a topic's queues by the listing; under the lock."""
+        ids = self._listing[1].get(topic, set())
+        if not was_read:
+            return set(ids)
+        self._known.setdefault(topic, set()).update(ids)
+        # `notice` sees new ones of topics that members read, and did all the while.
+        if topic in self.registry.topics():
+            self._listed.add(topic)
+        return set(self._known[topic])
 
     def check_reader(self) -> None:
         """See to it that a reader is there: members would wait without one, and for ever.
@@ -63,6 +88,11 @@ class KnownQueues:
             if self._listed:
                 return
         self.context.store.queues()
+
+    def count_arrival(self) -> None:
+        """Take notice that messages have arrived; before anything is asked of who reads them."""
+        with self._lock:
+            self._arrived_count += 1
 
     def notice(self, keys: Iterable[QueueKey]) -> bool:
         """Take notice of queues that messages came to; return whether members are to be told."""
