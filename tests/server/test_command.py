@@ -118,15 +118,35 @@ def test_keys_in_a_file_are_asked_for(small, tmp_path):
             assert (without.code, peer.receive().code) == (16, 0)
 
 
+def test_certificates_are_files_and_who_encrypts_is_answered(small, tmp_path):
+    from certificates import make_certificates
+
+    files = make_certificates(tmp_path)
+    options = ("--tls-cert", files.certificate, "--tls-key", files.key, "--tls", "enforcing")
+    with serving(small, *ANYWHERE, *options) as process:
+        with WirePeer(address_of(process.facts["name_server"])) as peer:
+            peer.socket = files.context().wrap_socket(peer.socket, server_hostname="127.0.0.1")
+            assert peer.ask(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
+
+    assert process.facts["tls"] == "enforcing"
+
+
 def test_what_people_read_names_the_next_step(small):
     command = [sys.executable, "-m", "reput", "serve", str(small), *ANYWHERE]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    lines = [process.stdout.readline() for _ in range(5)]
+    lines = [process.stdout.readline() for _ in range(7)]
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
 
     assert lines[0].split() == ["store", str(small)]
-    assert lines[4].startswith("Clients find it as 127.0.0.1:")
+    assert [line.split()[0] for line in lines[1:6]] == [
+        "plugins",
+        "broker",
+        "name",
+        "encryption",
+        "access",
+    ]
+    assert lines[6].startswith("Clients find it as 127.0.0.1:")
     assert "stopped after 0 requests" in errors
     assert process.returncode == 0
 
@@ -149,6 +169,9 @@ def test_who_can_be_reached_from_elsewhere_is_warned(small):
         (("--read-only", "--flush", "sync"), 2, "exclude each other"),
         (("--read-only",), 3, "no store"),
         (("--access-keys", __file__), 5, "no TOML"),
+        (("--tls", "enforcing"), 2, "name its file with --tls-cert FILE"),
+        (("--tls-ca", __file__), 2, "name its file with --tls-cert FILE"),
+        (("--tls-cert", __file__), 5, "no certificate"),
     ],
 )
 def test_what_cannot_be_served_is_refused_with_a_word(tmp_path, options, code, said):

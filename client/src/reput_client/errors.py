@@ -31,9 +31,10 @@ class ConnectError(ClientError, ConnectionError):
 
     address: str
     reason: str
+    advice: str = "is a server listening there?"
 
     def __str__(self) -> str:
-        return f"{self.address}: no connection: {self.reason}; is a server listening there?"
+        return f"{self.address}: no connection: {self.reason}; {self.advice}"
 
 
 @attrs.define(eq=False, slots=False)

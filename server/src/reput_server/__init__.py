@@ -16,8 +16,10 @@ from reput.doors import door
 if TYPE_CHECKING:
     from reput_server.config import Limits as Limits
     from reput_server.config import ServerConfig as ServerConfig
+    from reput_server.config import TlsConfig as TlsConfig
     from reput_server.config import parse_address as parse_address
     from reput_server.errors import AddressError as AddressError
+    from reput_server.errors import CertificateError as CertificateError
     from reput_server.errors import ServerError as ServerError
     from reput_server.server import Server as Server
     from reput_server.server import serving as serving
@@ -25,11 +27,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AddressError": "errors",
+    "CertificateError": "errors",
     "Limits": "config",
     "LocalBroker": "testing.broker",
     "Server": "server",
     "ServerConfig": "config",
     "ServerError": "errors",
+    "TlsConfig": "config",
     "parse_address": "config",
     "serving": "server",
 }

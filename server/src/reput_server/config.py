@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, Literal
 
 import attrs
-from attrs.validators import ge, instance_of, optional
+from attrs.validators import ge, in_, instance_of, optional
 
 from reput_server.errors import AddressError
 
-__all__ = ["Address", "Limits", "ServerConfig", "parse_address"]
+__all__ = ["Address", "Limits", "ServerConfig", "TlsConfig", "TlsMode", "parse_address"]
 
 Address = tuple[str, int]
 """Host and port."""
@@ -59,6 +59,30 @@ class Limits:
     """How long a send may wait for the store before it is answered with "busy"."""
 
 
+TlsMode = Literal["permissive", "enforcing", "disabled"]
+_MODES: Final = ("permissive", "enforcing", "disabled")
+
+
+@attrs.frozen(kw_only=True)
+class TlsConfig:
+    """Encryption of both ports, TLS 1.2 or newer. Files are PEM."""
+
+    certificate: str = attrs.field(validator=instance_of(str))
+    """File of the server's certificate, and of those that vouch for it."""
+    key: str = attrs.field(validator=instance_of(str))
+    """File of the certificate's private key, which no password protects."""
+    client_ca: str | None = attrs.field(default=None, validator=optional(instance_of(str)))
+    """File of certificates; who encrypts must show one that these vouch for. None asks for none."""
+    mode: TlsMode = attrs.field(default="permissive", validator=in_(_MODES))
+    """``"permissive"``: the first byte of a connection tells whether it is encrypted.
+    ``"enforcing"``: connections that are not are closed. ``"disabled"``: those that are are."""
+
+    @property
+    def keeps_strangers_out(self) -> bool:
+        """Whether nobody is answered who has shown no certificate."""
+        return self.mode == "enforcing" and self.client_ca is not None
+
+
 @attrs.frozen(kw_only=True)
 class ServerConfig:
     """Options of a server."""
@@ -74,4 +98,6 @@ class ServerConfig:
     """Whether a send to a topic that there is not makes it (`autoCreateTopicEnable`)."""
     access_keys: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     """Secret keys by access key; without any, everybody may do everything."""
+    tls: TlsConfig | None = attrs.field(default=None, validator=optional(instance_of(TlsConfig)))
+    """Encryption; None for none."""
     limits: Limits = attrs.field(factory=Limits)

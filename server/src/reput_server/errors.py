@@ -6,7 +6,7 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["AddressError", "Refusal", "ServerError"]
+__all__ = ["AddressError", "CertificateError", "Refusal", "ServerError"]
 
 
 class ServerError(ReputError):
@@ -21,6 +21,18 @@ class AddressError(ServerError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.text!r} is no address; expected HOST:PORT, such as 127.0.0.1:10911"
+
+
+@attrs.define(eq=False, slots=False)
+class CertificateError(ServerError):
+    """A file for encrypted connections cannot be used."""
+
+    path: str
+    reason: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}; {self.advice}"
 
 
 @attrs.define(eq=False, slots=False)

@@ -17,6 +17,8 @@ from reput_server.config import Address, ServerConfig
 from reput_server.names.handlers import NameHandlers
 from reput_server.names.table import RouteTable
 from reput_server.wire.answering import Handlers
+from reput_server.wire.certificates import context_of
+from reput_server.wire.encryption import Encryption
 from reput_server.wire.service import Service
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class Server:
 
         Raises:
             OSError: one of them cannot be listened on; nothing is, then.
-            ServerError: the store cannot be served.
+            ServerError: the store cannot be served, or a file of certificates cannot be used.
         """
         try:
             await self._start(asyncio.get_running_loop())
@@ -58,9 +60,10 @@ class Server:
     async def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         config = self.config
         table = RouteTable()
+        encryption = _encryption_of(config)
         if self.store is not None and config.listen is not None:
             handlers = Handlers({}, config.access_keys)
-            self.service = Service(loop, handlers, config.limits)
+            self.service = Service(loop, handlers, config.limits, encryption)
             self.broker = Broker.of(
                 self.store, config, loop, self.service.begin, is_writable=self.is_writable
             )
@@ -75,7 +78,7 @@ class Server:
         if config.name_server is not None:
             # Asked for no keys: brokers and clients of RocketMQ send none to name servers.
             names = NameHandlers(table, _now)
-            self.names = Service(loop, Handlers(names.by_code()), config.limits)
+            self.names = Service(loop, Handlers(names.by_code()), config.limits, encryption)
             await self.names.start(config.name_server)
 
     async def stop(self) -> None:
@@ -144,6 +147,13 @@ def serving(
     finally:
         loops[0].call_soon_threadsafe(stops.set)
         thread.join(_WAIT_SECONDS)
+
+
+def _encryption_of(config: ServerConfig) -> Encryption | None:
+    context = context_of(config.tls)
+    if config.tls is None or context is None:
+        return None
+    return Encryption(context, is_required=config.tls.mode == "enforcing")
 
 
 def _now() -> int:

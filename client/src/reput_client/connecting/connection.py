@@ -48,6 +48,7 @@ class Connection(asyncio.Protocol):
         self._waiting: dict[int, asyncio.Future[Command]] = {}
         self._opaque = 0
         self._heard_at = 0.0
+        self._has_heard = False
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._handling: set[asyncio.Task[None]] = set()
@@ -111,6 +112,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
         self._heard_at = self._loop.time()
+        self._has_heard = True
         self._reader.feed(data)
         try:
             while (command := self._reader.next_command()) is not None:
@@ -138,9 +140,18 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """See `asyncio.Protocol`."""
-        self._lose(str(error) if error is not None else "the peer closed it")
+        self._lose(str(error) if error is not None else self._why_closed)
         if not self._ended.done():
             self._ended.set_result(None)
+
+    @property
+    def _why_closed(self) -> str:
+        is_encrypted = self._transport is not None and self._transport.get_extra_info("cipher")
+        if self._has_heard or is_encrypted:
+            return "the peer closed it"
+        return (
+            "the peer closed it without a word; if it takes encrypted connections only, give tls="
+        )
 
     # ------------------------------------------------------------------ requests of the peer
 

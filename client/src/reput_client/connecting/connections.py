@@ -124,8 +124,8 @@ class Connections:
         except TimeoutError:
             text = f"no answer in {self._options.connect_timeout:.3g} s"
             raise ConnectError(address, text) from None
-        except (OSError, ssl.SSLError) as error:
-            raise ConnectError(address, error.strerror or str(error)) from None
+        except OSError as error:  # `ssl.SSLError` among them
+            raise _connect_error(address, error, is_encrypted=tls is not None) from None
         self._open[address] = connection
         logger.debug("connected address=%s", address)
         self._connected(connection)
@@ -157,3 +157,17 @@ class Connections:
             opening.cancel()
         found, self._open = list(self._open.values()), {}
         await asyncio.gather(*(each.close() for each in found), return_exceptions=True)
+
+
+def _connect_error(address: str, error: OSError, *, is_encrypted: bool) -> ConnectError:
+    """Say what a connection failed with, and what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        advice = "let the context of tls= know who vouches for it: load_verify_locations(FILE)"
+        return ConnectError(address, f"its certificate: {error.verify_message}", advice)
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        return ConnectError(address, f"TLS: {reason}", "does it know this client's certificate?")
+    if is_encrypted and isinstance(error, ConnectionResetError):
+        reason = "it closed the connection at its first encrypted bytes"
+        return ConnectError(address, reason, "it does not speak TLS: leave tls= out")
+    return ConnectError(address, error.strerror or str(error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -10,7 +10,7 @@ from reput_cli.kit import ExitCode, Failure, json_option, path_argument, with_de
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput_server.config import Address, ServerConfig
+    from reput_server.config import Address, ServerConfig, TlsConfig, TlsMode
     from reput_server.server import Server
 
 __all__ = ["serve"]
@@ -21,6 +21,12 @@ Examples:
   reput serve STORE --listen 127.0.0.1:0 --namesrv 127.0.0.1:0 --json
   reput serve /mnt/broken-disk/store --read-only
 """
+
+_ENCRYPTION: Final = {
+    "permissive": "taken by TLS, not asked for",
+    "enforcing": "asked for, by TLS",
+    "disabled": "none",
+}
 
 
 def _address(context: click.Context, option: click.Parameter, value: str | None) -> Address | None:
@@ -62,6 +68,29 @@ def _address(context: click.Context, option: click.Parameter, value: str | None)
     help="TOML file of secret keys by access key; requests must be signed with one.",
 )
 @click.option(
+    "--tls-cert",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="PEM file of the certificate for encrypted connections.",
+)
+@click.option(
+    "--tls-key",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="PEM file of its private key; that of --tls-cert when left out.",
+)
+@click.option(
+    "--tls-ca",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="PEM file of certificates; clients must show one that these vouch for.",
+)
+@click.option(
+    "--tls",
+    type=click.Choice(["permissive", "enforcing", "disabled"]),
+    help="Whether connections may be encrypted (permissive, with --tls-cert), must be, or may not.",
+)
+@click.option(
     "--flush",
     type=click.Choice(["async", "sync"]),
     help="Whether a send is answered only when it is on disk.",
@@ -77,6 +106,10 @@ def serve(
     advertise: str | None,
     cluster: str,
     access_keys: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    tls_ca: str | None,
+    tls: TlsMode | None,
     flush: str | None,
     read_only: bool,
     no_new_topics: bool,
@@ -104,7 +137,9 @@ def serve(
         cluster=cluster,
         creates_topics=not no_new_topics,
         access_keys={} if access_keys is None else _keys_of(access_keys),
+        tls=_tls_of(tls_cert, tls_key, tls_ca, tls),
     )
+    _check_certificates(config)
     _warn_of_strangers(config)
     with opened(path, read_only=read_only, flush=flush) as store:
         _run(store, config, read_only=read_only, as_json=as_json)
@@ -158,6 +193,8 @@ def _show(server: Server, *, as_json: bool) -> None:
         "cluster": server.broker.data.cluster,
         "name_server": None if server.name_server is None else "{}:{}".format(*server.name_server),
         "plugins": sorted(server.store.plugin_objects),
+        "tls": "disabled" if server.config.tls is None else server.config.tls.mode,
+        "access_keys": len(server.config.access_keys),
     }
     if as_json:
         from reput_cli.kit import json_line
@@ -173,6 +210,8 @@ def _show(server: Server, *, as_json: bool) -> None:
             ("plugins", ", ".join(facts["plugins"])),
             ("broker", f"{facts['broker']}, {facts['broker_name']} of {facts['cluster']}"),
             ("name server", names or "none"),
+            ("encryption", _ENCRYPTION[facts["tls"]]),
+            ("access", _access_of(server.config)),
         ],
         indent=0,
     )
@@ -180,6 +219,46 @@ def _show(server: Server, *, as_json: bool) -> None:
         click.echo(f"Clients find it as {names} (namesrvAddr). Ctrl-C ends.")
     else:
         click.echo("No name server: clients find it by one of yours. Ctrl-C ends.")
+
+
+def _access_of(config: ServerConfig) -> str:
+    from reput_cli.kit import format_count
+
+    asked = []
+    if config.access_keys:
+        asked.append(f"signed with one of {format_count(len(config.access_keys), 'key')}")
+    if config.tls is not None and config.tls.keeps_strangers_out:
+        asked.append("with a certificate")
+    return ", ".join(asked) or "whoever reaches the ports"
+
+
+def _tls_of(
+    certificate: str | None, key: str | None, client_ca: str | None, mode: TlsMode | None
+) -> TlsConfig | None:
+    from reput_server.config import TlsConfig
+
+    if certificate is not None:
+        return TlsConfig(
+            certificate=certificate,
+            key=certificate if key is None else key,
+            client_ca=client_ca,
+            mode="permissive" if mode is None else mode,
+        )
+    if key is None and client_ca is None and mode in (None, "disabled"):
+        return None
+    given = "--tls-key" if key is not None else "--tls-ca" if client_ca is not None else "--tls"
+    raise click.UsageError(f"{given} needs a certificate: name its file with --tls-cert FILE")
+
+
+def _check_certificates(config: ServerConfig) -> None:
+    """Refuse files that cannot be used before a store is opened, or made, for nothing."""
+    from reput_server.errors import CertificateError
+    from reput_server.wire.certificates import context_of
+
+    try:
+        context_of(config.tls)
+    except CertificateError as error:
+        raise Failure(str(error), ExitCode.UNAVAILABLE) from None
 
 
 def _keys_of(path: str) -> dict[str, str]:
@@ -201,11 +280,12 @@ def _warn_of_strangers(config: ServerConfig) -> None:
 
     reached = [each for each in (config.listen, config.name_server) if each is not None]
     strange = sorted({host for host, _ in reached if not _is_loopback(host)})
-    if strange and not config.access_keys:
+    is_guarded = config.access_keys or (config.tls is not None and config.tls.keeps_strangers_out)
+    if strange and not is_guarded:
         warn(
             f"{', '.join(strange)} is reached from other machines, and nothing is asked of them: "
             "whoever gets there may read and write everything; --access-keys FILE asks for keys, "
-            "127.0.0.1 keeps others out"
+            "--tls enforcing with --tls-ca FILE for certificates, 127.0.0.1 keeps others out"
         )
 
 

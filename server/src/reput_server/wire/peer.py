@@ -44,6 +44,7 @@ class Peer(asyncio.Protocol):
         self._held_size = 0  # what the service counts of this peer's unfinished frame
         self._is_writing_paused = False
         self._is_reading_paused = False
+        self._is_ending = False
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Command]] = {}
 
@@ -62,7 +63,7 @@ class Peer(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self.is_open = False
+        self.is_open = self._is_ending = False
         self._count_held(0)
         self.service.forget(self)
         asked, self._asked = self._asked, {}
@@ -73,14 +74,29 @@ class Peer(asyncio.Protocol):
         for call in called.values():
             call()
 
+    def go_over(self, transport: asyncio.Transport) -> None:
+        """Write by another transport from now on, which decrypts what is read, too."""
+        self._transport = transport
+
     def cut(self, reason: str) -> None:
         """Close the connection at once."""
-        if self._transport is not None and self.is_open:
+        if self._transport is not None and (self.is_open or self._is_ending):
             logger.info("connection cut peer=%s:%d reason=%s", *self.address, reason)
+            self._is_ending = False
+            self._let_go()
             self._transport.abort()
-            self.is_open = False
-            self._reader = FrameReader()
-            self._count_held(0)  # at once: others are not to be cut for what is no more
+
+    def end(self) -> None:
+        """Take nothing more, and close the connection when what was written is sent."""
+        if self._transport is not None and self.is_open:
+            self._is_ending = True
+            self._let_go()
+            self._transport.close()
+
+    def _let_go(self) -> None:
+        self.is_open = False
+        self._reader = FrameReader()
+        self._count_held(0)  # at once: others are not to be cut for what is no more
 
     def remember(self, what: Hashable, on_close: Callable[[], object]) -> None:
         """Have ``on_close`` called once the connection is gone; at once if it is."""

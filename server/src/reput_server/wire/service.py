@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput_server.config import Address, Limits
+from reput_server.wire.encryption import Door, Encryption
 from reput_server.wire.peer import Peer
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Service:
     loop: asyncio.AbstractEventLoop
     handlers: Handlers
     limits: Limits = attrs.field(factory=Limits)
+    encryption: Encryption | None = None
+    """How connections may be encrypted; None if they may not."""
     held_bytes: int = attrs.field(init=False, default=0)
     """Bytes of frames that are not whole yet, of all connections."""
     request_bytes: int = attrs.field(init=False, default=0)
@@ -57,10 +60,14 @@ class Service:
         Raises:
             OSError: the address cannot be listened on.
         """
-        self._server = await self.loop.create_server(lambda: Peer(self), *address, backlog=_BACKLOG)
+        self._server = await self.loop.create_server(self._door, *address, backlog=_BACKLOG)
         name = self._server.sockets[0].getsockname()
         self.address = str(name[0]), int(name[1])
         self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
+
+    def _door(self) -> asyncio.Protocol:
+        peer = Peer(self)
+        return peer if self.encryption is None else Door(peer, self.encryption)
 
     async def stop(self) -> None:
         """Take no more requests, finish what was begun, and close all connections."""
